@@ -99,35 +99,35 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """A usage error that suggests the nearest known name, or lists them all."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"there are: {few(names)}."
+    hint = f"did you mean '{near[0]}'?" if near else f"there are: {list_few(names)}."
     return UsageError(f"unknown {kind} '{name[:LONGEST_NAME]}': {hint}")
 
 
-def parameter(name: str) -> str:
+def quote_parameter(name: str) -> str:
     """A parameter in a sentence; the command line shows it as its option."""
     return f"`{name}`"
 
 
-def parameters(names: Iterable[str], between: str = ", ") -> str:
-    return between.join(map(parameter, names))
+def join_parameters(names: Iterable[str], between: str = ", ") -> str:
+    return between.join(map(quote_parameter, names))
 
 
-def said_of(names: Iterable[str], of_one: str, of_several: str) -> str:
+def parameters_with_verb(names: Iterable[str], of_one: str, of_several: str) -> str:
     """Parameters and the verb of a sentence about them: "`top` goes", "`top`, `sort` go"."""
     every = list(names)
-    return f"{parameters(every)} {of_one if len(every) == 1 else of_several}"
+    return f"{join_parameters(every)} {of_one if len(every) == 1 else of_several}"
 
 
 def it_or_them(names: Iterable[str]) -> str:
     return "it" if len(list(names)) == 1 else "them"
 
 
-def counted(number: int, thing: str, things: str = "") -> str:
+def format_count(number: int, thing: str, things: str = "") -> str:
     """`1 label`, `2 labels`."""
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
-def few(names: Iterable[object]) -> str:
+def list_few(names: Iterable[object]) -> str:
     """The names, or the first of them and how many there are more."""
     every = list(map(str, names))
     more = f" and {len(every) - MOST_NAMED:,} more" if len(every) > MOST_NAMED else ""
@@ -156,15 +156,15 @@ SCARCE = (*FULL, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 """What the machine has no more of, whatever it was wanted for."""
 
 
-def lacks_memory(error: BaseException) -> bool:
+def is_memory_error(error: BaseException) -> bool:
     """Whether it is about the machine's memory, by its type or, of errors that libraries raise, by its words."""
     worded = isinstance(error, RuntimeError | OSError | ImportError)
     return isinstance(error, MemoryError) or (worded and any(each in str(error) for each in NO_MEMORY))  # fmt: skip
 
 
-def refused_by_system(error: BaseException) -> AttnError | None:
+def translate_system_error(error: BaseException) -> AttnError | None:
     """What the system did not give: memory, a file that was to be read. None where the error is about neither."""
-    if lacks_memory(error):
+    if is_memory_error(error):
         return LimitError("out of memory: choose smaller sizes.")
     if NO_FILES in str(error).lower() and not isinstance(error, OSError):
         return InputError(f"{first_line(error)}.")

@@ -23,11 +23,11 @@ def whole_number(text: str) -> int | None:
 def available_memory() -> int | None:
     """Bytes that can be used without swapping, or what is left of this process's share; None where the system is silent."""
     free, share = free_memory(), whole_number(os.environ.get(MEMORY, ""))
-    left = None if share is None else max(0, share - taken_memory())
+    left = None if share is None else max(0, share - used_memory())
     return left if free is None else free if left is None else min(free, left)
 
 
-def taken_memory() -> int:
+def used_memory() -> int:
     """Bytes that this process holds itself; files that the system pages in are not counted."""
     try:
         _, resident, shared, *_ = STATM.read_text().split()
@@ -57,7 +57,7 @@ def free_memory() -> int | None:
     return int(sizes["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in sizes else None
 
 
-def fits(size: int) -> bool:
+def fits_memory(size: int) -> bool:
     """Whether there is room for so many bytes, as far as is known."""
     available = available_memory()
     return available is None or size <= available

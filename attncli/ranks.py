@@ -32,7 +32,7 @@ class Launch(NamedTuple):
 ALONE = Launch(0, 1, 0)
 
 
-def launch() -> Launch:
+def read_launch() -> Launch:
     """One process among several where everything is set that they need to find each other; else one alone."""
     said = [os.environ.get(name, "") for name in NAMES]
     rank, size = map(whole_number, said[:2])
@@ -45,11 +45,11 @@ def started_by_attn() -> bool:
     return STARTED in os.environ
 
 
-def first() -> bool:
-    return launch().first
+def is_first_rank() -> bool:
+    return read_launch().first
 
 
-def without_launch(environment: Mapping[str, str]) -> dict[str, str]:
+def environment_without_launch(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment for a process that is started here and is none of the ranks."""
     return {
         name: value

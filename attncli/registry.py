@@ -87,7 +87,7 @@ def parse_parameters(
         if key not in allowed or key in values:
             takes = f"takes {', '.join(allowed)}" if allowed else "takes no parameters"
             raise UsageError(f"{where}: cannot use '{part}': '{function.__name__}' {takes}.")
-        values[key] = convert(where, key, value, hints[key])
+        values[key] = convert_parameter(where, key, value, hints[key])
     return values
 
 
@@ -97,7 +97,7 @@ MOST_DIGITS = 12
 WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def convert(where: str, key: str, value: str, kind: type) -> Any:
+def convert_parameter(where: str, key: str, value: str, kind: type) -> Any:
     try:
         if kind is bool:
             return {"true": True, "false": False}[value.lower()]

@@ -21,60 +21,60 @@ KEPT_END = 300
 """Of a sentence that is cut: what to do stands at its end."""
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """The text on one line, with every character that cannot be seen, or acts, spelled out."""
     if not text.isprintable():
-        text = "".join(c if c.isprintable() else spelled(c) for c in text)
-    return COMMAND.sub(disarmed, text) if "::" in text or "##" in text else text
+        text = "".join(c if c.isprintable() else escape_character(c) for c in text)
+    return COMMAND.sub(escape_ci_command, text) if "::" in text or "##" in text else text
 
 
-def spelled(character: str) -> str:
+def escape_character(character: str) -> str:
     """As Python writes it: `\\n`, `\\x1b`, `\\u202e`."""
     return character.encode("unicode_escape", "surrogatepass").decode()
 
 
-def disarmed(command: re.Match[str]) -> str:
+def escape_ci_command(command: re.Match[str]) -> str:
     """Its last character by number: no runner takes it for a command, and a reader still sees what it was."""
     return f"{command[0][:-1]}\\x{ord(command[0][-1]):02x}"
 
 
-def in_json(text: str) -> str:
+def sanitize_json(text: str) -> str:
     """A JSON text with the same meaning in which everything inside strings is visible."""
     if not text.replace("\n", "").isprintable():
-        text = "".join(c if c.isprintable() or c == "\n" else by_number(c) for c in text)
+        text = "".join(c if c.isprintable() or c == "\n" else json_escape(c) for c in text)
     return text.replace("##", "#\\u0023") if COMMAND.search(text) else text
 
 
-def by_number(character: str) -> str:
+def json_escape(character: str) -> str:
     """JSON's escape: one or two units of UTF-16."""
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
 
-def sentence(text: str) -> str:
+def sanitize_sentence(text: str) -> str:
     """A visible line that a person can take in: of a longer one its beginning and its end."""
-    text = visible(text)
+    text = make_visible(text)
     if len(text) <= LONGEST_SENTENCE:
         return text
     return f"{text[: LONGEST_SENTENCE - KEPT_END]} … {text[-KEPT_END:]}"
 
 
-def all_visible(value: T) -> T:
+def sanitize_value(value: T) -> T:
     """Records, mappings and lists with every text in them visible; what is so already stays the very same object."""
     changed: Any = value
     if value is None or isinstance(value, int | float):
         return value
     if isinstance(value, str):
-        changed = visible(value)
+        changed = make_visible(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        seen = all_visible(parts)
+        seen = sanitize_value(parts)
         changed = value if seen is parts else type(value)(**seen)
     elif isinstance(value, Mapping):
-        names, held = all_visible(list(value)), all_visible(list(value.values()))
+        names, held = sanitize_value(list(value)), sanitize_value(list(value.values()))
         same = names == list(value) and all(map(operator.is_, held, value.values()))
         changed = value if same else dict(zip(names, held, strict=True))
     elif isinstance(value, tuple | list):
-        items = [all_visible(item) for item in value]
+        items = [sanitize_value(item) for item in value]
         changed = value if all(map(operator.is_, items, value)) else type(value)(items)
     return changed  # type: ignore[no-any-return]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from attncli.errors import InputError, UsageError
-from attncli.io.file_kinds import FileKind, kind_of
+from attncli.io.file_kinds import FileKind, detect_kind
 
 Kind = Literal["synthetic", "hub", "folder", "random", "live"] | FileKind
 
@@ -49,7 +49,7 @@ Size = str | int | float
 OF_MODELS = "`inspect_model`, `rank_collapse` and `paths`"
 
 
-class Words(NamedTuple):
+class KindWords(NamedTuple):
     """A kind, for sentences."""
 
     what: str
@@ -58,20 +58,20 @@ class Words(NamedTuple):
     """Which commands read it."""
 
 
-WORDS: Mapping[Kind, Words] = {
-    "synthetic": Words("nothing (the built-in network)"),
-    "hub": Words("a model of the hub", OF_MODELS),
-    "folder": Words("a folder", OF_MODELS),
-    "random": Words("a model with random weights", OF_MODELS),
-    "live": Words("a live module", OF_MODELS),
-    "network": Words("a network file", "`rank_collapse` and `paths`"),
-    "maps": Words("a file of attention maps", "`inspect_maps` and `approximate(pattern=FILE)`"),
-    "fit": Words("a fitted module", "`verify_fit`"),
-    "pattern": Words("a file of matrices", "`inspect_maps` and `approximate(pattern=FILE)`"),
-    "weights": Words("a safetensors file without maps, a network or a fit"),
-    "report": Words("a saved report", "`check` and `compare`"),
-    "pickle": Words("a pickle or archive"),
-    "other": Words("a file of no kind that attn knows"),
+WORDS: Mapping[Kind, KindWords] = {
+    "synthetic": KindWords("nothing (the built-in network)"),
+    "hub": KindWords("a model of the hub", OF_MODELS),
+    "folder": KindWords("a folder", OF_MODELS),
+    "random": KindWords("a model with random weights", OF_MODELS),
+    "live": KindWords("a live module", OF_MODELS),
+    "network": KindWords("a network file", "`rank_collapse` and `paths`"),
+    "maps": KindWords("a file of attention maps", "`inspect_maps` and `approximate(pattern=FILE)`"),
+    "fit": KindWords("a fitted module", "`verify_fit`"),
+    "pattern": KindWords("a file of matrices", "`inspect_maps` and `approximate(pattern=FILE)`"),
+    "weights": KindWords("a safetensors file without maps, a network or a fit"),
+    "report": KindWords("a saved report", "`check` and `compare`"),
+    "pickle": KindWords("a pickle or archive"),
+    "other": KindWords("a file of no kind that attn knows"),
 }
 
 
@@ -92,7 +92,7 @@ class Source:
     @property
     def path(self) -> Path:
         """Where a folder or file lies."""
-        return located(self.name)
+        return expand_path(self.name)
 
     @property
     def is_model(self) -> bool:
@@ -113,35 +113,35 @@ class Source:
         return f"{self.name}@{self.revision}" if self.revision else self.name
 
 
-def parse(text: "str | Source | None") -> Source:
+def parse_source(text: "str | Source | None") -> Source:
     """The one reading of SOURCE; what fits none is refused together with the grammar."""
     if text is None:
         return Source("synthetic")
     if isinstance(text, Source):
         return text
     if text.startswith(RANDOM):
-        return random_source(text)
+        return parse_random_source(text)
     if text.lower().endswith(GGUF):
         raise InputError(
             f"{text} is GGUF, llama.cpp's format, which is not read: give the safetensors checkpoint it was made from."
         )
     if text.lower().endswith(ENDINGS) or LOCAL.match(text):
-        return path_source(text)
-    return hub_source(text)
+        return parse_path_source(text)
+    return parse_hub_source(text)
 
 
-def require(source: Source, kinds: Sequence[Kind], asker: str) -> None:
+def require_kind(source: Source, kinds: Sequence[Kind], asker: str) -> None:
     """What is of another kind is refused by what it is, what the asker takes, and who reads it."""
     if source.kind in kinds:
         return
-    takes = f"{asker} takes {listed(kinds)}"
+    takes = f"{asker} takes {list_kinds(kinds)}"
     if source.kind == "synthetic":
         raise UsageError(f"there is no `source`: {takes}.")
-    sentence = f"{source} is {WORDS[source.kind].what}: {takes}{advice(source)}."
+    sentence = f"{source} is {WORDS[source.kind].what}: {takes}{advise_reader(source)}."
     raise (InputError if source.is_file else UsageError)(sentence)
 
 
-def advice(source: Source) -> str:
+def advise_reader(source: Source) -> str:
     """Who reads what is of no use here."""
     if source.kind in ("weights", "pickle"):
         return (
@@ -153,7 +153,7 @@ def advice(source: Source) -> str:
     return f"; {readers} read{'' if ' and ' in readers else 's'} it" if readers else ""
 
 
-def listed(kinds: Sequence[Kind]) -> str:
+def list_kinds(kinds: Sequence[Kind]) -> str:
     """`a, b or c`; all ways to name a model are one."""
     model = "a model (org/name, ./dir or random:ARCH)"
     if "random" not in kinds:
@@ -165,7 +165,7 @@ def listed(kinds: Sequence[Kind]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def random_source(text: str) -> Source:
+def parse_random_source(text: str) -> Source:
     """`random:ARCH?name=value&…`; whether there are such a type and sizes is for the one who builds it to say."""
     found = ARCHITECTURE.fullmatch(text.removeprefix(RANDOM))
     if found is None:
@@ -182,11 +182,11 @@ def random_source(text: str) -> Source:
             )
         if size["name"] in sizes:
             raise UsageError(f"{text} gives {size['name']} twice: leave one out.")
-        sizes[size["name"]] = 1 if size["value"] is None else plain(size["value"])
+        sizes[size["name"]] = 1 if size["value"] is None else number_or_word(size["value"])
     return Source("random", found["name"], sizes=sizes)
 
 
-def plain(value: str) -> Size:
+def number_or_word(value: str) -> Size:
     """A number if it is one, else the word."""
     for kind in (int, float):
         try:
@@ -196,17 +196,17 @@ def plain(value: str) -> Size:
     return value
 
 
-def path_source(text: str) -> Source:
+def parse_path_source(text: str) -> Source:
     """A file by its content; a folder, or what is not there, as a folder unless it is called like a file."""
-    path = located(text)
+    path = expand_path(text)
     if path.is_file():
-        return Source(kind_of(path), text)
+        return Source(detect_kind(path), text)
     if text.lower().endswith(ENDINGS) and not path.is_dir():
         raise InputError(f"there is no file {text}: {GRAMMAR}.")
     return Source("folder", text)
 
 
-def located(text: str) -> Path:
+def expand_path(text: str) -> Path:
     """A path as a shell reads it: ~ is a home at the beginning alone."""
     if not text.startswith("~"):
         return Path(text)
@@ -216,28 +216,28 @@ def located(text: str) -> Path:
         raise InputError(f"{text}: there is no such home: write ./{text} or the whole path.") from None  # fmt: skip
 
 
-def hub_source(text: str) -> Source:
+def parse_hub_source(text: str) -> Source:
     """A hub id; a folder or file of the same name is not what is meant, and the report says so."""
     found = HUB_ID.fullmatch(text)
     if found is None or ".." in found["name"] or "--" in found["name"]:
-        here = on_disk(text)
+        here = local_kind(text)
         hint = f"for a {here} ./{text}; else " if here else ""
         raise UsageError(f"'{text}' names no model: {hint}{GRAMMAR}.")
     name = found["name"]
-    here = on_disk(name)
+    here = local_kind(name)
     shadow = (
         f"the {here} {name} on this machine is not used, ./{name} would be: {name} is the hub's."
     )
     return Source("hub", name, found["revision"], warnings=(shadow,) if here else ())
 
 
-def on_disk(text: str) -> str:
+def local_kind(text: str) -> str:
     """`folder` or `file`, where there is one of this name."""
     path = Path(text)
     return "folder" if text and path.is_dir() else "file" if path.is_file() else ""
 
 
-def spelled(path: str) -> str:
+def spell_path(path: str) -> str:
     """A path on this disk as SOURCE is written: `runs/a` would be a name on the hub, `-x` an option."""
     if path.startswith(("./", "../", "/")):
         return path
@@ -245,10 +245,10 @@ def spelled(path: str) -> str:
     return path if plain_file else f"./{path}"
 
 
-def nearest(path: Path) -> str:
+def nearest_folder(path: Path) -> str:
     """The folder beside it that is called almost so."""
     with suppress(OSError):
         names = [each.name for each in path.parent.iterdir() if each.is_dir()]
         near = get_close_matches(path.name, names, n=1, cutoff=NEAR)
-        return spelled(str(path.with_name(near[0]))) if near else ""
+        return spell_path(str(path.with_name(near[0]))) if near else ""
     return ""

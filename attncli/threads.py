@@ -19,7 +19,7 @@ from typing import Any
 from attncli.errors import UsageError
 
 
-class Held:
+class BlasThreadLimit:
     """Libraries that hold one thread, each for so many at once, and what they had before the first."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ def set_threads(library: Any, number: int) -> None:
         free()
 
 
-HELD = Held()
+HELD = BlasThreadLimit()
 
 
 @lru_cache(maxsize=1)
@@ -82,7 +82,7 @@ def one_blas_thread() -> Iterator[None]:
                 HELD.give(library)
 
 
-class Turns(threading.local):
+class QuestionTurns(threading.local):
     """The questions that this thread is answering, the innermost last."""
 
     lock = threading.Lock()
@@ -120,4 +120,4 @@ class Turns(threading.local):
         self.lock.release()
 
 
-TURNS = Turns()
+TURNS = QuestionTurns()

@@ -87,12 +87,12 @@ def foreign_options(arguments: tuple[str, ...], said: str) -> Iterator[str]:
 def options_by_command() -> dict[tuple[str, ...], set[str]]:
     """Of the commands that ask a question; the others speak of runs of these."""
     import attncli.cli.app  # noqa: F401  (it enrols the commands)
-    from attncli.cli.root import leaves, root
+    from attncli.cli.root import iterate_commands, root_command
 
     others = {"check", "compare", "ci", "sweep", "config", "list", "guide"}
     return {
         path: {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
-        for path, command in leaves(root(), ())
+        for path, command in iterate_commands(root_command(), ())
         if path[0] not in others
     }
 

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import settings
 from inline_runs import inline_runs
 
-from attncli.cli.main import collect_seldom
+from attncli.cli.main import relax_garbage_collection
 
 # A shell lets what it runs in the background ignore Ctrl-C, and so would every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -31,7 +31,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 sys.dont_write_bytecode = False
 # As in the program; and what all tests together have imported stays, so that no collection goes through it.
-collect_seldom()
+relax_garbage_collection()
 
 
 def pytest_collection_finish() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import transformers
 
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 
 torch.set_num_threads(1)
 
@@ -113,6 +113,6 @@ def model_of(kind: str, **changes: Any) -> Any:
 def saved(kind: str, folder: Path, dtype: Any = torch.float64, **changes: Any) -> Any:
     """The model, on disk."""
     model = model_of(kind, **changes).to(dtype)
-    with quiet():
+    with silence_libraries():
         model.save_pretrained(folder)
     return model

@@ -9,10 +9,10 @@ import numpy as np
 from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
-from attncli.analysis.states.trajectories import run
-from attncli.maths.residuals.split import Split
-from attncli.networks.layer import block
-from attncli.networks.network_files import FileNetwork, metadata, tensors
+from attncli.analysis.states.trajectories import run_variants
+from attncli.maths.residuals.split import SplitState
+from attncli.networks.layer import run_block
+from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS, Switches, with_outlier_removed
 from attncli.networks.weights import GeneratedNetwork, Network
@@ -23,14 +23,14 @@ ALL_VARIANTS: Mapping[str, Switches] = with_outlier_removed(VARIANTS)
 def saved(path: Path, spec: NetworkSpec, seed: int = 0) -> FileNetwork:
     """A generated network, written to a file and opened."""
     network = GeneratedNetwork(spec, seed)
-    save_file(tensors(network), path, metadata(network, "paper"))
+    save_file(network_tensors(network), path, network_metadata(network, "paper"))
     return FileNetwork(path)
 
 
 def curve(network: Network, variant: str) -> list[float]:
     """log10 r at every state, by the package."""
     chosen = {variant: ALL_VARIANTS[variant]}
-    found = run(network, chosen, ["log10_residual"], lambda: None)
+    found = run_variants(network, chosen, ["log10_residual"], lambda: None)
     return found[variant].measured["log10_residual"]
 
 
@@ -47,12 +47,14 @@ def oracle_curve(path: Path, variant: str, digits: int | None) -> list[float]:
     )
 
 
-def final_state(spec: NetworkSpec, variant: str, embeddings: Any = None, seed: int = 0) -> Split:
+def final_state(
+    spec: NetworkSpec, variant: str, embeddings: Any = None, seed: int = 0
+) -> SplitState:
     """The last state of a generated network, optionally from other embeddings."""
     network = GeneratedNetwork(spec, seed)
-    state = Split.of(network.embeddings() if embeddings is None else np.asarray(embeddings))
+    state = SplitState.of(network.embeddings() if embeddings is None else np.asarray(embeddings))
     for index in range(spec.layers):
-        state = block(state, network.layer(index), spec, ALL_VARIANTS[variant])
+        state = run_block(state, network.layer(index), spec, ALL_VARIANTS[variant])
     return state
 
 

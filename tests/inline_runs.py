@@ -57,7 +57,7 @@ class InlineWorker:
     def write(self, text: str) -> None:
         self.line += text
         if self.line.endswith("\n"):
-            os.write(self.told, f"{_warm_worker.done(self.line)}\n".encode())
+            os.write(self.told, f"{_warm_worker.run_job_line(self.line)}\n".encode())
             self.line = ""
 
     def flush(self) -> None: ...

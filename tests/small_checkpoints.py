@@ -10,7 +10,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 
 torch.set_num_threads(1)
 
@@ -103,7 +103,7 @@ def saved(
 ) -> PreTrainedModel:
     """A model and its folder."""
     model = model_of(name, **changes).to(dtype)
-    with quiet():
+    with silence_libraries():
         model.save_pretrained(folder, **options)
     return model
 

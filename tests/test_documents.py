@@ -11,7 +11,7 @@ from documents import DOCUMENTS, GUIDES, PACKAGE, README, sections, shows, table
 from hand_built import hand_built
 from trained_models import trained
 
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 from attncli.registry import Registry
 
 TRAINED = {
@@ -38,7 +38,7 @@ def with_models(folder: Path, commands: str) -> None:
             (folder / name).symlink_to(trained(package, inside))
     for name, build in BUILT.items():
         if f"./{name}" in commands:
-            with quiet():
+            with silence_libraries():
                 build().float().save_pretrained(folder / name)
 
 

@@ -27,10 +27,10 @@ from page_numbers import Numbers
 from small_checkpoints import model_of
 from trained_models import trained
 
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 from attncli.render import FORMATS
-from attncli.render.page.assets import script, style
-from attncli.reports import read
+from attncli.render.page.assets import load_script, load_style
+from attncli.reports import read_report
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -83,8 +83,8 @@ PAGE, PICTURE = EXAMPLES / "minilm.html", EXAMPLES / "minilm.png"
 def test_the_page_is_one_of_today_and_small() -> None:
     """Its script and style are those of the package: after a change of them `html-report.sh` makes it anew."""
     page = PAGE.read_text()
-    assert script().text in page
-    assert style().text in page
+    assert load_script().text in page
+    assert load_style().text in page
     assert len(page) <= 300_000
     assert PICTURE.stat().st_size <= 200_000
     assert str(Path.home()) not in page
@@ -188,7 +188,7 @@ def checkpoint(folder: Path, shared: float) -> None:
     model = model_of("BertModel", max_position_embeddings=64, pad_token_id=0)
     with torch.no_grad():
         model.encoder.layer[-1].output.LayerNorm.bias.add_(shared)
-    with quiet():
+    with silence_libraries():
         model.save_pretrained(folder / "checkpoint")
 
 
@@ -361,7 +361,7 @@ def test_the_regression_script_acts_on_every_exit_code(
 
 def worse(path: Path) -> str:
     """The report, every residual a hundred decades smaller."""
-    document = json.loads(FORMATS["json"](read(str(path))))
+    document = json.loads(FORMATS["json"](read_report(str(path))))
     for row in document["rows"]:
         if row["metric"] == "log10_residual":
             row["value"] -= 100
@@ -404,7 +404,7 @@ def test_a_training_whose_head_collapses_is_watched_and_stopped(tmp_path: Path) 
     assert "max(max_logit) > 50: " in last
     assert last.endswith("layer 1, head 5")
     assert "stopped by max(max_logit) > 50" in err
-    history = [read(str(path)) for path in sorted((tmp_path / "run" / "attn").iterdir())]
+    history = [read_report(str(path)) for path in sorted((tmp_path / "run" / "attn").iterdir())]
     entropy = [
         next(r.value for r in report.rows if (r.metric, r.layer, r.head) == ("entropy_normalised", 1, 5))
         for report in history

@@ -330,7 +330,7 @@ def test_no_sentence_of_the_library_names_an_option() -> None:
 def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> None:
     """So that none is shown at a terminal as Python has it."""
     import attncli.cli.app  # noqa: F401 - enrols the commands
-    from attncli.cli.spelling import as_typed
+    from attncli.cli.spelling import spell_as_options
 
     known = {
         "maps",
@@ -354,7 +354,7 @@ def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> 
         if path not in of_python
         if room(path) not in ("render", "guides")  # markdown has backticks of its own
         for line, text in sentences(path)
-        for code in re.findall("`(.*?)`", as_typed(text))
+        for code in re.findall("`(.*?)`", spell_as_options(text))
         if code not in known and not code.startswith("X")
     ]
     assert left == []
@@ -413,7 +413,7 @@ ALWAYS_SEVERAL = {
 
 @pytest.mark.slow
 def test_numbers_articles_and_verbs_agree() -> None:
-    """`counted`, `with_article` and `said_of` of the error tree know of one and of several; no sentence spells them out."""
+    """`counted`, `with_article` and `parameters_with_verb` of the error tree know of one and of several; no sentence spells them out."""
     wrong = []
     for path in SOURCES:
         name = path.relative_to(PACKAGE).as_posix()
@@ -449,7 +449,7 @@ READS_WORDS = {
     "cli/arguments.py": "what typer lacks, before it reads the line",
     "cli/main.py": "--debug, which says how errors of the parser itself are shown",
     "cli/shell_completion.py": "where bash breaks a word",
-    "cli/config/typed_alone.py": "options that count on the command line alone, however deep in command lines within values",
+    "cli/config/command_line_only.py": "options that count on the command line alone, however deep in command lines within values",
     "cli/help.py": "options that have become commands, refused before the parser misses them",
     "commands/about/sweep/command.py": "the words of a saved report, perhaps of another version",
 }

@@ -12,7 +12,7 @@ from torch import Tensor
 from training_runs import PROBE, llama
 
 import attncli as attn
-from attncli.processes.collectives import end
+from attncli.processes.collectives import exit_process
 from attncli.training import AttnCallback
 
 STEPS, EVERY, ITEMS = 6, 2, 4
@@ -102,7 +102,7 @@ def main() -> None:
     with_trainer(folder / "ddp" / "stopped", "probe", "max(max_logit) > 0.14")
     if dist.is_initialized():
         dist.destroy_process_group()
-    end(0)  # torch's threads abort one process in some ten at the interpreter's own end
+    exit_process(0)  # torch's threads abort one process in some ten at the interpreter's own end
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from itertools import pairwise, takewhile
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import Mixing
 from attncli.ablation.tags.tags import Key, Kind, StreamPoint
-from attncli.capture.stacks.blocks import Stack, Structure
+from attncli.capture.stacks.blocks import ModelStructure, Stack
 
 OF_ATTENTION = frozenset({"attention", "mixer", "parallel"})
 OF_MLP = frozenset({"mlp", "parallel", "beside"})
@@ -53,17 +53,17 @@ class Anatomy:
         )
 
 
-def path_of(run: BlockRun) -> tuple[Kind, ...]:
+def block_operations(run: BlockRun) -> tuple[Kind, ...]:
     """What lies between a block's input and its output, for one stream after the other."""
-    return tuple(point.kind for points in lineages(run) for point in points)
+    return tuple(point.kind for points in stream_lineages(run) for point in points)
 
 
-def lineages(run: BlockRun) -> list[list[StreamPoint]]:
+def stream_lineages(run: BlockRun) -> list[list[StreamPoint]]:
     """The points of each stream from the block's input to its output."""
     return [output.lineage() for output in run.outputs if output]
 
 
-def left_on(structure: Structure) -> Iterator[str]:
+def describe_left_on(structure: ModelStructure) -> Iterator[str]:
     """What happens around the blocks, in words: the switches are about the blocks' own parts."""
     for one in structure.outside:
         yield f"{one.name} attends {one.where} and stays on: the states measured are the blocks' own."
@@ -82,16 +82,16 @@ def left_on(structure: Structure) -> Iterator[str]:
             )
 
 
-def anatomy_of(
-    structure: Structure, runs: list[BlockRun], mixing: Mixing, more: Iterable[str] = ()
+def build_anatomy(
+    structure: ModelStructure, runs: list[BlockRun], mixing: Mixing, more: Iterable[str] = ()
 ) -> Anatomy:
     """The anatomy, from one run of every block."""
-    paths = {(run.stack, run.call.layer): path_of(run) for run in runs}
-    streams = [points for run in runs for points in lineages(run)]
+    paths = {(run.stack, run.call.layer): block_operations(run) for run in runs}
+    streams = [points for run in runs for points in stream_lineages(run)]
     bare = {
         (run.stack, run.call.layer, bare)
         for run in runs
-        for points in lineages(run)
+        for points in stream_lineages(run)
         for point in points
         for bare in point.bare
     }
@@ -104,7 +104,7 @@ def anatomy_of(
         notes.append(GAINS)
     if branch_norms:
         notes.append(NORMED_BRANCHES)
-    notes += left_on(structure)
+    notes += describe_left_on(structure)
     return Anatomy(
         structure.stacks,
         paths,
@@ -112,13 +112,13 @@ def anatomy_of(
             (stack, layer, what.key) for stack, layer, what in bare if what.kind == "merge"
         ),
         branch_norms=branch_norms,
-        mlp_norms=frozenset(point.key for points in streams for point in mlp_norms(points)),
+        mlp_norms=frozenset(point.key for points in streams for point in iter_mlp_norms(points)),
         mixing=mixing,
         notes=(*more, *notes),
     )
 
 
-def mlp_norms(points: list[StreamPoint]) -> Iterator[StreamPoint]:
+def iter_mlp_norms(points: list[StreamPoint]) -> Iterator[StreamPoint]:
     """The norms of the stream that go with an MLP: BERT's second LayerNorm.
 
     They follow the addition of an MLP that has no norm of its own, at the end of the block; or before its end where every

@@ -8,35 +8,40 @@ from typing import Any
 
 from torch import nn
 
-from attncli.ablation.anatomy import ADDITIONS, OF_MLP, Anatomy, anatomy_of, lineages
+from attncli.ablation.anatomy import ADDITIONS, OF_MLP, Anatomy, build_anatomy, stream_lineages
 from attncli.ablation.guards import (
     check_mixing,
+    check_mixing_known,
     check_run,
     check_stream,
     check_structure,
-    check_tried,
-    described,
-    needs_trying,
-    refuse,
+    describe_block,
+    needs_mixing_trial,
+    refuse_block,
 )
 from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.keep_policy import Everything, Mixing
+from attncli.ablation.tags.keep_policy import KeepEverything, Mixing
 from attncli.ablation.trials.between_blocks import check_between, plain_pass
-from attncli.ablation.trials.mixer_notes import notes_on_mixers
-from attncli.ablation.trials.token_mixing import Where, tried
-from attncli.ablation.trials.verification import Seen, check_nothing_passes, check_unchanged, seen
-from attncli.capture.other_mixers.hyper_connections import blocks_that_mix_streams
+from attncli.ablation.trials.mixer_notes import describe_mixers
+from attncli.ablation.trials.token_mixing import Where, try_mixing
+from attncli.ablation.trials.verification import (
+    Seen,
+    check_nothing_bypasses,
+    check_tracking_unchanged,
+    run_tracked,
+)
+from attncli.capture.other_mixers.hyper_connections import find_blocks_mixing_streams
 from attncli.capture.stacks.blocks import (
+    ModelStructure,
     Stack,
-    Structure,
-    blocks_of,
-    stacks_without_attention,
-    structure_of,
+    find_stacks_without_attention,
+    find_structure,
+    unique_blocks,
 )
 from attncli.errors import InputError
 
 
-def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
+def recognise_anatomy(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     """What the switches will act on; a model is refused where any part of any block is not understood.
 
     Several forwards, with every block's output held: the inputs should be short. What is found holds for any length, and
@@ -46,72 +51,76 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
         raise InputError(
             "the model is in training mode, whose dropout is random: call eval() first."
         )
-    structure = blocks_that_mix(model, inputs)
+    structure = find_mixing_blocks(model, inputs)
     check_structure(structure)
     try:
-        tracked, mixing, mlps = recognised(model, inputs, structure.stacks)
+        tracked, mixing, mlps = track_and_try(model, inputs, structure.stacks)
         for run, _ in tracked:
             check_run(run)
     except InputError:
-        refuse_streams(model, inputs, structure.stacks)
+        refuse_hyper_connections(model, inputs, structure.stacks)
         raise
     plain = plain_pass(model, inputs, structure.stacks)
-    check_unchanged(tracked, plain.outputs.values())
-    check_nothing_passes(model, inputs, structure.stacks, mixing)
+    check_tracking_unchanged(tracked, plain.outputs.values())
+    check_nothing_bypasses(model, inputs, structure.stacks, mixing)
     check_between(model, inputs, structure.stacks, plain)
-    notes = notes_on_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
-    return anatomy_of(structure, [run for run, _ in tracked], mixing, notes)
+    notes = describe_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
+    return build_anatomy(structure, [run for run, _ in tracked], mixing, notes)
 
 
-def blocks_that_mix(model: nn.Module, inputs: Mapping[str, Any]) -> Structure:
+def find_mixing_blocks(model: nn.Module, inputs: Mapping[str, Any]) -> ModelStructure:
     """Those that attend with all others of their lists; where nothing attends, all lists of alike blocks."""
-    structure = structure_of(model, inputs, may_have_none=True)
+    structure = find_structure(model, inputs, may_have_none=True)
     if structure.stacks:
         return structure
-    stacks = () if structure.outside else stacks_without_attention(model, inputs)
+    stacks = () if structure.outside else find_stacks_without_attention(model, inputs)
     if not stacks:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
-    return Structure(stacks, ())
+    return ModelStructure(stacks, ())
 
 
-def refuse_streams(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> None:
+def refuse_hyper_connections(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
+) -> None:
     """Where blocks mix several streams of a token, that is why no addition to the one stream is found."""
-    mixing = blocks_that_mix_streams(model, blocks_of(stacks), inputs)
+    mixing = find_blocks_mixing_streams(model, unique_blocks(stacks), inputs)
     for stack in stacks:
         for call in stack.calls:
             if call.module in mixing:
                 raise InputError(
-                    f"{described(stack.name, call)} cannot be ablated: each token has several streams that the block mixes "
+                    f"{describe_block(stack.name, call)} cannot be ablated: each token has several streams that the block mixes "
                     "(hyper-connections), so there is no skip to switch off."
                 )
 
 
-def recognised(
+def track_and_try(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
 ) -> tuple[Seen, Mixing, Mixing]:
     """One tracked forward, which branches in it mix tokens without attention, and which MLPs do."""
-    tracked = seen(model, inputs, stacks, Everything())
+    tracked = run_tracked(model, inputs, stacks, KeepEverything())
     for run, _ in tracked:
         check_stream(run)
-    doubtful = [run for run, _ in tracked if needs_trying(run)]
+    doubtful = [run for run, _ in tracked if needs_mixing_trial(run)]
     if not doubtful:
         return tracked, frozenset(), frozenset()
-    mixing, unknown = tried(model, inputs, stacks)
+    mixing, unknown = try_mixing(model, inputs, stacks)
     for run in doubtful:
-        check_tried(run, unknown)
-    tracked = seen(model, inputs, stacks, Everything(mixing))
-    mixing = frozenset(where for run, _ in tracked for where in without_attention(run, mixing))
-    taken = frozenset(where for run, _ in tracked for where in mlps_that_mix(run))
+        check_mixing_known(run, unknown)
+    tracked = run_tracked(model, inputs, stacks, KeepEverything(mixing))
+    mixing = frozenset(
+        where for run, _ in tracked for where in iter_branches_without_attention(run, mixing)
+    )
+    taken = frozenset(where for run, _ in tracked for where in iter_mixing_mlps(run))
     if taken:
         mixing -= taken
-        tracked = seen(model, inputs, stacks, Everything(mixing))
+        tracked = run_tracked(model, inputs, stacks, KeepEverything(mixing))
     check_mixing(run for run, _ in tracked)
     return tracked, mixing, taken
 
 
-def without_attention(run: BlockRun, mixing: Mixing) -> Iterator[Where]:
+def iter_branches_without_attention(run: BlockRun, mixing: Mixing) -> Iterator[Where]:
     """Those of one block that are added to the stream or to a branch with attention."""
     places = {
         point.place for point in run.points.values() if point.kind in ("attention", "parallel")
@@ -121,10 +130,10 @@ def without_attention(run: BlockRun, mixing: Mixing) -> Iterator[Where]:
             yield where
 
 
-def mlps_that_mix(run: BlockRun) -> Iterator[Where]:
+def iter_mixing_mlps(run: BlockRun) -> Iterator[Where]:
     """The last of two branches, where both of a block's mix tokens, or the one beside its softmax attention: an MLP with a
     shift or a convolution in it. Of more such branches it is not known which is one."""
-    for path in lineages(run):
+    for path in stream_lineages(run):
         additions = [point for point in path if point.kind in ADDITIONS]
         mixers = [point for point in additions if point.kind == "mixer"]
         attends = any(point.kind == "attention" for point in additions)
@@ -132,6 +141,8 @@ def mlps_that_mix(run: BlockRun) -> Iterator[Where]:
             continue
         if len(mixers) > 2 - attends:
             where = ", ".join(str(point.key) for point in mixers)
-            refuse(run, f"which of the branches that mix tokens is its MLP is not known ({where})")
+            refuse_block(
+                run, f"which of the branches that mix tokens is its MLP is not known ({where})"
+            )
         if mixers and mixers[-1] is additions[-1]:
             yield run.stack, run.call.layer, additions[-1].place

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NoReturn
 
-from attncli.ablation.anatomy import ADDITIONS, OF_ATTENTION, OF_MLP, is_post_norm, lineages
+from attncli.ablation.anatomy import ADDITIONS, OF_ATTENTION, OF_MLP, is_post_norm, stream_lineages
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import Mixing
 from attncli.ablation.tags.tags import StreamPoint
-from attncli.capture.stacks.blocks import BlockCall, Stack, Structure
+from attncli.capture.stacks.blocks import BlockCall, ModelStructure, Stack
 from attncli.errors import InputError, NoAttention
 
 
-def check_structure(structure: Structure) -> None:
+def check_structure(structure: ModelStructure) -> None:
     """Nothing attends between two blocks, nor does more than their state pass there."""
     for one in structure.outside:
         if one.between:
@@ -33,11 +33,11 @@ def check_call(stack: str, call: BlockCall) -> None:
         return
     if call.bare:
         raise InputError(
-            f"{described(stack, call)} is an attention alone, and its skip, norms and MLP run outside of it: no module holds "
+            f"{describe_block(stack, call)} is an attention alone, and its skip, norms and MLP run outside of it: no module holds "
             f"a block of {stack}, so that no part of one can be switched off."
         )
     raise InputError(
-        f"{described(stack, call)} is given something else than the block before it returns, made of more than that: "
+        f"{describe_block(stack, call)} is given something else than the block before it returns, made of more than that: "
         "what happens between them is not understood."
     )
 
@@ -47,11 +47,11 @@ def refuse_borrowing(stack: str, call: BlockCall, others: list[Stack]) -> NoRetu
     for other in others:
         if other.calls[0].name.startswith(f"{call.name}."):
             raise InputError(
-                f"{described(stack, call)} holds the blocks of {other.name}, and is given more of earlier states than the block "
+                f"{describe_block(stack, call)} holds the blocks of {other.name}, and is given more of earlier states than the block "
                 "before it returns: it is no block of its own."
             )
     raise InputError(
-        f"{described(stack, call)} is given more of earlier states than the block before it returns: "
+        f"{describe_block(stack, call)} is given more of earlier states than the block before it returns: "
         "switching its parts off would leave that on."
     )
 
@@ -59,12 +59,12 @@ def refuse_borrowing(stack: str, call: BlockCall, others: list[Stack]) -> NoRetu
 def check_stream(run: BlockRun) -> None:
     """A block gives back its input with branches added to it."""
     if not run.outputs or not all(run.outputs):
-        refuse(run, f"{why_no_stream(run)}: {additions_of(run)}")
-    if not all(any(point.kind in ADDITIONS for point in path) for path in lineages(run)):
-        refuse(run, f"nothing is added to its input: {additions_of(run)}")
+        refuse_block(run, f"{explain_no_stream(run)}: {describe_additions(run)}")
+    if not all(any(point.kind in ADDITIONS for point in path) for path in stream_lineages(run)):
+        refuse_block(run, f"nothing is added to its input: {describe_additions(run)}")
 
 
-def why_no_stream(run: BlockRun) -> str:
+def explain_no_stream(run: BlockRun) -> str:
     if run.gated:
         places = ", ".join(sorted({str(place) for place in run.gated}))
         return f"its stream is multiplied by a gate that depends on states ({places})"
@@ -73,10 +73,10 @@ def why_no_stream(run: BlockRun) -> str:
     return "its output is not its input plus branches"
 
 
-def needs_trying(run: BlockRun) -> bool:
+def needs_mixing_trial(run: BlockRun) -> bool:
     """Whether attention and MLP are not told apart by the softmax alone."""
     return not run.call.attention or any(
-        sum(point.kind in OF_MLP for point in path) != 1 for path in lineages(run)
+        sum(point.kind in OF_MLP for point in path) != 1 for path in stream_lineages(run)
     )
 
 
@@ -90,32 +90,39 @@ def check_mixing(runs: Iterable[BlockRun]) -> None:
             raise NoAttention(f"nothing in the blocks of {name} mixes tokens.")
 
 
-def check_tried(run: BlockRun, unknown: Mixing) -> None:
+def check_mixing_known(run: BlockRun, unknown: Mixing) -> None:
     """It is known of every branch without attention whether it mixes tokens."""
     for point in run.points.values():
         without = point.kind in ADDITIONS and point.kind != "attention"
         if without and (run.stack, run.call.layer, point.place) in unknown:
-            refuse(run, f"whether what is added at {point.key} mixes tokens cannot be found out")
+            refuse_block(
+                run, f"whether what is added at {point.key} mixes tokens cannot be found out"
+            )
 
 
 def check_run(run: BlockRun) -> None:
     """Every addition on the way from a block's input to its output is understood."""
-    paths = lineages(run)
+    paths = stream_lineages(run)
     additions = {point for point in run.points.values() if point.kind in ADDITIONS}
     aside = additions.difference(*paths)
     if aside:
-        refuse(run, f"{listed(aside)} is not on the way to the output")
+        refuse_block(run, f"{list_additions(aside)} is not on the way to the output")
     for path in paths:
         if run.call.attention and not any(point.kind in OF_ATTENTION for point in path):
-            refuse(run, f"no addition of an attention branch is recognised: {additions_of(run)}")
+            refuse_block(
+                run, f"no addition of an attention branch is recognised: {describe_additions(run)}"
+            )
         if run.inseparable and not any(point.kind in OF_MLP for point in path):
-            refuse(run, f"its MLP is part of {listed(run.inseparable)}, with no skip of its own")
+            refuse_block(
+                run,
+                f"its MLP is part of {list_additions(run.inseparable)}, with no skip of its own",
+            )
         check_norms(run, path)
         check_merges(run, path)
     check_attention(run)
     if run.strange_norms:
         names = ", ".join(sorted(map(str, run.strange_norms)))
-        refuse(run, f"the norm {names} is fed by neither the stream nor a projection of it")
+        refuse_block(run, f"the norm {names} is fed by neither the stream nor a projection of it")
 
 
 def check_norms(run: BlockRun, path: list[StreamPoint]) -> None:
@@ -124,39 +131,41 @@ def check_norms(run: BlockRun, path: list[StreamPoint]) -> None:
         last = not any(later.kind in ADDITIONS for later in path[place + 1 :])
         mlp = point.kind in OF_MLP and not point.pre_normed
         if mlp and following.kind == "norm" and not (last or is_post_norm(path)):
-            refuse(run, f"a norm follows {point.key} that may belong to what comes next")
+            refuse_block(run, f"a norm follows {point.key} that may belong to what comes next")
 
 
 def check_attention(run: BlockRun) -> None:
     """Every attention call ends in exactly one addition."""
     for reached in run.reached:
         if len(reached) != 1:
-            where = f"the additions {listed(reached)}" if reached else "no recognised addition"
-            refuse(run, f"an attention call reaches {where}: {additions_of(run)}")
+            where = (
+                f"the additions {list_additions(reached)}" if reached else "no recognised addition"
+            )
+            refuse_block(run, f"an attention call reaches {where}: {describe_additions(run)}")
 
 
 def check_merges(run: BlockRun, path: list[StreamPoint]) -> None:
     """Two branches are merged at one place and once, so that switching the MLP off there means one thing."""
     merges = [bare.key for point in path for bare in point.bare if bare.kind == "merge"]
     if len(merges) > 1 or any(run.merges.count(site) != 1 for site in merges):
-        refuse(run, f"more than two branches are merged: {', '.join(map(str, run.merges))}")
+        refuse_block(run, f"more than two branches are merged: {', '.join(map(str, run.merges))}")
 
 
-def refuse(run: BlockRun, why: str) -> NoReturn:
-    raise InputError(f"{described(run.stack, run.call)} cannot be ablated: {why}.")
+def refuse_block(run: BlockRun, why: str) -> NoReturn:
+    raise InputError(f"{describe_block(run.stack, run.call)} cannot be ablated: {why}.")
 
 
-def described(stack: str, call: BlockCall) -> str:
+def describe_block(stack: str, call: BlockCall) -> str:
     return f"block {call.layer} of {stack} ({call.name}, {type(call.module).__name__})"
 
 
-def additions_of(run: BlockRun) -> str:
+def describe_additions(run: BlockRun) -> str:
     """All that was added to the stream, recognised or not, with the places in the code."""
-    skips = listed(point for point in run.points.values() if point.kind in ADDITIONS)
+    skips = list_additions(point for point in run.points.values() if point.kind in ADDITIONS)
     strange = ", ".join(sorted({str(site) for site in run.strange}))
     return f"recognised {skips or 'no addition'}; not recognised {strange or 'none'}"
 
 
-def listed(points: Iterable[StreamPoint]) -> str:
+def list_additions(points: Iterable[StreamPoint]) -> str:
     """Additions with their places in the code."""
     return ", ".join(sorted(f"{point.kind} at {point.key}" for point in points))

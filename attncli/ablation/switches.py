@@ -8,14 +8,14 @@ from functools import partial
 import torch
 from torch import nn
 
-from attncli.ablation.anatomy import Anatomy, lineages, path_of
-from attncli.ablation.guards import described
-from attncli.ablation.published import activation_left_in
+from attncli.ablation.albert_activation import keep_albert_activation
+from attncli.ablation.anatomy import Anatomy, block_operations, stream_lineages
+from attncli.ablation.guards import describe_block
 from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.call_sites import CodePlace
+from attncli.ablation.tags.call_sites import CallSite
 from attncli.ablation.tags.keep_policy import Keep
-from attncli.ablation.tags.tags import Key, Place, StreamPoint
-from attncli.ablation.tracking import tracking
+from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
+from attncli.ablation.tracking import track_blocks
 from attncli.errors import InputError, UsageError
 from attncli.networks.variants import Switches, require_known
 
@@ -28,7 +28,7 @@ KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", "norms", "mlp_norm", "as_p
 
 
 @contextmanager
-def switched(
+def ablate(
     model: nn.Module, anatomy: Anatomy, switches: Switches, within: Within | None = None
 ) -> Iterator[None]:
     """Within, forwards of `model` run without the parts that `switches` leaves out.
@@ -43,48 +43,50 @@ def switched(
         )
 
     def check(run: BlockRun, outputs: list[torch.Tensor]) -> None:
-        if path_of(run) != anatomy.paths[run.stack, run.call.layer]:
+        if block_operations(run) != anatomy.paths[run.stack, run.call.layer]:
             raise InputError(
-                f"{described(run.stack, run.call)} takes another path than when it was examined: "
+                f"{describe_block(run.stack, run.call)} takes another path than when it was examined: "
                 "its code depends on the input, which is not understood."
             )
         if within is not None:
-            for name, stream in between_sub_blocks(run, outputs[0]):
+            for name, stream in iter_sub_block_states(run, outputs[0]):
                 within(run, name, stream)
 
-    chosen = partial(tracking, model, anatomy.stacks, done=check, values=within is not None)
+    chosen = partial(track_blocks, model, anatomy.stacks, done=check, values=within is not None)
     with (
-        activation_left_in(anatomy, switches) as remaining,
-        chosen(parts=KeptAsSwitched(anatomy, remaining)),
+        keep_albert_activation(anatomy, switches) as remaining,
+        chosen(parts=KeepBySwitches(anatomy, remaining)),
     ):
         yield
 
 
-def between_sub_blocks(run: BlockRun, output: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+def iter_sub_block_states(
+    run: BlockRun, output: torch.Tensor
+) -> Iterator[tuple[str, torch.Tensor]]:
     """The stream after each sub-block but the last, whose result is the block's."""
-    points = lineages(run)[0]
+    points = stream_lineages(run)[0]
     starts = [place for place, point in enumerate(points) if point.kind not in ("input", "norm")]
     for number, (place, following) in enumerate(itertools.pairwise(starts)):
         stream = (run.values or {})[points[following - 1]]
         if stream.shape != output.shape:
             raise InputError(
-                f"{described(run.stack, run.call)} runs in pieces: there is no state between its sub-blocks."
+                f"{describe_block(run.stack, run.call)} runs in pieces: there is no state between its sub-blocks."
             )
         kind = "attention" if points[place].kind == "mixer" else points[place].kind
         yield kind + (f" {number + 1}" if number else ""), stream
 
 
-class KeptAsSwitched:
+class KeepBySwitches:
     """What the switches keep of each part."""
 
     def __init__(self, anatomy: Anatomy, switches: Switches) -> None:
         self.anatomy = anatomy
         self.switches = switches
 
-    def merges(self, run: BlockRun, site: CodePlace) -> bool:
+    def merges(self, run: BlockRun, site: CallSite) -> bool:
         return (run.stack, run.call.layer, site) in self.anatomy.merges
 
-    def mixes(self, run: BlockRun, place: Place) -> bool:
+    def mixes(self, run: BlockRun, place: AdditionSite) -> bool:
         return (run.stack, run.call.layer, place) in self.anatomy.mixing
 
     def addition(self, point: StreamPoint) -> Keep:

@@ -7,16 +7,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.ablation.guards import described
+from attncli.ablation.guards import describe_block
 from attncli.ablation.norm_modules import is_norm
 from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.keep_policy import KeptParts
-from attncli.ablation.tags.tags import StreamPoint, Tag, attach
+from attncli.ablation.tags.keep_policy import KeepPolicy
+from attncli.ablation.tags.tags import StreamPoint, Tag, attach_tag
 from attncli.ablation.tags.tracker import Tracker
-from attncli.capture.attention_calls import tensors_in
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.stacks.blocks import Following, Stack, blocks_of, named_parts
-from attncli.capture.stacks.residual_stream_arguments import given, replaced, taken, tensor_at
+from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.stacks.blocks import BlockFollower, Stack, name_block_modules, unique_blocks
+from attncli.capture.stacks.residual_stream_arguments import (
+    find_stream_input,
+    find_stream_output,
+    replace_argument,
+    tensor_at,
+)
 from attncli.errors import InputError
 
 Done = Callable[[BlockRun, list[torch.Tensor]], None]
@@ -25,12 +30,12 @@ Feed = Callable[[BlockRun, torch.Tensor], torch.Tensor]
 """What a block is given in place of its stream."""
 
 
-def alias(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
+def alias_stream(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     """The same numbers under a new name, so that no tag is left on the caller's tensor."""
     return stream.view_as(stream)
 
 
-def points_of(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
+def stream_points(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
     """Where on the stream a block's output is; None: nowhere."""
     if tag is None:
         return (None,)
@@ -38,12 +43,12 @@ def points_of(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
 
 
 @contextmanager
-def tracking(
+def track_blocks(
     model: nn.Module,
     stacks: tuple[Stack, ...],
-    parts: KeptParts,
+    parts: KeepPolicy,
     done: Done,
-    feed: Feed = alias,
+    feed: Feed = alias_stream,
     values: bool = False,
     summands: bool = False,
 ) -> Iterator[None]:
@@ -51,31 +56,31 @@ def tracking(
 
     With `values`, each block's run holds its stream at all points until it is done; with `summands`, what is added. Nothing is differentiated, and tensors keep version counters: that is how a change in place is seen.
     """
-    parts_of_blocks = named_parts(model, stacks)
+    parts_of_blocks = name_block_modules(model, stacks)
     norms = {module: name for module, name in parts_of_blocks.items() if is_norm(module)}
-    tracked = Tracked(stacks, parts, norms, done, feed, values, summands)
+    tracked = BlockTracking(stacks, parts, norms, done, feed, values, summands)
     with (
-        around_forwards([model], tracked.around_model),
-        around_forwards(blocks_of(stacks), tracked.around_block),
-        around_forwards(norms, tracked.around_norm),
+        wrap_forwards([model], tracked.around_model),
+        wrap_forwards(unique_blocks(stacks), tracked.around_block),
+        wrap_forwards(norms, tracked.around_norm),
     ):
         yield
 
 
-class Tracked:
+class BlockTracking:
     """What stands around the model, its blocks and the norms in them."""
 
     def __init__(
         self,
         stacks: tuple[Stack, ...],
-        parts: KeptParts,
+        parts: KeepPolicy,
         norms: Mapping[nn.Module, str],
         done: Done,
         feed: Feed,
         values: bool,
         summands: bool,
     ) -> None:
-        self.following = Following(stacks)
+        self.following = BlockFollower(stacks)
         self.parts = parts
         self.done = done
         self.feed = feed
@@ -105,11 +110,11 @@ class Tracked:
                 output = forward(*args, **kwargs)
         finally:
             self.tracker = None
-        results = [given(output), call.second and tensor_at(call.second[1], output)]
+        results = [find_stream_output(output), call.second and tensor_at(call.second[1], output)]
         streams = [result for result in results if result is not None]
         tags = [run.tag(stream) for stream in streams]
         run.scaled |= any(tag.scaled for tag in tags if tag)
-        run.outputs = tuple(point for tag in tags for point in points_of(tag))
+        run.outputs = tuple(point for tag in tags for point in stream_points(tag))
         self.done(run, streams)
         return output
 
@@ -117,25 +122,25 @@ class Tracked:
         self, run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The block's arguments with its streams under new names, tagged; all else that it is given is noted."""
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         if stream is None:
-            raise InputError(f"{described(run.stack, run.call)} is given no stream of tokens.")
+            raise InputError(f"{describe_block(run.stack, run.call)} is given no stream of tokens.")
         second = run.call.second and tensor_at(run.call.second[0], (args, kwargs))
         run.outside = {
             id(tensor)
-            for tensor in tensors_in((args, kwargs))
+            for tensor in iter_tensors((args, kwargs))
             if tensor is not stream and tensor is not second and tensor.is_floating_point()
         }
-        args, kwargs = replaced(args, kwargs, stream, self.start(run, stream, ""))
+        args, kwargs = replace_argument(args, kwargs, stream, self.start(run, stream, ""))
         if second is not None:
-            args, kwargs = replaced(args, kwargs, second, self.start(run, second, "second"))
+            args, kwargs = replace_argument(args, kwargs, second, self.start(run, second, "second"))
         return args, kwargs
 
     def start(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
         """A stream as the block is given it."""
         stream = self.feed(run, stream)
         point = run.point("input", key=key)
-        attach(stream, Tag(run).moved(point))
+        attach_tag(stream, Tag(run).moved(point))
         return stream
 
     def around_norm(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:

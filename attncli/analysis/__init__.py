@@ -25,5 +25,5 @@ Say = Callable[[str], None]
 """Called with a sentence for a person."""
 
 
-def no_progress(done: int, total: int, what: str) -> None:
+def ignore_progress(done: int, total: int, what: str) -> None:
     """For callers that do not watch."""

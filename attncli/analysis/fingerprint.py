@@ -17,7 +17,7 @@ from attncli.errors import AttnError
 from attncli.models.files.weight_files import NOT_WEIGHTS
 from attncli.models.inputs.id_lists import FILE
 from attncli.reports.provenance import LIBRARIES
-from attncli.sources import located
+from attncli.sources import expand_path
 
 SOURCE = "source"
 WITHOUT_EFFECT = ("format", "output", "plot", "quiet", "no_progress", "processes")
@@ -31,21 +31,34 @@ Options = Mapping[str, Any]
 
 def fingerprint(command: str, options: Options, but: Sequence[str] = ()) -> str:
     """The digest. `but`: endings of files in the SOURCE's folder that are accounted for elsewhere."""
-    deciding = {name: shown(value) for name, value in options.items() if name not in WITHOUT_EFFECT}
-    files = sorted(set(files_named(options, but)))
-    facts = [versions(), command, deciding, [[str(path), content(path)] for path in files]]
+    deciding = {
+        name: normalize_value(value)
+        for name, value in options.items()
+        if name not in WITHOUT_EFFECT
+    }
+    files = sorted(set(find_named_files(options, but)))
+    facts = [
+        library_versions(),
+        command,
+        deciding,
+        [[str(path), hash_file(path)] for path in files],
+    ]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def shown(value: Any) -> Any:
+def normalize_value(value: Any) -> Any:
     """Nothing given is nothing, whether the option would hold one value or several."""
     if value is None or value in ([], ()):
         return repr(None)
-    return [shown(each) for each in value] if isinstance(value, list | tuple) else repr(value)
+    return (
+        [normalize_value(each) for each in value]
+        if isinstance(value, list | tuple)
+        else repr(value)
+    )
 
 
 @cache
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Of attn and of the libraries that compute or read numbers, imported or not."""
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for name in ("attncli", *LIBRARIES):
@@ -56,50 +69,50 @@ def versions() -> dict[str, str]:
     return found
 
 
-def files_named(options: Options, but: Sequence[str]) -> Iterator[Path]:
+def find_named_files(options: Options, but: Sequence[str]) -> Iterator[Path]:
     """Files whose names stand in any value, and those in the folder of a local model."""
     for name, value in options.items():
         if name in WITHOUT_EFFECT or name in WRITTEN:
             continue
-        for text in texts_in(value):
-            path = existing(text.removeprefix(FILE))
+        for text in iterate_texts(value):
+            path = existing_path(text.removeprefix(FILE))
             if path is not None and path.is_file():
                 yield path
             elif path is not None and name == SOURCE:
-                yield from files_of_model(path, but)
+                yield from list_model_files(path, but)
 
 
-def texts_in(value: Any) -> Iterator[str]:
+def iterate_texts(value: Any) -> Iterator[str]:
     """The texts of one value or of several."""
     if isinstance(value, list | tuple):
         for each in value:
-            yield from texts_in(each)
+            yield from iterate_texts(each)
     elif isinstance(value, str | Path):
         yield str(value)
 
 
-def existing(text: str) -> Path | None:
+def existing_path(text: str) -> Path | None:
     try:
-        path = located(text)
+        path = expand_path(text)
         return path if text and path.exists() else None
     except (AttnError, OSError, ValueError):  # a text that can be no file's name
         return None
 
 
-def files_of_model(folder: Path, but: Sequence[str]) -> Iterator[Path]:
+def list_model_files(folder: Path, but: Sequence[str]) -> Iterator[Path]:
     """Weights, config, tokenizer, code: what lies in the folder, but for what a trainer leaves there."""
     for path in folder.glob("*"):
         if path.is_file() and path.name not in NOT_WEIGHTS and path.suffix not in but:
             yield path
 
 
-def content(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """The hash of a file's bytes, made again when the system says that the file is another one."""
     about = path.stat()
-    return hashed(path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))  # fmt: skip
+    return hash_unchanged_file(path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))  # fmt: skip
 
 
 @cache
-def hashed(path: Path, state: tuple[int, ...]) -> str:
+def hash_unchanged_file(path: Path, state: tuple[int, ...]) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

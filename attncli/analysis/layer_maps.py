@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attncli.analysis.heads.map_export.collected_maps import KeptMaps
-from attncli.analysis.heads.model_heads import HeadSubject, everything
-from attncli.capture import STRIP_MEMORY, Shape, Site, Strip, streaming
-from attncli.capture.model_errors import failures_of
+from attncli.analysis.heads.map_export.collected_maps import CollectedMaps
+from attncli.analysis.heads.model_heads import VerifiedModel, keep_all
+from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
+from attncli.capture.model_errors import translate_model_errors
 from attncli.models.loading.precision import own_precision
 
 BUDGET = 1 << 28
@@ -22,12 +22,12 @@ BUDGET = 1 << 28
 class LayerMaps:
     """Takes the strips of some attentions as they pass."""
 
-    sites: frozenset[Site]
-    kept: KeptMaps = field(default_factory=lambda: KeptMaps(None, everything))
-    windows: dict[Site, int] = field(default_factory=dict)
+    sites: frozenset[AttentionSite]
+    kept: CollectedMaps = field(default_factory=lambda: CollectedMaps(None, keep_all))
+    windows: dict[AttentionSite, int] = field(default_factory=dict)
     """Attentions that run within windows, which have no one map, and how many."""
 
-    def take(self, site: Site, strip: Strip) -> None:
+    def take(self, site: AttentionSite, strip: Strip) -> None:
         if site not in self.sites:
             return
         if len(strip.weights) > 1:
@@ -36,19 +36,21 @@ class LayerMaps:
         self.kept.take(site, strip)
 
     @property
-    def maps(self) -> Mapping[Site, NDArray[np.floating]]:
+    def maps(self) -> Mapping[AttentionSite, NDArray[np.floating]]:
         """[head, query, key] of each."""
         return self.kept.maps
 
 
-def own_attentions(shapes: Mapping[Site, Shape]) -> list[Site]:
+def self_attention_sites(shapes: Mapping[AttentionSite, MapShape]) -> list[AttentionSite]:
     """Those of a stack to itself: a query and a key for every token."""
     return [site for site, shape in shapes.items() if site.is_self and shape.queries == shape.keys]
 
 
-def groups(sites: Sequence[Site], shapes: Mapping[Site, Shape], cells: int) -> Iterator[list[Site]]:
+def group_by_memory(
+    sites: Sequence[AttentionSite], shapes: Mapping[AttentionSite, MapShape], cells: int
+) -> Iterator[list[AttentionSite]]:
     """The attentions in order, as many together as the budget holds; `cells` of a map."""
-    group: list[Site] = []
+    group: list[AttentionSite] = []
     size = 0
     for site in sites:
         own = 8 * shapes[site].heads * cells
@@ -61,14 +63,16 @@ def groups(sites: Sequence[Site], shapes: Mapping[Site, Shape], cells: int) -> I
         yield group
 
 
-def maps_of(subject: HeadSubject, sites: Sequence[Site], kwargs: Mapping[str, Tensor]) -> LayerMaps:
+def capture_maps(
+    subject: VerifiedModel, sites: Sequence[AttentionSite], kwargs: Mapping[str, Tensor]
+) -> LayerMaps:
     """One forward pass, of which these attentions' maps stay."""
     found = LayerMaps(frozenset(sites))
     with (
-        failures_of(subject.body, {"the text": kwargs}),
+        translate_model_errors(subject.body, {"the text": kwargs}),
         torch.no_grad(),
         own_precision(subject.body),
-        streaming(subject.body, found.take, STRIP_MEMORY, subject.shapes),
+        capture_attention(subject.body, found.take, STRIP_MEMORY, subject.shapes),
     ):
         subject.body(**kwargs)
     return found

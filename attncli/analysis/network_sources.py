@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.errors import UsageError
-from attncli.io.whole_files import resolved
+from attncli.io.whole_files import resolve_links
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import NetworkOptions, RunOptions
-from attncli.sources import MODELS, SAVED_MODELS, Kind, Source, parse, path_source, require
+from attncli.sources import (
+    MODELS,
+    SAVED_MODELS,
+    Kind,
+    Source,
+    parse_path_source,
+    parse_source,
+    require_kind,
+)
 
 if TYPE_CHECKING:
     from attncli.networks.network_files import FileNetwork
@@ -38,53 +46,57 @@ TAKES: Mapping[str, tuple[Kind, ...]] = {
 """Which kinds a question can do something with."""
 
 
-def spec_from(options: NetworkOptions) -> NetworkSpec:
+def build_spec(options: NetworkOptions) -> NetworkSpec:
     """The network that the options describe."""
     given: dict[str, Any] = options.given()
     return NetworkSpec(**given)
 
 
-def generated(spec: NetworkSpec, run: RunOptions) -> "Sequence[GeneratedNetwork]":
+def generate_networks(spec: NetworkSpec, run: RunOptions) -> "Sequence[GeneratedNetwork]":
     from attncli.networks.weights import GeneratedNetwork
 
     return [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
 
 
-def named(text: str | None, asker: str, *outputs: Path | None) -> Source:
+def resolve_source(text: str | None, asker: str, *outputs: Path | None) -> Source:
     """What SOURCE is, refused where this command cannot take it, or would write over it."""
-    source = parse(text)
-    require(source, TAKES[asker], f"`{asker}`")
+    source = parse_source(text)
+    require_kind(source, TAKES[asker], f"`{asker}`")
     for output in outputs:
-        if source.is_file and output is not None and resolved(output) == resolved(source.path):
+        if (
+            source.is_file
+            and output is not None
+            and resolve_links(output) == resolve_links(source.path)
+        ):
             raise UsageError(f"{output} is what is read: name another file to write to.")
     return source
 
 
-def report(text: str, asker: str) -> "Report":
+def read_report_source(text: str, asker: str) -> "Report":
     """A saved report: always a file (`-` is stdin), whatever it is called; another kind is refused by what it is."""
-    from attncli.reports import read
+    from attncli.reports import read_report
 
     refuse_other_files(text, asker)
-    return read(text)
+    return read_report(text)
 
 
 def refuse_other_files(text: str, asker: str) -> None:
     """Of a path: what it is, if that is known and not what is wanted. What is not there its reader will miss."""
     path = Path(text)
     if path.is_file() or path.is_dir():
-        source = path_source(text)
+        source = parse_path_source(text)
         if source.kind != "other":
-            require(source, TAKES[asker], f"`{asker}`")
+            require_kind(source, TAKES[asker], f"`{asker}`")
 
 
-def from_file(source: Source) -> "FileNetwork":
+def load_network(source: Source) -> "FileNetwork":
     """A saved network, which fixes its own sizes, kinds and seed."""
     from attncli.networks.network_files import FileNetwork
 
     return FileNetwork(source.path)
 
 
-def identity(source: Source) -> dict[str, Any]:
+def source_identity(source: Source) -> dict[str, Any]:
     with source.path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"kind": "network file", "path": source.name, "sha256": digest}

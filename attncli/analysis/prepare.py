@@ -15,10 +15,10 @@ from attncli.sources import Source
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attncli.analysis.states.model_runs import CollapseSubject
-    from attncli.capture import Proof
-    from attncli.capture.attention_properties import Traits
-    from attncli.capture.stacks.truncate_stream import Cut
+    from attncli.analysis.states.variant_runs import CollapseModel
+    from attncli.capture import VerifiedCapture
+    from attncli.capture.attention_properties import AttentionProperties
+    from attncli.capture.stacks.truncate_stream import StreamTruncation
 
 PROBE_TOKENS = 12
 """Length of the input on which a model's structure is found out and proved."""
@@ -31,59 +31,61 @@ def refuse_at_once(
     model.to_load(seed)
     inputs.to_read(tokens, seed)
     from attncli.models.files.folders import read_config
-    from attncli.models.files.local_folder import Fetching, local_folder
+    from attncli.models.files.local_folder import FetchSettings, find_local_folder
     from attncli.models.files.weight_files import refuse_unreadable
 
     if source.kind == "folder":
-        folder = local_folder(source).folder
+        folder = find_local_folder(source).folder
         read_config(folder)
         refuse_unreadable(folder, model.allow_pickle)
     if source.kind == "hub" and not STAGE.rehearsing:
-        how = Fetching(model.revision, model.offline, config_alone=True)
-        local_folder(source, how)
+        how = FetchSettings(model.revision, model.offline, config_alone=True)
+        find_local_folder(source, how)
 
 
-class Examined(NamedTuple):
+class ExaminedModel(NamedTuple):
     """What a short input has shown of a model."""
 
-    subject: "CollapseSubject"
-    traits: "Mapping[str, Traits]"
-    proof: "Proof"
+    subject: "CollapseModel"
+    traits: "Mapping[str, AttentionProperties]"
+    proof: "VerifiedCapture"
     short: "Mapping[str, Any]"
     """The input."""
-    cut: "Cut"
+    cut: "StreamTruncation"
     """What is cut of it inside the model."""
 
 
-def examined(model: "PreTrainedModel") -> Examined:
+def examine_model(model: "PreTrainedModel") -> ExaminedModel:
     """The model's blocks and attention, proved on a short input."""
-    from attncli.ablation import examine
-    from attncli.analysis.states.model_runs import CollapseSubject
-    from attncli.capture.attention_properties import traits_of
-    from attncli.capture.model_errors import failures_of
-    from attncli.capture.verification import NOTHING_ATTENDS, prove
+    from attncli.ablation import recognise_anatomy
+    from attncli.analysis.states.variant_runs import CollapseModel
+    from attncli.capture.attention_properties import find_attention_properties
+    from attncli.capture.model_errors import translate_model_errors
+    from attncli.capture.verification import NOTHING_ATTENDS, verify_capture
     from attncli.models.loading.body import body_of
     from attncli.models.loading.precision import own_precision
-    from attncli.models.random.short_inputs import short_inputs, short_streams
+    from attncli.models.random.short_inputs import find_short_streams, make_short_inputs
 
     body = body_of(model)
     with own_precision(body):
-        short = short_inputs(body, PROBE_TOKENS)
-        with failures_of(body, {"a short input": short}):
-            cut = short_streams(body, short, PROBE_TOKENS)
+        short = make_short_inputs(body, PROBE_TOKENS)
+        with translate_model_errors(body, {"a short input": short}):
+            cut = find_short_streams(body, short, PROBE_TOKENS)
             with cut.streams():
                 try:
-                    proof = prove(body, short)
+                    proof = verify_capture(body, short)
                 except NoAttention:
                     proof = NOTHING_ATTENDS
-                anatomy = examine(body, short)
+                anatomy = recognise_anatomy(body, short)
                 traits = {
                     stack: replace(
                         found, mixers=anatomy.has_mixers(stack), mlps=anatomy.has_mlps(stack)
                     )
-                    for stack, found in traits_of(body, anatomy.stacks, short, proof).items()
+                    for stack, found in find_attention_properties(
+                        body, anatomy.stacks, short, proof
+                    ).items()
                 }
     unseen = (each.said() for each in proof.left_out if each.reaches is not False)
     anatomy = replace(anatomy, notes=(*anatomy.notes, *unseen))
-    subject = CollapseSubject(body, anatomy, exact=False, eager_alone=proof.eager_alone)
-    return Examined(subject, traits, proof, short, cut)
+    subject = CollapseModel(body, anatomy, exact=False, eager_alone=proof.eager_alone)
+    return ExaminedModel(subject, traits, proof, short, cut)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from attncli.analysis.statistics import averaged
+from attncli.analysis.statistics import describe_averaging
 from attncli.errors import UsageError, unknown_name
 from attncli.records import Report, Row, Scalar, View
 
@@ -23,7 +23,7 @@ class HeadOrder:
     """Only so many; None: all."""
 
 
-def choose_rows(
+def select_rows(
     report: Report, metrics: Sequence[str], sort: str | None, top: int | None
 ) -> Report:
     """What the report says of these metrics, with the heads in order where that is asked for."""
@@ -33,20 +33,22 @@ def choose_rows(
     for name in metrics:
         if name not in known:
             raise unknown_name("metric of the report", name, known)
-    order = head_order(report, metrics, sort, top)
+    order = resolve_head_order(report, metrics, sort, top)
     names = list(dict.fromkeys([*([order.metric] if order else []), *(metrics or known)]))
     rows = [row for row in report.rows if row.metric in names]
     return replace(
         report,
-        rows=tuple(rows if order is None else in_order(rows, order)),
+        rows=tuple(rows if order is None else sort_rows(rows, order)),
         metrics={name: each for name, each in report.metrics.items() if name in names},
         views=tuple(
-            metric_views(report, names) if order is None else [table(report, order, names)]
+            build_metric_views(report, names)
+            if order is None
+            else [build_table(report, order, names)]
         ),
     )
 
 
-def head_order(
+def resolve_head_order(
     report: Report, metrics: Sequence[str], sort: str | None, top: int | None
 ) -> HeadOrder | None:
     """By the metric asked for, else by the first one of heads."""
@@ -68,48 +70,54 @@ def head_order(
     return HeadOrder(name, way == "rising", top)
 
 
-def place(row: Row) -> Place:
+def location_key(row: Row) -> Place:
     return (row.layer, row.head, *(row.keys.get(key) for key in ATTENTION))
 
 
-def in_order(rows: Sequence[Row], order: HeadOrder) -> list[Row]:
+def sort_rows(rows: Sequence[Row], order: HeadOrder) -> list[Row]:
     """Heads in their order; rows of layers and states come after."""
     values: dict[Place, float] = {}
     for row in rows:
         if row.metric == order.metric and row.head is not None and row.value is not None:
-            if place(row) in values:
+            if location_key(row) in values:
                 raise UsageError(
                     f"`sort` needs one number of a head, and {order.metric} has several at {row.place}."
                 )
-            values[place(row)] = row.value
+            values[location_key(row)] = row.value
     best = sorted(values, key=values.__getitem__, reverse=not order.rising)[: order.top]
     rank = {each: index for index, each in enumerate(best)}
-    heads = [row for row in rows if row.head is not None and place(row) in rank]
+    heads = [row for row in rows if row.head is not None and location_key(row) in rank]
     rest = [row for row in rows if row.head is None]
-    return [*sorted(heads, key=lambda row: rank[place(row)]), *rest]
+    return [*sorted(heads, key=lambda row: rank[location_key(row)]), *rest]
 
 
-def table(report: Report, order: HeadOrder, names: Iterable[str]) -> View:
+def build_table(report: Report, order: HeadOrder, names: Iterable[str]) -> View:
     """One line for each head."""
     way = "rising" if order.rising else "falling"
     of_heads = {row.metric for row in report.rows if row.head is not None}
     columns = tuple(name for name in names if name in of_heads)
-    return View(f"heads by {order.metric}, {way}{over(report, columns)}", "layer.head", columns)
+    return View(
+        f"heads by {order.metric}, {way}{describe_row_averaging(report, columns)}",
+        "layer.head",
+        columns,
+    )
 
 
-def over(report: Report, metrics: Iterable[str]) -> str:
+def describe_row_averaging(report: Report, metrics: Iterable[str]) -> str:
     """`, mean ± standard deviation over 8 texts`, where some numbers are over several."""
     counts = {row.n for row in report.rows if row.metric in metrics} - {1}
     listed = report.input.get("texts")
     texts = len(listed) if isinstance(listed, list | tuple) else 0
     if not texts:
-        return averaged(len(report.seeds), "seeds") if counts == {len(report.seeds)} else ""
+        return (
+            describe_averaging(len(report.seeds), "seeds") if counts == {len(report.seeds)} else ""
+        )
     words = [f"{texts} texts"] if texts > 1 else []
     words += [f"{count} draws of random tokens" for count in sorted(counts - {texts})]
     return f", mean ± standard deviation over {' or '.join(words)}" if words else ""
 
 
-def metric_views(report: Report, names: Sequence[str]) -> Iterator[View]:
+def build_metric_views(report: Report, names: Sequence[str]) -> Iterator[View]:
     """The report's own views of these metrics, and one for each metric that none of them shows."""
     seen: set[str] = set()
     for view in report.views:
@@ -119,23 +127,23 @@ def metric_views(report: Report, names: Sequence[str]) -> Iterator[View]:
             yield replace(view, metrics=shown)
     for name in names:
         if name not in seen:
-            yield from views_of(report, name)
+            yield from build_views_of_metric(report, name)
 
 
-def views_of(report: Report, name: str) -> Iterator[View]:
+def build_views_of_metric(report: Report, name: str) -> Iterator[View]:
     """Layers down, and across heads or variants."""
     rows = [row for row in report.rows if row.metric == name]
-    title = f"{name}{over(report, [name])}"
+    title = f"{name}{describe_row_averaging(report, [name])}"
     across = "head" if any(row.head is not None for row in rows) else "variant"
     if all(row.axis(across) is None for row in rows):
         yield View(title, "layer", (name,))
         return
-    for where in attentions(rows):
+    for where in list_locations(rows):
         said = ", ".join(map(str, where.values()))
         yield View(f"{said}: {title}" if said else title, "layer", (name,), across, where)
 
 
-def attentions(rows: Iterable[Row]) -> list[dict[str, Scalar]]:
+def list_locations(rows: Iterable[Row]) -> list[dict[str, Scalar]]:
     """The stacks and kinds of attention that have layers of their own."""
     found = ({key: row.keys[key] for key in ATTENTION[:2] if key in row.keys} for row in rows)
     return list({tuple(each.items()): each for each in found}.values())

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attncli.maths.noise import Interval, interval, mean, spread
+from attncli.maths.noise import Interval, confidence_interval, mean, standard_deviation
 from attncli.records import HIGH, LOW, Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
@@ -18,12 +18,12 @@ MOST_KEPT = 1000
 UNRESOLVED = "not resolved: tokens coincide to the last bit, or one of them is zero"
 
 
-def averaged(count: int, what: str) -> str:
+def describe_averaging(count: int, what: str) -> str:
     """What a view's title adds where its numbers are means: `, mean ± standard deviation over 3 seeds`."""
     return f", mean ± standard deviation over {count} {what}" if count > 1 else ""
 
 
-def summary_row(
+def summarize_values(
     metric: str,
     unit: str,
     values: Sequence[float | None],
@@ -42,29 +42,29 @@ def summary_row(
     each = tuple(numbers) if 1 < len(numbers) <= MOST_KEPT else ()
     value = middle if take == "mean" else EXTREMES[take](numbers)
     return Row(
-        metric, value, unit, spread=spread(numbers, middle), n=len(numbers), keys=keys, each=each, **coordinates
+        metric, value, unit, spread=standard_deviation(numbers, middle), n=len(numbers), keys=keys, each=each, **coordinates
     )  # fmt: skip
 
 
-def interval_of(row: Row) -> Interval | None:
+def row_interval(row: Row) -> Interval | None:
     """The row's own, or that of the mean of its n numbers; None where a single one says nothing of its error."""
     low, high = row.keys.get(LOW), row.keys.get(HIGH)
     if isinstance(low, float) and isinstance(high, float):
         return Interval(low, high)
     if row.value is None or row.spread is None:
         return None
-    return interval(row.value, row.spread / math.sqrt(row.n), row.n - 1)
+    return confidence_interval(row.value, row.spread / math.sqrt(row.n), row.n - 1)
 
 
-def near_largest(order: Sequence[Row]) -> list[Row]:
+def select_near_largest(order: Sequence[Row]) -> list[Row]:
     """The first, and all whose intervals reach its own; without intervals all."""
-    around = {id(row): interval_of(row) for row in order}
+    around = {id(row): row_interval(row) for row in order}
     first = around[id(order[0])] if order else None
     return [row for row in order if first is None or (own := around[id(row)]) is None or own.high >= first.low]  # fmt: skip
 
 
-def near_least(order: Sequence[Row]) -> list[Row]:
+def select_near_least(order: Sequence[Row]) -> list[Row]:
     """The last, and all whose intervals reach its own; without intervals all."""
-    around = {id(row): interval_of(row) for row in order}
+    around = {id(row): row_interval(row) for row in order}
     last = around[id(order[-1])] if order else None
     return [row for row in order if last is None or (own := around[id(row)]) is None or own.low <= last.high]  # fmt: skip

@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 from torch import nn
 
 from attncli.analysis import Progress
-from attncli.capture.model_errors import failures_of
+from attncli.capture.model_errors import translate_model_errors
 from attncli.models.inputs.texts import ModelInput
-from attncli.processes.resume_cache import kept_as, no_keep
-from attncli.processes.work_sharing import own_share, shared_out
+from attncli.processes.resume_cache import build_result_cache, make_without_cache
+from attncli.processes.work_sharing import rank_share, share_work
 
 R = TypeVar("R")
 
 
-def over_texts(
+def map_texts(
     body: nn.Module,
     texts: Sequence[ModelInput],
     work: Callable[[int, ModelInput], R],
@@ -32,22 +32,22 @@ def over_texts(
     """
 
     def told(item: tuple[int, ModelInput]) -> R:
-        with failures_of(body, {item[1].name: item[1].kwargs}):
+        with translate_model_errors(body, {item[1].name: item[1].kwargs}):
             return work(*item)
 
-    return shared_out(
+    return share_work(
         list(enumerate(texts)),
         told,
-        partial(name_of, f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}"),
-        no_keep if made_of is None else kept_as(*made_of),
+        partial(text_key, f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}"),
+        make_without_cache if made_of is None else build_result_cache(*made_of),
     )
 
 
-def counted(
+def count_progress(
     work: Callable[[int, ModelInput], R], texts: Sequence[ModelInput], progress: Progress
 ) -> Callable[[int, ModelInput], R]:
     """The same work, each text of this process told as it is done."""
-    total, done = len(own_share(texts)), 0
+    total, done = len(rank_share(texts)), 0
 
     def told(place: int, text: ModelInput) -> R:
         nonlocal done
@@ -59,7 +59,7 @@ def counted(
     return told
 
 
-def name_of(model: str, item: tuple[int, ModelInput]) -> str:
+def text_key(model: str, item: tuple[int, ModelInput]) -> str:
     """The model, the text's place, and what the model is given."""
     place, text = item
     return f"{model} {place} {text.name} {text.sha256}"

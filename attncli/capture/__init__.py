@@ -26,22 +26,22 @@ linear                exact maps of recurrences and convolutions that are linear
 saved_maps            maps in files, saved here or by other programs
 """
 
-from attncli.capture.context import STRIP_MEMORY, streaming
-from attncli.capture.strips.attention_interface import Strip, in_rounds
-from attncli.capture.strips.attention_sites import Shape, Site
-from attncli.capture.strips.output_gates import watching_gates
-from attncli.capture.strips.output_projections import watching_projections
-from attncli.capture.verification import Proof, prove
+from attncli.capture.context import STRIP_MEMORY, capture_attention
+from attncli.capture.strips.attention_interface import Strip, observe_in_rounds
+from attncli.capture.strips.attention_sites import AttentionSite, MapShape
+from attncli.capture.strips.output_gates import observe_gates
+from attncli.capture.strips.output_projections import observe_projections
+from attncli.capture.verification import VerifiedCapture, verify_capture
 
 __all__ = [
     "STRIP_MEMORY",
-    "Proof",
-    "Shape",
-    "Site",
+    "AttentionSite",
+    "MapShape",
     "Strip",
-    "in_rounds",
-    "prove",
-    "streaming",
-    "watching_gates",
-    "watching_projections",
+    "VerifiedCapture",
+    "capture_attention",
+    "observe_gates",
+    "observe_in_rounds",
+    "observe_projections",
+    "verify_capture",
 ]

@@ -54,21 +54,21 @@ UNCHANGED = frozenset(
 """Functions that leave the numbers of a tensor what they were, up to their place and type."""
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def function_name(function: Callable[..., Any]) -> str:
     """`add` for torch.add, Tensor.add and aten.add.Tensor alike."""
     name: str = getattr(function, "__name__", "")
     return name.partition(".")[0]
 
 
-def tensors_in(values: Any) -> Iterator[torch.Tensor]:
+def iter_tensors(values: Any) -> Iterator[torch.Tensor]:
     """All tensors among arguments or results, in order; lists, tuples and mappings of any kind are looked into."""
     if isinstance(values, torch.Tensor):
         yield values
     elif isinstance(values, list | tuple):
         for value in values:
-            yield from tensors_in(value)
+            yield from iter_tensors(value)
     elif isinstance(values, Mapping):
-        yield from tensors_in(list(values.values()))
+        yield from iter_tensors(list(values.values()))
 
 
 def is_attention(name: str, scored: bool) -> bool:
@@ -76,7 +76,7 @@ def is_attention(name: str, scored: bool) -> bool:
     return name in FUSED or (scored and name in ("softmax", "_softmax"))
 
 
-def has_scores(name: str, activations: int, scored: bool) -> bool:
+def result_has_scores(name: str, activations: int, scored: bool) -> bool:
     """Whether a function's result descends from a product of two activations; attention and weights end that."""
     if name in PRODUCTS:
         return activations >= 2
@@ -87,13 +87,13 @@ INPUT = -1
 """Among the sources of a tensor: the model's own input."""
 
 
-def version_of(tensor: torch.Tensor) -> int:
+def tensor_version(tensor: torch.Tensor) -> int:
     """How often the tensor was changed in place, under any name; inference tensors do not count it."""
     with unseen():
         return 0 if tensor.is_inference() else tensor._version
 
 
-class Trace(NamedTuple):
+class TensorTrace(NamedTuple):
     """What is known of a tensor while a model is watched; it lives on the tensor and dies with it."""
 
     watch: object
@@ -112,9 +112,9 @@ class Trace(NamedTuple):
     """Of the tensor when this was known of it."""
 
 
-def united(traces: list[Trace]) -> Trace:
+def merge_traces(traces: list[TensorTrace]) -> TensorTrace:
     """The trace of what descends from all of these."""
-    return Trace(
+    return TensorTrace(
         traces[0].watch,
         any(trace.scores for trace in traces),
         None,
@@ -123,7 +123,7 @@ def united(traces: list[Trace]) -> Trace:
     )
 
 
-class AttentionWatch(TorchFunctionMode):
+class AttentionTracer(TorchFunctionMode):
     """Follows the activations of one forward and reports each attention call as it happens."""
 
     def __init__(self, on_attention: Callable[[], None]) -> None:
@@ -138,66 +138,70 @@ class AttentionWatch(TorchFunctionMode):
         sources: frozenset[int] = frozenset({INPUT}),
     ) -> None:
         """From here on these tensors count as activations."""
-        for tensor in tensors_in(values):
-            self.attach(tensor, Trace(self, left=left, lists=lists, sources=sources))
+        for tensor in iter_tensors(values):
+            self.attach(tensor, TensorTrace(self, left=left, lists=lists, sources=sources))
 
-    def attach(self, tensor: torch.Tensor, trace: Trace) -> None:
+    def attach(self, tensor: torch.Tensor, trace: TensorTrace) -> None:
         """What is known of the tensor as it is now."""
         masks = {INPUT} if tensor.dtype == torch.bool else set()
-        known = trace._replace(sources=trace.sources - masks, version=version_of(tensor))
+        known = trace._replace(sources=trace.sources - masks, version=tensor_version(tensor))
         tensor._attn_trace = known  # type: ignore[attr-defined]
 
-    def trace(self, tensor: torch.Tensor) -> Trace | None:
+    def trace(self, tensor: torch.Tensor) -> TensorTrace | None:
         """What is known of a tensor; None for weights and constants, and for marks of an earlier watch.
 
         One that was changed in place under another name also descends from what was written there, which the trace of
         its base knows.
         """
-        trace: Trace | None = getattr(tensor, "_attn_trace", None)
+        trace: TensorTrace | None = getattr(tensor, "_attn_trace", None)
         if trace is None or trace.watch is not self:
             return None
-        if trace.version == version_of(tensor):
+        if trace.version == tensor_version(tensor):
             return trace
         written = None if tensor._base is None else self.trace(tensor._base)
-        return united([trace] if written is None else [trace, written])
+        return merge_traces([trace] if written is None else [trace, written])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in ASKING:
             return func(*args, **(kwargs or {}))
         with unseen():
-            inputs = [(tensor, version_of(tensor)) for tensor in tensors_in((args, kwargs))]
+            inputs = [(tensor, tensor_version(tensor)) for tensor in iter_tensors((args, kwargs))]
             known = [trace for tensor, _ in inputs if (trace := self.trace(tensor))]
         result = func(*args, **(kwargs or {}))
-        name = name_of(func)
+        name = function_name(func)
         if known or name in LINEAR:
             with unseen():
                 self.follow(name, known, inputs, result)
         return result
 
     def follow(
-        self, name: str, known: list[Trace], inputs: list[tuple[torch.Tensor, int]], result: Any
+        self,
+        name: str,
+        known: list[TensorTrace],
+        inputs: list[tuple[torch.Tensor, int]],
+        result: Any,
     ) -> None:
         """Pass on what is known of the inputs to the result, and to what was written to."""
-        passed = united(known) if known else Trace(self)
+        passed = merge_traces(known) if known else TensorTrace(self)
         scored = passed.scores
         if is_attention(name, scored):
             self.on_attention()
         same = known[0] if name in UNCHANGED and known else passed
-        scores = has_scores(name, len(known), scored)
+        scores = result_has_scores(name, len(known), scored)
         passed = passed._replace(scores=scores, left=same.left, gave=same.gave)
         given = {id(tensor) for tensor, _ in inputs}
-        for tensor in tensors_in(result):
+        for tensor in iter_tensors(result):
             if id(tensor) not in given:
                 self.attach(tensor, passed)
         for tensor, version in inputs:
-            if version_of(tensor) != version:
+            if tensor_version(tensor) != version:
                 self.written(tensor, passed)
 
-    def written(self, tensor: torch.Tensor, passed: Trace) -> None:
+    def written(self, tensor: torch.Tensor, passed: TensorTrace) -> None:
         """A tensor was written to: it and what it is a view of now descend from what was written."""
         passed = passed._replace(left=None, gave=None)
         self.attach(tensor, passed)
         base = tensor._base
         if base is not None:
             before = self.trace(base)
-            self.attach(base, united([before, passed]) if before else passed)
+            self.attach(base, merge_traces([before, passed]) if before else passed)

@@ -7,17 +7,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture import Proof, Site, Strip, streaming
-from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture import AttentionSite, Strip, VerifiedCapture, capture_attention
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.residual_stream_arguments import replaced, taken
+from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 
 UNIFORM = 1e-4
 """Largest spread of a row's weights on visible keys, relative to their mean, that counts as uniform."""
 
 
 @dataclass(frozen=True)
-class Traits:
+class AttentionProperties:
     """Of one stack."""
 
     causal: bool
@@ -38,33 +38,40 @@ class Traits:
         return ", ".join(part for part, on in parts.items() if on)
 
 
-def traits_of(
-    model: nn.Module, stacks: tuple[Stack, ...], inputs: Mapping[str, Any], proof: Proof
-) -> dict[str, Traits]:
+def find_attention_properties(
+    model: nn.Module, stacks: tuple[Stack, ...], inputs: Mapping[str, Any], proof: VerifiedCapture
+) -> dict[str, AttentionProperties]:
     """For every stack, from its maps on states without any difference between tokens."""
     uneven: set[str] = set()
 
-    def observe(site: Site, strip: Strip) -> None:
+    def observe(site: AttentionSite, strip: Strip) -> None:
         if site.is_self and not is_uniform(strip):
             uneven.add(site.name)
 
-    with torch.no_grad(), streaming(model, observe, apart=proof.apart), equal_tokens(stacks):
+    with (
+        torch.no_grad(),
+        capture_attention(model, observe, apart=proof.apart),
+        feed_equal_tokens(stacks),
+    ):
         model(**inputs)
     causal = {site.name for site in proof.causal if site.is_self}
-    return {stack.name: Traits(belongs(causal, stack), belongs(uneven, stack)) for stack in stacks}
+    return {
+        stack.name: AttentionProperties(is_in_stack(causal, stack), is_in_stack(uneven, stack))
+        for stack in stacks
+    }
 
 
-def equal_tokens(stacks: tuple[Stack, ...]) -> Any:
+def feed_equal_tokens(stacks: tuple[Stack, ...]) -> Any:
     """Every stack's first block is given its first token in the place of all."""
 
     def around(forward: Any, _: nn.Module, args: Any, kwargs: Any) -> Any:
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         if stream is not None and stream.dim() == 3:
             alike = stream[:, :1].expand_as(stream).contiguous()
-            args, kwargs = replaced(args, kwargs, stream, alike)
+            args, kwargs = replace_argument(args, kwargs, stream, alike)
         return forward(*args, **kwargs)
 
-    return around_forwards([stack.calls[0].module for stack in stacks], around)
+    return wrap_forwards([stack.calls[0].module for stack in stacks], around)
 
 
 def is_uniform(strip: Strip) -> bool:
@@ -75,6 +82,6 @@ def is_uniform(strip: Strip) -> bool:
     return bool((torch.where(seen, weights / mean - 1.0, 0.0).abs() < UNIFORM).all())
 
 
-def belongs(names: set[str], stack: Stack) -> bool:
+def is_in_stack(names: set[str], stack: Stack) -> bool:
     """Whether one of the modules lies in a block of the stack."""
     return any(name.startswith(f"{call.name}.") for name in names for call in stack.calls)

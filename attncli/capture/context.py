@@ -10,20 +10,24 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
 
-from attncli.capture.other_mixers.uncapturable_attention import refuse_half_seen
+from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_capture
 from attncli.capture.strips.attention_interface import (
     EagerCall,
     Strip,
-    attention_in_strips,
-    own_eager,
-    precise,
-    rows_within,
+    attend_in_strips,
+    rows_per_strip,
+    to_float32,
+    unpatched_eager,
 )
-from attncli.capture.strips.attention_sites import Shape, Site, Sites
-from attncli.capture.strips.differential import Pairs, applied, share_of
-from attncli.capture.strips.masks import rowwise_mask
-from attncli.capture.strips.softmax_calls import Watcher
-from attncli.capture.strips.tensor_parallel_heads import group_of, with_all_heads
+from attncli.capture.strips.attention_sites import AttentionSite, MapShape, SiteNamer
+from attncli.capture.strips.differential import (
+    DifferentialPairs,
+    differential_lambda,
+    to_applied_map,
+)
+from attncli.capture.strips.masks import make_rowwise_mask
+from attncli.capture.strips.softmax_calls import SoftmaxCapture
+from attncli.capture.strips.tensor_parallel_heads import gather_heads, tensor_parallel_group
 from attncli.errors import InputError, NotFinite
 
 STRIP_MEMORY = 2**26
@@ -35,11 +39,11 @@ ROW_SUM = 1e-3
 SINK = "sink"
 """In the names of parameters that take part in the softmax and are dropped after it."""
 
-Observe = Callable[[Site, Strip], bool | None]
+Observe = Callable[[AttentionSite, Strip], bool | None]
 """Called with every strip; True at the last one of a map asks for the whole map once more."""
 
 
-class Stream:
+class Capture:
     """One model's attention on its way to an observer."""
 
     def __init__(
@@ -47,7 +51,7 @@ class Stream:
         model: nn.Module,
         observe: Observe,
         memory: int,
-        proved: Mapping[Site, Shape] | None,
+        proved: Mapping[AttentionSite, MapShape] | None,
         apart: Collection[str] | None,
     ) -> None:
         self.model = model
@@ -57,24 +61,24 @@ class Stream:
         """The attentions that every forward pass must have, with as many heads; None while they are found out."""
         self.apart = apart
         """Families of modules that may take a softmax which weighs no values; None while they are found out."""
-        self.sites = Sites(model)
-        self.current: Site | None = None
+        self.sites = SiteNamer(model)
+        self.current: AttentionSite | None = None
         """The attention off the interface whose strips come now."""
-        self.captured: list[Site] = []
+        self.captured: list[AttentionSite] = []
         """The attentions of the current forward pass, in order."""
-        self.shapes: dict[Site, Shape] = {}
+        self.shapes: dict[AttentionSite, MapShape] = {}
         """Of the same attentions."""
-        self.rows: Counter[Site] = Counter()
+        self.rows: Counter[AttentionSite] = Counter()
         """How many rows of each have come."""
         self.on_interface: set[str] = set()
         """Names of modules that went through the attention interface."""
         self.masked: set[str] = set()
         """Those of them that were handed a mask."""
-        self.sinks = {holder_of_sinks(name) for name, _ in model.named_parameters() if SINK in name}
+        self.sinks = {find_sink_owner(name) for name, _ in model.named_parameters() if SINK in name}
         """Names of modules with learned sinks, which take their share of every row."""
-        self.watcher = Watcher(model, self.found, memory)
-        self.pairs = Pairs(model)
-        self.group = group_of(model)
+        self.watcher = SoftmaxCapture(model, self.found, memory)
+        self.pairs = DifferentialPairs(model)
+        self.group = tensor_parallel_group(model)
         """The processes that divide the heads between them."""
 
     def restart(self, *_: Any) -> None:
@@ -88,7 +92,7 @@ class Stream:
         """The forward pass is over: all was seen that it attends to, and nothing else than what was proved."""
         self.refuse_what_was_missed()
         if self.proved is not None:
-            refuse_another(self.shapes, self.proved)
+            refuse_changed_capture(self.shapes, self.proved)
 
     def attend(
         self,
@@ -100,13 +104,13 @@ class Stream:
         **keywords: Any,
     ) -> tuple[Tensor, None]:
         """In place of the model's eager attention, with its arguments and its output."""
-        exact = [precise(side) for side in (query, key, value)]
-        more = {name: precise(value) for name, value in keywords.items()}
+        exact = [to_float32(side) for side in (query, key, value)]
+        more = {name: to_float32(value) for name, value in keywords.items()}
         call = EagerCall(module, exact[0], exact[1], exact[2], attention_mask, more)
         pair = module in self.pairs.modules
         second = pair and self.pairs.is_second(module, query, key)
         site = self.sites.difference() if second else self.sites.site(module)
-        share = share_of(module) if second else 0.0
+        share = differential_lambda(module) if second else 0.0
         self.captured.append(site)
         self.on_interface.add(site.name)
         self.watcher.attended.add(module)
@@ -115,12 +119,12 @@ class Stream:
         self.watcher.silent = True
         try:
             with torch.autocast(query.device.type, enabled=False):  # which would round the scores
-                output = attention_in_strips(
-                    own_eager(module),
+                output = attend_in_strips(
+                    unpatched_eager(module),
                     call,
-                    rows_within(self.memory, call.row),
+                    rows_per_strip(self.memory, call.row),
                     lambda strip: self.hand_on(
-                        site, module, applied(strip, share) if second else strip
+                        site, module, to_applied_map(strip, share) if second else strip
                     ),
                 )
             if pair:
@@ -137,15 +141,15 @@ class Stream:
         assert self.current is not None
         return self.hand_on(self.current, module, strip)
 
-    def hand_on(self, site: Site, module: nn.Module, strip: Strip) -> bool:
+    def hand_on(self, site: AttentionSite, module: nn.Module, strip: Strip) -> bool:
         """To the observer, once the strip is seen to be attention: weights that sum to one, or to less beside a sink."""
         if self.group is not None:
-            strip = with_all_heads(strip, module, self.group)
+            strip = gather_heads(strip, module, self.group)
         sums = strip.weights.sum(dim=-1)
         low, high = float(sums.min()), float(sums.max())
         if math.isnan(low) or math.isnan(high):
             raise NotFinite(
-                f"layer {site.layer} ({site.name}): the attention has NaN in row {nan_row(strip, sums)}; "
+                f"layer {site.layer} ({site.name}): the attention has NaN in row {find_nan_row(strip, sums)}; "
                 "the weights or the states before it are not finite."
             )
         total = strip.total
@@ -158,15 +162,15 @@ class Stream:
             self.count(site, strip)
         return self.observe(site, strip) is True
 
-    def count(self, site: Site, strip: Strip) -> None:
+    def count(self, site: AttentionSite, strip: Strip) -> None:
         """One more strip of a map that comes for the first time."""
         heads, rows = strip.weights.shape[1:3]
-        self.shapes[site] = Shape(heads, strip.queries, strip.keys)
+        self.shapes[site] = MapShape(heads, strip.queries, strip.keys)
         self.rows[site] += rows
 
     def refuse_what_was_missed(self) -> None:
         """Every softmax inside an attention that is seen was a map, and every row of every map was seen."""
-        refuse_half_seen(self.model, self.watcher.unclaimed, self.captured, self.apart)
+        refuse_partial_capture(self.model, self.watcher.unclaimed, self.captured, self.apart)
         self.pairs.refuse_unproved()
         for site, shape in self.shapes.items():
             if self.rows[site] != shape.queries:
@@ -175,39 +179,39 @@ class Stream:
                 )
 
 
-def holder_of_sinks(name: str) -> str:
+def find_sink_owner(name: str) -> str:
     """The module that a parameter's sinks belong to: they may come from a projection of its own."""
     parts = name.split(".")
     first = next(place for place, part in enumerate(parts) if SINK in part)
     return ".".join(parts[:first])
 
 
-def nan_row(strip: Strip, sums: Tensor) -> int:
+def find_nan_row(strip: Strip, sums: Tensor) -> int:
     return strip.first_query + int(sums.isnan().nonzero()[0, 2])
 
 
 @contextmanager
-def streaming(
+def capture_attention(
     model: nn.Module,
     observe: Observe,
     strip_memory: int = STRIP_MEMORY,
-    proved: Mapping[Site, Shape] | None = None,
+    proved: Mapping[AttentionSite, MapShape] | None = None,
     apart: Collection[str] | None = (),
-) -> Iterator[Stream]:
+) -> Iterator[Capture]:
     """Every forward pass of the model in this context hands its attention to `observe` and gives its usual output.
 
     `proved`: the attentions that a pass must show, no more and no fewer, as `Proof.shapes` has them. `apart`: families
     of modules whose attention is not seen and may be left out, as `Proof.apart` has them; None: any beside one that is.
     """
-    stream = Stream(model, observe, strip_memory, proved, apart)
+    stream = Capture(model, observe, strip_memory, proved, apart)
     handles = [
         model.register_forward_pre_hook(stream.restart),
         model.register_forward_hook(stream.finish),
     ]
     try:
         with (
-            eager_everywhere(model),
-            in_place_of_eager(stream.attend),
+            force_eager_attention(model),
+            replace_eager_interface(stream.attend),
             stream.watcher.watching(),
             stream.pairs.watching(),
             stream.sites.watching(),
@@ -218,7 +222,9 @@ def streaming(
             handle.remove()
 
 
-def refuse_another(found: Mapping[Site, Shape], proved: Mapping[Site, Shape]) -> None:
+def refuse_changed_capture(
+    found: Mapping[AttentionSite, MapShape], proved: Mapping[AttentionSite, MapShape]
+) -> None:
     """A longer input may take another way through the model's code: what was proved on the short one says nothing of it."""
     for site, shape in found.items():
         if site not in proved:
@@ -241,14 +247,14 @@ def refuse_another(found: Mapping[Site, Shape], proved: Mapping[Site, Shape]) ->
 
 
 @contextmanager
-def in_place_of_eager(attend: Callable[..., Any]) -> Iterator[None]:
+def replace_eager_interface(attend: Callable[..., Any]) -> Iterator[None]:
     """Registers the function and its masks under the name `eager`, so that models treat it as their eager attention.
 
     A name of its own would not do: models ask whether they are "eager" before they make masks and biases.
     """
     attentions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
     usual = masks["eager"]
-    attentions["eager"], masks["eager"] = attend, rowwise_mask
+    attentions["eager"], masks["eager"] = attend, make_rowwise_mask
     try:
         yield
     finally:
@@ -257,9 +263,9 @@ def in_place_of_eager(attend: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
-def eager_everywhere(model: nn.Module) -> Iterator[None]:
+def force_eager_attention(model: nn.Module) -> Iterator[None]:
     """All configs of the model say `eager`, and afterwards what they said before."""
-    configs = {id(config): config for config in all_configs(model)}.values()
+    configs = {id(config): config for config in iter_module_configs(model)}.values()
     before = [(config, config._attn_implementation_internal) for config in configs]
     try:
         for config in configs:
@@ -270,7 +276,7 @@ def eager_everywhere(model: nn.Module) -> Iterator[None]:
             config._attn_implementation_internal = implementation
 
 
-def all_configs(model: nn.Module) -> Iterator[PreTrainedConfig]:
+def iter_module_configs(model: nn.Module) -> Iterator[PreTrainedConfig]:
     """Every config that a module of the model holds, with the configs inside it."""
     waiting = [getattr(module, "config", None) for module in model.modules()]
     while waiting:

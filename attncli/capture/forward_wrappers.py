@@ -12,7 +12,7 @@ Around = Callable[..., Any]
 
 
 @contextmanager
-def around_forwards(modules: Iterable[nn.Module], around: Around) -> Iterator[None]:
+def wrap_forwards(modules: Iterable[nn.Module], around: Around) -> Iterator[None]:
     """Within, every call of these modules goes through `around`; afterwards, error or not, they are as before.
 
     The attribute `forward` of the instance is replaced rather than a hook registered: a hook after the forward is
@@ -21,7 +21,7 @@ def around_forwards(modules: Iterable[nn.Module], around: Around) -> Iterator[No
     changed = list({id(module): module for module in modules}.values())
     own = [module.__dict__.get("forward") for module in changed]
     for module in changed:
-        module.forward = surrounded(module, around)
+        module.forward = wrap_forward(module, around)
     try:
         yield
     finally:
@@ -31,7 +31,7 @@ def around_forwards(modules: Iterable[nn.Module], around: Around) -> Iterator[No
                 module.forward = forward
 
 
-def surrounded(module: nn.Module, around: Around) -> Callable[..., Any]:
+def wrap_forward(module: nn.Module, around: Around) -> Callable[..., Any]:
     """The module's forward with `around` around it."""
     forward = module.forward
 

@@ -7,38 +7,40 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from attncli.capture.context import eager_everywhere
-from attncli.capture.strips.attention_interface import own_eager
-from attncli.capture.strips.attention_sites import Site, Sites
+from attncli.capture.context import force_eager_attention
+from attncli.capture.strips.attention_interface import unpatched_eager
+from attncli.capture.strips.attention_sites import AttentionSite, SiteNamer
 from attncli.errors import InputError
 
 
-class KeptMap(NamedTuple):
+class DifferentiableMap(NamedTuple):
     """The map of one attention, as it weighs the values."""
 
-    site: Site
+    site: AttentionSite
     weights: Tensor
     """[1, head, query, key]"""
 
 
 @contextmanager
-def keeping_maps(model: nn.Module, blocks: Collection[nn.Module]) -> Iterator[list[KeptMap]]:
+def retain_maps(
+    model: nn.Module, blocks: Collection[nn.Module]
+) -> Iterator[list[DifferentiableMap]]:
     """Within, one forward pass of the model, with gradients, leaves its maps in the list, in the order in which they ran.
 
     The model's own eager functions compute them. What comes before the `blocks` is what is differentiated from, so that
     every map hangs on something; nothing of the model is changed afterwards.
     """
-    sites, kept = Sites(model), list[KeptMap]()
+    sites, kept = SiteNamer(model), list[DifferentiableMap]()
 
     def attend(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, *args: Any, **how: Any
     ) -> Any:  # fmt: skip
-        output, weights = own_eager(module)(module, query, key, value, mask, *args, **how)
-        kept.append(KeptMap(sites.site(module), weights))
+        output, weights = unpatched_eager(module)(module, query, key, value, mask, *args, **how)
+        kept.append(DifferentiableMap(sites.site(module), weights))
         return output, weights
 
     functions = AttentionInterface._global_mapping
-    with eager_everywhere(model), sites.watching(), differentiable(model, blocks):
+    with force_eager_attention(model), sites.watching(), require_input_gradients(model, blocks):
         functions["eager"] = attend
         try:
             yield kept
@@ -47,7 +49,7 @@ def keeping_maps(model: nn.Module, blocks: Collection[nn.Module]) -> Iterator[li
 
 
 @contextmanager
-def differentiable(model: nn.Module, blocks: Collection[nn.Module]) -> Iterator[None]:
+def require_input_gradients(model: nn.Module, blocks: Collection[nn.Module]) -> Iterator[None]:
     """Parameters before the blocks, such as tables of words, are followed by autograd for a while."""
     inside = {id(weight) for block in blocks for weight in block.parameters()}
     before = [
@@ -64,7 +66,9 @@ def differentiable(model: nn.Module, blocks: Collection[nn.Module]) -> Iterator[
             weight.requires_grad_(False)
 
 
-def refuse_other_maps(kept: Collection[KeptMap], proved: Collection[Site]) -> None:
+def refuse_incomplete_maps(
+    kept: Collection[DifferentiableMap], proved: Collection[AttentionSite]
+) -> None:
     """All attentions that the model is known to have were kept, whole, and hang on the input."""
     missed = set(proved) - {each.site for each in kept}
     if missed:

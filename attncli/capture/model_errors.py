@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.reruns.float64 import precision_of
-from attncli.errors import AttnError, InputError, first_line, lacks_memory
+from attncli.capture.reruns.float64 import native_precision
+from attncli.errors import AttnError, InputError, first_line, is_memory_error
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
 """What a model's code may raise on a tensor that is not quite one."""
 
 
-def first_run(
+def run_or_refuse(
     model: nn.Module,
     inputs: Mapping[str, Any],
     wrong: str = "with the sizes of its config",
@@ -26,7 +26,7 @@ def first_run(
     except AttnError:
         raise
     except Exception as error:
-        if lacks_memory(error):
+        if is_memory_error(error):
             raise
         raise InputError(
             f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {first_line(error)}){advice}."
@@ -34,7 +34,9 @@ def first_run(
 
 
 @contextmanager
-def failures_of(model: nn.Module, given: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+def translate_model_errors(
+    model: nn.Module, given: Mapping[str, Mapping[str, Any]]
+) -> Iterator[None]:
     """Inside, the model is run on these inputs, by their names, and watched, cut or changed.
 
     Where that fails it is run once more as it is: what fails then too is the model's own word about its input.
@@ -44,15 +46,15 @@ def failures_of(model: nn.Module, given: Mapping[str, Mapping[str, Any]]) -> Ite
     except (AttnError, MemoryError):
         raise
     except Exception as error:
-        if lacks_memory(error):
+        if is_memory_error(error):
             raise
         for name, inputs in given.items():
-            refuse_failing(model, name, inputs)
+            require_model_runs(model, name, inputs)
         raise
 
 
-def refuse_failing(model: nn.Module, name: str, inputs: Mapping[str, Any]) -> None:
-    with torch.no_grad(), precision_of(model):
-        first_run(
+def require_model_runs(model: nn.Module, name: str, inputs: Mapping[str, Any]) -> None:
+    with torch.no_grad(), native_precision(model):
+        run_or_refuse(
             model, inputs, f"on {name}", ": give it another text, other ids or another length"
         )

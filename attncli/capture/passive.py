@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from attncli.capture.context import all_configs
-from attncli.capture.strips.attention_interface import EagerCall, own_eager, precise
+from attncli.capture.context import iter_module_configs
+from attncli.capture.strips.attention_interface import EagerCall, to_float32, unpatched_eager
 
 SDPA, EAGER = "sdpa", "eager"
 
@@ -21,21 +21,21 @@ Beside = Callable[[EagerCall], None]
 """Called after each attention, without gradients."""
 
 
-def implementations(model: nn.Module) -> set[str]:
+def attention_implementations(model: nn.Module) -> set[str]:
     """Which functions compute the model's attention, by their names."""
-    found = (getattr(config, "_attn_implementation", None) for config in all_configs(model))
+    found = (getattr(config, "_attn_implementation", None) for config in iter_module_configs(model))
     return {str(name or EAGER) for name in found}
 
 
 @contextmanager
-def beside_attention(model: nn.Module, beside: Beside) -> Iterator[None]:
+def observe_attention(model: nn.Module, beside: Beside) -> Iterator[None]:
     """Within, every attention on the interface is handed on once it has been computed."""
     functions = AttentionInterface._global_mapping
-    names = implementations(model) & {SDPA, EAGER}
+    names = attention_implementations(model) & {SDPA, EAGER}
     before = {name: functions.get(name) for name in names}
     try:
         for name in names:
-            functions[name] = followed(name, before[name], beside)
+            functions[name] = wrap_attention_function(name, before[name], beside)
         yield
     finally:
         for name, function in before.items():
@@ -45,26 +45,28 @@ def beside_attention(model: nn.Module, beside: Beside) -> Iterator[None]:
                 functions[name] = function
 
 
-def followed(name: str, usual: Callable[..., Any] | None, beside: Beside) -> Callable[..., Any]:
+def wrap_attention_function(
+    name: str, usual: Callable[..., Any] | None, beside: Beside
+) -> Callable[..., Any]:
     """A function of the interface, and then what stands beside it."""
 
     def attend(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, *args: Any, **how: Any
     ) -> Any:  # fmt: skip
-        function = usual or own_eager(module)
+        function = usual or unpatched_eager(module)
         result = function(module, query, key, value, mask, *args, **how)
         device = query.device.type
         with torch.no_grad(), torch.autocast(device, enabled=False):
-            q, k, v = (precise(side.detach()) for side in (query, key, value))
-            shown = as_eager(module, query, mask, how) if name == SDPA else mask
-            quiet = {name: precise(each) for name, each in how.items()} | {"dropout": 0.0}
-            beside(EagerCall(module, q, k, v, precise(shown), quiet))
+            q, k, v = (to_float32(side.detach()) for side in (query, key, value))
+            shown = to_eager_mask(module, query, mask, how) if name == SDPA else mask
+            quiet = {name: to_float32(each) for name, each in how.items()} | {"dropout": 0.0}
+            beside(EagerCall(module, q, k, v, to_float32(shown), quiet))
         return result
 
     return attend
 
 
-def as_eager(module: nn.Module, query: Tensor, mask: Tensor | None, how: Any) -> Tensor | None:
+def to_eager_mask(module: nn.Module, query: Tensor, mask: Tensor | None, how: Any) -> Tensor | None:
     """A mask of sdpa as eager attention has it: numbers to add, causality among them."""
     least = torch.finfo(torch.float32).min
     if mask is not None:

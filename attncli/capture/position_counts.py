@@ -6,38 +6,40 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.model_errors import first_run
-from attncli.capture.reruns.float64 import precision_of
-from attncli.capture.stacks.blocks import block_lists
-from attncli.capture.stacks.probe_forward import Call, Prober
-from attncli.capture.stacks.token_layout import as_tokens, batch_size
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.model_errors import run_or_refuse
+from attncli.capture.reruns.float64 import native_precision
+from attncli.capture.stacks.blocks import find_block_lists
+from attncli.capture.stacks.probe_forward import ForwardProber, ModuleCall
+from attncli.capture.stacks.token_layout import batch_size, to_token_layout
 
 
-class SeenPositions(Exception):
+class StopAtFirstAttention(Exception):
     """The first attention has been reached: no more of the forward is needed."""
 
 
-class FirstBlock(Prober):
+class FirstBlockProber(ForwardProber):
     """Keeps what the open calls were given, until one of them attends."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
-        self.given: dict[Call, torch.Tensor | None] = {}
+        self.given: dict[ModuleCall, torch.Tensor | None] = {}
         self.watch.on_attention = self.stop
 
-    def enter(self, call: Call, stream: torch.Tensor | None, given: list[torch.Tensor]) -> None:
+    def enter(
+        self, call: ModuleCall, stream: torch.Tensor | None, given: list[torch.Tensor]
+    ) -> None:
         super().enter(call, stream, given)
         self.given[call] = stream
 
     def stop(self) -> None:
         self.found.attention.append(tuple(self.open))
-        raise SeenPositions
+        raise StopAtFirstAttention
 
 
-def positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
+def count_positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
     """By a forward that ends in the first block; None where there is none to be seen."""
-    prober = FirstBlock(model)
+    prober = FirstBlockProber(model)
     aliases = {
         name: value.detach() if isinstance(value, torch.Tensor) else value
         for name, value in inputs.items()
@@ -45,24 +47,24 @@ def positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
     prober.watch.mark(aliases)
     try:
         with (
-            precision_of(model),
+            native_precision(model),
             torch.no_grad(),
-            around_forwards(prober.names, prober.around),
+            wrap_forwards(prober.names, prober.around),
             prober.watch,
         ):
             model(**aliases)
-    except SeenPositions:
-        return size_of(prober, block_lists(model, prober.found), batch_size(inputs))
+    except StopAtFirstAttention:
+        return first_block_tokens(prober, find_block_lists(model, prober.found), batch_size(inputs))
     except Exception:
         with torch.no_grad():
-            first_run(model, inputs)  # which says so, if it is the model's own code that fails
+            run_or_refuse(model, inputs)  # which says so, if it is the model's own code that fails
         raise
     return None
 
 
-def size_of(prober: FirstBlock, lists: set[str | None], batch: int) -> int | None:
+def first_block_tokens(prober: FirstBlockProber, lists: set[str | None], batch: int) -> int | None:
     for call in prober.found.attention[0]:
         stream = prober.given.get(call)
         if call.container in lists and stream is not None:
-            return int(as_tokens(stream, batch, call.module).shape[1])
+            return int(to_token_layout(stream, batch, call.module).shape[1])
     return None

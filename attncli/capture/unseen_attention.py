@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.stacks.foreign_modules import HeldModule
+from attncli.capture.stacks.foreign_modules import ForeignModule
 
 FLEX = "flex_attention"
 """The function of torch, and the file that it is in."""
 
 
-def why_unseen(model: nn.Module, inputs: Mapping[str, Any]) -> str:
+def explain_unseen_attention(model: nn.Module, inputs: Mapping[str, Any]) -> str:
     """By one more forward pass, as flex_attention computes no weights that anybody could be handed."""
-    module = model.model if isinstance(model, HeldModule) else model
+    module = model.model if isinstance(model, ForeignModule) else model
     name = type(module).__name__
     if calls_flex_attention(model, inputs):
         return (

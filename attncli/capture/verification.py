@@ -10,12 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.context import Stream, eager_everywhere, streaming
-from attncli.capture.model_errors import first_run
-from attncli.capture.other_mixers.uncapturable_attention import LeftOut, left_out
-from attncli.capture.reruns.fixed_rng import same_chance
+from attncli.capture.context import Capture, capture_attention, force_eager_attention
+from attncli.capture.model_errors import run_or_refuse
+from attncli.capture.other_mixers.uncapturable_attention import (
+    UncapturableAttention,
+    find_uncapturable_attention,
+)
+from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import ALIVE, Strip
-from attncli.capture.strips.attention_sites import CROSS, NUMBER, Shape, Site
+from attncli.capture.strips.attention_sites import CROSS, NUMBER, AttentionSite, MapShape
 from attncli.errors import InputError, NoAttention
 
 DIFFERENCE: Mapping[torch.dtype, float] = {
@@ -38,37 +41,40 @@ ROWS_AT_A_TIME = 3
 class CaptureEvidence:
     """What the strips of one forward pass say of each attention."""
 
-    above_diagonal: dict[Site, float] = field(default_factory=dict)
+    above_diagonal: dict[AttentionSite, float] = field(default_factory=dict)
     """Largest weight on a later token than the query's own."""
-    ahead: dict[Site, tuple[float, float]] = field(default_factory=dict)
+    ahead: dict[AttentionSite, tuple[float, float]] = field(default_factory=dict)
     """The same of the first and of the last keys alone, as many as there are queries: beside keys of tokens there may be
     others, of a prefix before them or of compressed tokens behind."""
 
-    def observe(self, site: Site, strip: Strip) -> None:
-        largest = max(self.above_diagonal.get(site, 0.0), future_weight(strip))
+    def observe(self, site: AttentionSite, strip: Strip) -> None:
+        largest = max(self.above_diagonal.get(site, 0.0), max_future_weight(strip))
         self.above_diagonal[site] = largest
         more = max(0, strip.keys - strip.queries)
-        here = future_weight(strip, 0, strip.queries), future_weight(strip, more, strip.keys)
+        here = (
+            max_future_weight(strip, 0, strip.queries),
+            max_future_weight(strip, more, strip.keys),
+        )
         first, last = self.ahead.get(site, (0.0, 0.0))
         self.ahead[site] = max(first, here[0]), max(last, here[1])
 
 
 @dataclass(frozen=True)
-class Proof:
+class VerifiedCapture:
     """What is known of a model's attention once the capture has been proved."""
 
-    sites: tuple[Site, ...]
-    shapes: Mapping[Site, Shape]
+    sites: tuple[AttentionSite, ...]
+    shapes: Mapping[AttentionSite, MapShape]
     """Of their maps on the short input."""
-    causal: frozenset[Site]
+    causal: frozenset[AttentionSite]
     """Attentions that put no weight on later tokens."""
-    whole_maps: tuple[Site, ...]
+    whole_maps: tuple[AttentionSite, ...]
     """Attentions off the interface, whose maps come in one piece."""
     difference: float
     """Of the output under capture from the plain one, relative to its size."""
     eager_alone: bool
     """Whether the implementation that the model is set to computes something else than its eager attention."""
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[UncapturableAttention, ...] = ()
     """What takes a softmax that weighs no values, beside these."""
 
     @property
@@ -77,45 +83,45 @@ class Proof:
         return frozenset(each.family for each in self.left_out)
 
 
-NOTHING_ATTENDS = Proof((), {}, frozenset(), (), 0.0, False)
+NOTHING_ATTENDS = VerifiedCapture((), {}, frozenset(), (), 0.0, False)
 """Of a model in which no softmax weighs values."""
 
 
-def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
+def verify_capture(model: nn.Module, inputs: Mapping[str, Any]) -> VerifiedCapture:
     """Run the short input plain and under capture; InputError where anything does not agree."""
-    with torch.no_grad(), same_chance():
-        as_set = floats(first_run(model, inputs))
-    with torch.no_grad(), same_chance(), eager_everywhere(model):
-        plain = floats(model(**inputs))
+    with torch.no_grad(), fix_rng():
+        as_set = output_tensors(run_or_refuse(model, inputs))
+    with torch.no_grad(), fix_rng(), force_eager_attention(model):
+        plain = output_tensors(model(**inputs))
     refuse_broken_eager(model, as_set, plain)
     evidence = CaptureEvidence()
-    small = small_strips(model, inputs)
+    small = small_strip_memory(model, inputs)
     with (
         torch.no_grad(),
-        same_chance(),
-        streaming(model, evidence.observe, small, apart=None) as stream,
+        fix_rng(),
+        capture_attention(model, evidence.observe, small, apart=None) as stream,
     ):
-        captured = floats(model(**inputs))
-    refuse_what_was_missed(model, stream)
+        captured = output_tensors(model(**inputs))
+    refuse_missed_attention(model, stream)
     difference = largest_difference(plain, captured)
-    allowed = DIFFERENCE.get(dtype_of(model), DIFFERENCE[torch.float32])
+    allowed = DIFFERENCE.get(model_dtype(model), DIFFERENCE[torch.float32])
     if not difference <= allowed:
         raise InputError(
             f"{type(model).__name__}: the output under capture differs from the plain one by {difference:.1e} of its "
             f"size (allowed: {allowed:.0e}), so its attention cannot be vouched for."
         )
-    causal = causal_sites(evidence)
+    causal = find_causal_sites(evidence)
     eager_alone = not largest_difference(plain, as_set) <= allowed
-    refuse_leaks(model, stream, evidence)
+    refuse_causal_leaks(model, stream, evidence)
     tokens = {shape.queries for shape in stream.shapes.values()}
-    return Proof(
+    return VerifiedCapture(
         tuple(stream.captured),
         stream.shapes,
         causal,
-        whole_maps(stream),
+        sites_with_whole_maps(stream),
         difference,
         eager_alone,
-        left_out(model, inputs, stream.watcher.unclaimed, tokens),
+        find_uncapturable_attention(model, inputs, stream.watcher.unclaimed, tokens),
     )
 
 
@@ -132,7 +138,7 @@ def has_nan(value: Tensor) -> bool:
     return bool(value.isnan().any())
 
 
-def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:
+def small_strip_memory(model: nn.Module, inputs: Mapping[str, Any]) -> int:
     """Bytes for a few rows of a map of the short input."""
     heads = vars(getattr(model, "config", model)).get("num_attention_heads")
     tensors = [value for value in inputs.values() if isinstance(value, Tensor)]
@@ -140,7 +146,7 @@ def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:
     return ALIVE * ROWS_AT_A_TIME * (heads if isinstance(heads, int) else 1) * tokens * 8
 
 
-def refuse_what_was_missed(model: nn.Module, stream: Stream) -> None:
+def refuse_missed_attention(model: nn.Module, stream: Capture) -> None:
     """Every attention module of a kind that was captured must have been captured, and all of its rows."""
     stream.refuse_what_was_missed()
     if not stream.captured:
@@ -150,12 +156,12 @@ def refuse_what_was_missed(model: nn.Module, stream: Stream) -> None:
     for name, module in model.named_modules():
         if (type(module), NUMBER.sub("*", name)) in kinds and name not in seen:
             raise InputError(f"the attention of {name} ({type(module).__name__}) was not seen.")
-    refuse_one_name_for_two(stream.captured)
+    refuse_duplicate_sites(stream.captured)
 
 
-def refuse_one_name_for_two(sites: Sequence[Site]) -> None:
+def refuse_duplicate_sites(sites: Sequence[AttentionSite]) -> None:
     """Numbers are told apart by stack, kind and layer: two attentions of one name would be taken for one."""
-    known: dict[tuple[str, str, int], Site] = {}
+    known: dict[tuple[str, str, int], AttentionSite] = {}
     for site in sites:
         other = known.setdefault(site.key, site)
         if other is not site:
@@ -165,11 +171,11 @@ def refuse_one_name_for_two(sites: Sequence[Site]) -> None:
             )
 
 
-def causal_sites(evidence: CaptureEvidence) -> frozenset[Site]:
+def find_causal_sites(evidence: CaptureEvidence) -> frozenset[AttentionSite]:
     return frozenset(site for site, weight in evidence.above_diagonal.items() if weight == 0.0)
 
 
-def refuse_leaks(model: nn.Module, stream: Stream, evidence: CaptureEvidence) -> None:
+def refuse_causal_leaks(model: nn.Module, stream: Capture, evidence: CaptureEvidence) -> None:
     """Attention that calls itself causal, is handed no mask and looks ahead all the same: sdpa would hide what is ahead.
 
     A mask that is handed on is the whole truth, in every implementation: LightGlue's layers say causal and are given one
@@ -182,7 +188,7 @@ def refuse_leaks(model: nn.Module, stream: Stream, evidence: CaptureEvidence) ->
             claims
             and all(evidence.ahead[site])
             and site.name in stream.on_interface - stream.masked
-            and not lifted(module)
+            and not lifts_causality(module)
         ):
             raise InputError(
                 f"{site.name} is causal by its own account and handed no mask, but its eager attention looks ahead: "
@@ -190,7 +196,7 @@ def refuse_leaks(model: nn.Module, stream: Stream, evidence: CaptureEvidence) ->
             )
 
 
-def lifted(module: nn.Module) -> bool:
+def lifts_causality(module: nn.Module) -> bool:
     """Whether the config takes causality back: decoders that are used as bidirectional encoders."""
     config = getattr(module, "config", None)
     return getattr(config, "is_causal", True) is False or bool(
@@ -198,11 +204,11 @@ def lifted(module: nn.Module) -> bool:
     )
 
 
-def whole_maps(stream: Stream) -> tuple[Site, ...]:
+def sites_with_whole_maps(stream: Capture) -> tuple[AttentionSite, ...]:
     return tuple(site for site in stream.captured if site.name not in stream.on_interface)
 
 
-def future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> float:
+def max_future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> float:
     """The largest weight above the diagonal, of these keys alone if they are told."""
     rows, columns = strip.weights.shape[-2:]
     query = strip.first_query + torch.arange(rows, device=strip.weights.device)[:, None]
@@ -213,21 +219,21 @@ def future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> floa
     return float((strip.weights * later).abs().max())
 
 
-def floats(output: Any) -> list[Tensor]:
+def output_tensors(output: Any) -> list[Tensor]:
     """All floating tensors of a model's output, in order; but not its maps, which only eager attention returns."""
-    return [value for value in leaves(output) if value.dtype.is_floating_point]
+    return [value for value in iter_outputs(output) if value.dtype.is_floating_point]
 
 
-def leaves(output: Any) -> Iterator[Tensor]:
+def iter_outputs(output: Any) -> Iterator[Tensor]:
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, Mapping):
         for name, value in output.items():
             if "attentions" not in str(name):
-                yield from leaves(value)
+                yield from iter_outputs(value)
     elif isinstance(output, (list, tuple)):
         for value in output:
-            yield from leaves(value)
+            yield from iter_outputs(value)
 
 
 def largest_difference(first: list[Tensor], second: list[Tensor]) -> float:
@@ -243,5 +249,5 @@ def largest_difference(first: list[Tensor], second: list[Tensor]) -> float:
     return max((change / size for change, size in zip(changes, sizes, strict=True)), default=0.0)
 
 
-def dtype_of(model: nn.Module) -> torch.dtype:
+def model_dtype(model: nn.Module) -> torch.dtype:
     return next((p.dtype for p in model.parameters() if p.dtype.is_floating_point), torch.float32)

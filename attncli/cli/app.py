@@ -9,9 +9,9 @@ import typer
 from typer.models import CommandInfo, TyperInfo
 
 from attncli.cli.help import Command, Group
-from attncli.cli.root import enrol
+from attncli.cli.root import register_builder
 from attncli.declare.commands import COMMANDS, GROUPS, import_function
-from attncli.io.standard_output import to_stdout
+from attncli.io.standard_output import write_stdout
 
 HELP = (
     "Measure attention matrices exactly, say what the numbers mean, fail the build when they "
@@ -49,7 +49,7 @@ def show_version(context: typer.Context, is_set: bool) -> None:
     if is_set and not context.resilient_parsing:
         from attncli import __version__
 
-        to_stdout(f"attn {__version__}\n")
+        write_stdout(f"attn {__version__}\n")
         raise typer.Exit
 
 
@@ -75,29 +75,29 @@ def attn(
         ),
     ] = None,
 ) -> None:
-    from attncli.cli.config.settings import CONFIG, default_map
+    from attncli.cli.config.settings import CONFIG, build_default_map
 
     if config is not None:
         os.environ[CONFIG] = config  # for the runs that this one starts, too
-    context.default_map = default_map(context.command)
+    context.default_map = build_default_map(context.command)
 
 
 def build_app() -> Any:
     """The group of all commands."""
     names = dict.fromkeys(path.split()[0] for path in COMMANDS)
-    makers = {name: maker_of(name) for name in names}
-    summaries = {name: summary_of(name) for name in names}
+    makers = {name: command_factory(name) for name in names}
+    summaries = {name: command_summary(name) for name in names}
     group = build_group("attn", makers, summaries, help=HELP, epilog=EXAMPLES, callback=attn)
     group.context_settings = {"help_option_names": ["-h", "--help"]}
     group.params += typer.main.get_install_completion_arguments()
     return group
 
 
-def maker_of(name: str) -> Callable[[], Any]:
+def command_factory(name: str) -> Callable[[], Any]:
     return (lambda: build_subgroup(name)) if name in GROUPS else (lambda: build_command(name))
 
 
-def summary_of(name: str) -> str:
+def command_summary(name: str) -> str:
     return GROUPS[name] if name in GROUPS else COMMANDS[name].summary
 
 
@@ -144,4 +144,4 @@ def build_command(path: str) -> Any:
     )
 
 
-enrol(build_app)
+register_builder(build_app)

@@ -25,12 +25,12 @@ PARSER_WORDS = {
 }
 
 
-def for_parser(arguments: Sequence[str]) -> list[str]:
+def prepare_arguments(arguments: Sequence[str]) -> list[str]:
     """The line as typer takes it: --debug is for whoever catches errors, and typer lacks what the others need."""
-    return with_config_first(with_plot_target([part for part in arguments if part != "--debug"]))
+    return move_config_first(add_plot_target([part for part in arguments if part != "--debug"]))
 
 
-def with_plot_target(arguments: Sequence[str]) -> list[str]:
+def add_plot_target(arguments: Sequence[str]) -> list[str]:
     """`--plot FILE.png` draws to a file, a bare `--plot` in the terminal: an optional value, which typer lacks."""
     result: list[str] = []
     for part in arguments:
@@ -41,7 +41,7 @@ def with_plot_target(arguments: Sequence[str]) -> list[str]:
     return result
 
 
-def with_config_first(arguments: Sequence[str]) -> list[str]:
+def move_config_first(arguments: Sequence[str]) -> list[str]:
     """`--config FILE` may stand anywhere: it belongs to the whole program, whose options come before the command."""
     first: list[str] = []
     rest: list[str] = []

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attncli.cli.root import as_parsed, path_of
-from attncli.cli.spelling import as_typed
+from attncli.cli.root import command_path, parse_command
+from attncli.cli.spelling import spell_as_options
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.errors import AttnError
 from attncli.processes.stderr import say
-from attncli.ranks import launch
+from attncli.ranks import read_launch
 
 SHARED = (*MODEL_COMMANDS, "sweep")
 """Commands with texts or models to share out; the first process runs all others alone."""
@@ -22,7 +22,7 @@ FINISHED = (0, 1)
 """Exit codes of runs that have left their report."""
 
 
-def run_together(
+def run_distributed(
     arguments: Sequence[str],
     run: Callable[[Sequence[str]], int],
     complain: Callable[[str, int], int],
@@ -30,33 +30,33 @@ def run_together(
     """Run the command on this rank, and agree with the others on how it ended."""
     from attncli.cli import app  # noqa: F401 (it enrols the commands)
 
-    first, line = launch().first, as_parsed(arguments)
-    if not is_shared(line):
+    first, line = read_launch().first, parse_command(arguments)
+    if not has_divisible_work(line):
         return run(arguments) if first else 0
-    heard = None if first else unheard()
-    from attncli.processes.signals import say_to_stderr, say_when_ended
+    heard = None if first else silence_output()
+    from attncli.processes.signals import report_termination, say_to_stderr
 
-    say_when_ended(say_to_stderr)
-    code = run_among_others(arguments, run, complain)
-    from attncli.processes.collectives import LINE, end, leave
+    report_termination(say_to_stderr)
+    code = run_rank(arguments, run, complain)
+    from attncli.processes.collectives import LINE, exit_process, leave_together
     from attncli.processes.resume_cache import PARTS
 
     if code == INTERRUPTED:  # the others are not asked: they are interrupted, too
-        end(code)
-    said = last_sentence(heard) if heard is not None and code else ""
-    ended = leave(code, said)
+        exit_process(code)
+    said = last_line(heard) if heard is not None and code else ""
+    ended = leave_together(code, said)
     if said and LINE.broken:  # there is nobody left to say it
         say(said, sys.__stderr__)
     if first and ended.code and not code:
         complain(ended.said, ended.code)
     if first and ended.code and TORCHRUN in os.environ:
-        say_to_stderr(under_torchrun(ended.code, line))
+        say_to_stderr(explain_torchrun_exit(ended.code, line))
     if ended.code in FINISHED:
         PARTS.end()
-    end(ended.code)
+    exit_process(ended.code)
 
 
-def under_torchrun(code: int, line: Any) -> str:
+def explain_torchrun_exit(code: int, line: Any) -> str:
     """What torchrun is about to hide: it ends with 1 whatever a process ends with."""
     said = (
         f"this is exit code {code}; torchrun itself ends with 1, after a traceback that is not ours"
@@ -66,14 +66,14 @@ def under_torchrun(code: int, line: Any) -> str:
     return f"{said}."
 
 
-def unheard() -> io.StringIO:
+def silence_output() -> io.StringIO:
     """Silence this process; what it would have said is kept, in case that it fails alone."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
     sys.stderr = heard = io.StringIO()
     return heard
 
 
-def run_among_others(
+def run_rank(
     arguments: Sequence[str],
     run: Callable[[Sequence[str]], int],
     complain: Callable[[str, int], int],
@@ -81,21 +81,21 @@ def run_among_others(
     """The exit code, whatever happens."""
     # What goes wrong between processes is said here in one sentence, not by torch in forty lines.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
-    from attncli.processes.collectives import meet
+    from attncli.processes.collectives import synchronize_ranks
 
     try:
-        meet()
+        synchronize_ranks()
     except AttnError as error:
-        return complain(as_typed(str(error)), error.exit_code)
+        return complain(spell_as_options(str(error)), error.exit_code)
     return run(arguments)
 
 
-def is_shared(line: Any) -> bool:
+def has_divisible_work(line: Any) -> bool:
     """Whether there are texts or models to share out; a training is one piece of work."""
-    return " ".join(path_of(line)) in SHARED
+    return " ".join(command_path(line)) in SHARED
 
 
-def last_sentence(heard: io.StringIO) -> str:
+def last_line(heard: io.StringIO) -> str:
     """What this rank would have said, were it alone."""
     lines = heard.getvalue().strip().splitlines() or ["no reason was given"]
     return lines[-1].removeprefix("attn: ")

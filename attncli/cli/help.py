@@ -18,10 +18,10 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from attncli.cli.root import path_of
+from attncli.cli.root import command_path
 from attncli.declare.moved import refuse_moved_option
 from attncli.errors import UsageError
-from attncli.io.standard_output import to_stdout
+from attncli.io.standard_output import write_stdout
 
 NAMES_WIDTH = 34
 USUAL, WIDEST = 80, 110
@@ -34,7 +34,7 @@ OPTION = re.compile(r""" (?=--?[a-z](?:[^'"]|'[^']*'|"[^"]*")*$)""")
 """Where one begins that no quotes enclose."""
 
 
-class Helped:
+class HelpMixin:
     """What is laid out here, and has --help-all as it has --help; where that shows no more, it is not listed."""
 
     help_all: Any
@@ -42,8 +42,8 @@ class Helped:
     def get_params(self, ctx: Any) -> list[Any]:
         own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         if not hasattr(self, "help_all"):
-            own[-1].callback = shows_page(everything=False)
-            self.help_all = help_all_like(own[-1], hidden=not has_many(self))
+            own[-1].callback = help_callback(everything=False)
+            self.help_all = help_all_like(own[-1], hidden=not has_many_options(self))
         return [*own, self.help_all]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -53,10 +53,10 @@ class Helped:
         return found
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(page(self, ctx))
+        formatter.write(format_page(self, ctx))
 
 
-class Command(Helped, TyperCommand):
+class Command(HelpMixin, TyperCommand):
     """A command, which takes the defaults that apply to it."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -71,28 +71,28 @@ def help_all_like(help_option: Any, hidden: bool) -> Any:
     found.name, found.opts = "help_all", [HELP_ALL]
     found.help, found.hidden = "Show every option and exit.", hidden
 
-    found.callback = shows_page(everything=True)
+    found.callback = help_callback(everything=True)
     return found
 
 
-def shows_page(everything: bool) -> Callable[[Any, Any, bool], None]:
-    """What --help does; typer's own writes past `to_stdout`."""
+def help_callback(everything: bool) -> Callable[[Any, Any, bool], None]:
+    """What --help does; typer's own writes past `write_stdout`."""
 
     def show(ctx: Any, parameter: Any, wanted: bool) -> None:
         if wanted and not ctx.resilient_parsing:
-            to_stdout(page(ctx.command, ctx, everything).rstrip("\n") + "\n")
+            write_stdout(format_page(ctx.command, ctx, everything).rstrip("\n") + "\n")
             ctx.exit()
 
     return show
 
 
-class Group(Helped, TyperGroup):
+class Group(HelpMixin, TyperGroup):
     """A group of commands."""
 
 
 def refuse_moved(ctx: Any, args: list[str]) -> None:
     """An option that has become a command is refused with the command's name."""
-    path = " ".join(path_of(ctx))
+    path = " ".join(command_path(ctx))
     for word in args:
         if word.startswith("--"):
             refuse_moved_option(path, word[2:].partition("=")[0])
@@ -107,48 +107,50 @@ def refuse_repeats(command: Any, ctx: Any, args: list[str]) -> None:
     for parameter in found:
         single = parameter.param_type_name == "option" and not parameter.multiple
         if single and not parameter.is_eager and parameter.name in seen:
-            raise UsageError(f"{'/'.join(names_of(parameter))} is given twice: leave one out.")
+            raise UsageError(f"{'/'.join(option_names(parameter))} is given twice: leave one out.")
         seen.add(parameter.name)
 
 
-def names_of(option: Any) -> list[str]:
+def option_names(option: Any) -> list[str]:
     """`--output`, or both `--skip` and `--no-skip`."""
     return [option.opts[0], *option.secondary_opts[:1]]
 
 
-def page(command: Any, ctx: Any, everything: bool = False) -> str:
-    return "\n".join(lines(command, ctx, not everything and has_many(command))) + "\n"
+def format_page(command: Any, ctx: Any, everything: bool = False) -> str:
+    return (
+        "\n".join(format_lines(command, ctx, not everything and has_many_options(command))) + "\n"
+    )
 
 
-def has_many(command: Any) -> bool:
+def has_many_options(command: Any) -> bool:
     """Too many options for a screen."""
     options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
     return len(options) > MANY
 
 
-def lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
+def format_lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
     """Usage, what it answers, examples, commands or options by group, where to read on."""
     pieces = " ".join(command.collect_usage_pieces(ctx))
-    yield f"{heading('Usage:')} {ctx.command_path} {pieces}"
+    yield f"{format_heading('Usage:')} {ctx.command_path} {pieces}"
     yield ""
     paragraphs = (command.help or "").split("\n\n")
     for paragraph in paragraphs[:1] if brief else paragraphs:
-        yield from wrapped(paragraph)
+        yield from wrap_text(paragraph)
         yield ""
     if command.epilog:
         examples = command.epilog.strip().splitlines()
-        yield heading("Examples")
+        yield format_heading("Examples")
         for line in examples[:FIRST_EXAMPLES] if brief else examples:
-            yield from folded_example(line, text_width())
+            yield from fold_example(line, text_width())
         yield ""
     if isinstance(command, TyperGroup):
-        yield from section("Commands", list(commands(command, ctx)))
-    for title, records in grouped_options(command, ctx, brief).items():
-        yield from section(title, records)
-    yield from reading_on(command, ctx, brief)
+        yield from format_section("Commands", list(list_commands(command, ctx)))
+    for title, records in group_options(command, ctx, brief).items():
+        yield from format_section(title, records)
+    yield from format_further_reading(command, ctx, brief)
 
 
-def folded_example(line: str, width: int) -> list[str]:
+def fold_example(line: str, width: int) -> list[str]:
     """As it is where it fits; else over several lines that a shell still takes as they are, broken before options."""
     if len(line) + 2 <= width:
         return [f"  {line}"]
@@ -164,7 +166,7 @@ def folded_example(line: str, width: int) -> list[str]:
     return [f"  {line}" for line in " \\\n".join(lines).split("\n")] + remarks
 
 
-def reading_on(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
+def format_further_reading(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
     """What was left out, and the guides."""
     from attncli.guides import guides_for
 
@@ -173,7 +175,7 @@ def reading_on(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
         yield f"{hidden} more options: {ctx.command_path} {HELP_ALL}"
     guides = guides_for(ctx.command_path)
     if guides:
-        yield from wrapped(f"Guides: attn guide {', '.join(guides)}")
+        yield from wrap_text(f"Guides: attn guide {', '.join(guides)}")
 
 
 def is_usual(command: Any, parameter: Any) -> bool:
@@ -182,11 +184,11 @@ def is_usual(command: Any, parameter: Any) -> bool:
     return parameter.param_type_name == "argument" or parameter.name in named
 
 
-def commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:
+def list_commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:
     yield from group.summaries.items()  # type: ignore[attr-defined]
 
 
-def grouped_options(command: Any, ctx: Any, brief: bool) -> dict[str, list[tuple[str, str]]]:
+def group_options(command: Any, ctx: Any, brief: bool) -> dict[str, list[tuple[str, str]]]:
     """Help records by panel, in order of appearance; panels without a name come first."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
@@ -201,10 +203,10 @@ def grouped_options(command: Any, ctx: Any, brief: bool) -> dict[str, list[tuple
     return groups
 
 
-def section(title: str, records: list[tuple[str, str]]) -> Iterator[str]:
-    yield heading(title)
+def format_section(title: str, records: list[tuple[str, str]]) -> Iterator[str]:
+    yield format_heading(title)
     for names, text in records:
-        described = wrapped(text, NAMES_WIDTH)
+        described = wrap_text(text, NAMES_WIDTH)
         if len(names) + 4 > NAMES_WIDTH:
             yield f"  {names}"
         else:
@@ -213,7 +215,7 @@ def section(title: str, records: list[tuple[str, str]]) -> Iterator[str]:
     yield ""
 
 
-def wrapped(text: str, indent: int = 0) -> list[str]:
+def wrap_text(text: str, indent: int = 0) -> list[str]:
     pad = " " * indent
     folded = " ".join(text.split())
     return textwrap.wrap(
@@ -225,6 +227,6 @@ def text_width() -> int:
     return max(60, min(WIDEST, shutil.get_terminal_size((USUAL, 24)).columns - 1))
 
 
-def heading(text: str) -> str:
+def format_heading(text: str) -> str:
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
     return text if plain or not sys.stdout.isatty() else f"\033[1m{text}\033[0m"

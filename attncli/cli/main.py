@@ -8,14 +8,14 @@ import re
 import sys
 from collections.abc import Sequence
 
-from attncli.cli.arguments import PARSER_WORDS, for_parser
-from attncli.cli.shell_completion import completed
-from attncli.cli.spelling import as_typed
-from attncli.errors import AttnError, UsageError, refused_by_system
-from attncli.io.standard_output import silence, to_stdout
+from attncli.cli.arguments import PARSER_WORDS, prepare_arguments
+from attncli.cli.shell_completion import run_completion
+from attncli.cli.spelling import spell_as_options
+from attncli.errors import AttnError, UsageError, translate_system_error
+from attncli.io.standard_output import silence, write_stdout
 from attncli.limits import whole_number
 from attncli.processes.stderr import say
-from attncli.ranks import launch
+from attncli.ranks import read_launch
 
 INTERRUPTED = 130
 BUG = 70
@@ -30,12 +30,12 @@ POSSIBLE = re.compile(r"(--[\w-]+) \(Possible options: (.+)\)$")
 def main() -> None:
     """The `attn` command."""
     prepare_environment()
-    collect_seldom()
-    if launch().several:
-        from attncli.cli.distributed import run_together
+    relax_garbage_collection()
+    if read_launch().several:
+        from attncli.cli.distributed import run_distributed
 
-        sys.exit(run_together(sys.argv[1:], run, complain))
-    sys.exit(completed(lambda: run(sys.argv[1:])))
+        sys.exit(run_distributed(sys.argv[1:], run, complain))
+    sys.exit(run_completion(lambda: run(sys.argv[1:])))
 
 
 def prepare_environment() -> None:
@@ -62,7 +62,7 @@ def prepare_environment() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def collect_seldom() -> None:
+def relax_garbage_collection() -> None:
     """The interpreter looks for cycles among all that there is a tenth as often, and not at its end.
 
     torch and transformers are half a million objects that stay: they would be gone through six times while they are
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     if list(arguments).count("--debug") > 1:
         return complain("--debug is given twice: leave one out.", UsageError.exit_code)
-    arguments = for_parser(arguments)
+    arguments = prepare_arguments(arguments)
     try:
         refuse_null(arguments)
         return dispatch(arguments)
@@ -91,14 +91,14 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             show_traceback(error)
-        return failed(error)
+        return report_error(error)
 
 
-def failed(error: Exception) -> int:
+def report_error(error: Exception) -> int:
     """The sentence and the exit code of whatever went wrong."""
-    known = error if isinstance(error, AttnError) else refused_by_system(error)
+    known = error if isinstance(error, AttnError) else translate_system_error(error)
     if known is not None:
-        return complain(as_typed(str(known)), known.exit_code)
+        return complain(spell_as_options(str(known)), known.exit_code)
     sentence = f"{type(error).__name__}: {error}. This is a bug in attn: --debug shows where."
     return complain(sentence, BUG)
 
@@ -122,17 +122,17 @@ def dispatch(arguments: Sequence[str]) -> int:
     import typer
 
     import attncli.cli.app  # noqa: F401 - enrols the commands
-    from attncli.cli.root import runner
+    from attncli.cli.root import runnable_command
 
     try:
-        code = runner()(list(arguments), prog_name="attn", standalone_mode=False)
+        code = runnable_command()(list(arguments), prog_name="attn", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":
-            to_stdout(f"{error}\n")
+            write_stdout(f"{error}\n")
             return 0
-        return complain(usage_sentence(error), getattr(error, "exit_code", 2))
+        return complain(format_usage_error(error), getattr(error, "exit_code", 2))
     except SystemExit as error:
         # rich and typer answer a broken pipe with exit code 1; a reader that has seen enough is no failure.
         if isinstance(error.__context__, BrokenPipeError):
@@ -144,19 +144,19 @@ def dispatch(arguments: Sequence[str]) -> int:
     return int(code or 0)
 
 
-def usage_sentence(error: Exception) -> str:
+def format_usage_error(error: Exception) -> str:
     """Typer's message on one line, and where to look."""
     message = getattr(error, "format_message", lambda: str(error))()
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "attn"
     message = " ".join(message.split()).rstrip(".")
-    message = POSSIBLE.sub(nearest_option, message)
+    message = POSSIBLE.sub(suggest_option, message)
     for theirs, ours in PARSER_WORDS.items():
         message = message.replace(theirs, ours)
     return f"{message[:1].lower()}{message[1:]} (see `{where} --help`)."
 
 
-def nearest_option(found: re.Match[str]) -> str:
+def suggest_option(found: re.Match[str]) -> str:
     """Of those that may have been meant, which typer has by the alphabet, the one that is most alike."""
     import difflib
 

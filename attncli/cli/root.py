@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from attncli.cli.arguments import for_parser
+from attncli.cli.arguments import prepare_arguments
 from attncli.declare.commands import COMMANDS
 
 Path = tuple[str, ...]
@@ -17,22 +17,22 @@ Path = tuple[str, ...]
 ENROLLED: list[Callable[[], Any]] = []
 
 
-def enrol(build: Callable[[], Any]) -> None:
+def register_builder(build: Callable[[], Any]) -> None:
     ENROLLED[:] = [build]
 
 
-def root() -> Any:
+def root_command() -> Any:
     """The group of all commands, to be read."""
     return ENROLLED[0]()
 
 
 @cache
-def runner() -> Any:
+def runnable_command() -> Any:
     """The same, to be run: built once for all lines of a process.
 
     Nobody else reads it, as a command remembers what it was first asked: without its parent it knows no `-h`.
     """
-    return root()
+    return root_command()
 
 
 def command_paths() -> list[Path]:
@@ -47,27 +47,27 @@ def command_at(command: Any, path: Path) -> Any:
     return command
 
 
-def leaves(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def iterate_commands(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     """Every command with the words that reach it."""
     members = getattr(command, "commands", None)
     if members is None:
         yield path, command
         return
     for name, member in members.items():
-        yield from leaves(member, (*path, name))
+        yield from iterate_commands(member, (*path, name))
 
 
-def as_parsed(words: Sequence[str]) -> Any:
+def parse_command(words: Sequence[str]) -> Any:
     """The context of the command that a line reaches, with its parameters by name; nothing is run or refused.
 
     A line that cannot be parsed has the parameters before the mistake; whoever runs it says what is wrong.
     """
-    return reached(root(), words, {}, resilient_parsing=True)
+    return reached(root_command(), words, {}, resilient_parsing=True)
 
 
 def reached(command: Any, words: Sequence[str], defaults: Mapping[str, Any], **how: bool) -> Any:
     """The context of the last command that the words reach, with the defaults that are set."""
-    found = for_parser(words)
+    found = prepare_arguments(words)
     context = command.make_context("attn", found, default_map=dict(defaults), **how)
     while members := getattr(command, "commands", {}):
         name, *rest = [*context._protected_args, *context.args] or [""]
@@ -78,7 +78,7 @@ def reached(command: Any, words: Sequence[str], defaults: Mapping[str, Any], **h
     return context
 
 
-def path_of(context: Any) -> Path:
+def command_path(context: Any) -> Path:
     """`("generate", "network")`"""
     words: Path = ()
     while context.parent is not None:

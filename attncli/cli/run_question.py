@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.analysis import Say
-from attncli.cli.spelling import as_typed
-from attncli.cli.typer_options import with_options
+from attncli.cli.spelling import spell_as_options
+from attncli.cli.typer_options import set_signature
 from attncli.declare.applies import ANY_MODEL, Applies
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.groups import flat_parameters, gathered, group_parameters
@@ -20,8 +20,8 @@ from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.processes.stderr import say as print_line
 from attncli.python.keywords import SOURCE
-from attncli.python.question import How, silent
-from attncli.ranks import first, launch, started_by_attn
+from attncli.python.question import RunContext, ignore_sentence
+from attncli.ranks import is_first_rank, read_launch, started_by_attn
 from attncli.threads import TURNS
 
 FINISHED = (0, FAILED_GATE)
@@ -78,31 +78,33 @@ def with_group(asked: Callable[..., Any], group: type, run: Run) -> Callable[...
         output = group(**{each.name: values.pop(each.name) for each in shared})
         keep_parts(asked, values, output)
         code = run(asked, gathered(asked, values), output)
-        if code in FINISHED and not launch().several:  # of several the last one out puts them away
+        if (
+            code in FINISHED and not read_launch().several
+        ):  # of several the last one out puts them away
             PARTS.end()
         return code
 
-    return with_options(command, (*own, *shared))
+    return set_signature(command, (*own, *shared))
 
 
 def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:
     """Refuse what can be refused, ask, decide the gates, write."""
-    from attncli.cli.writer import emit, prepare, shows_maps
-    from attncli.python.progress import doing_of, progress_bar
-    from attncli.reports.provenance import with_provenance
+    from attncli.cli.writer import emit_report, prepare_output, shows_maps
+    from attncli.python.progress import progress_bar, status_callback
+    from attncli.reports.provenance import add_provenance
 
     output, module = module_file(asked, output)
-    conditions = prepare(output, module, options.get("save_maps"))
+    conditions = prepare_output(output, module, options.get("save_maps"))
     drawn = output.plot is not None
     with progress_bar(output.shows_progress) as progress:
-        doing = doing_of(progress)
+        doing = status_callback(progress)
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
         say = say_unless(output.quiet, doing)
         pages = shows_maps(output)
-        how = How(progress, doing, say, tuple(conditions), drawn, pages, output.file, module)
+        how = RunContext(progress, doing, say, tuple(conditions), drawn, pages, output.file, module)
         with TURNS.question():  # in which libraries say nothing, as in Python
             report = asked(**options, how=how)
-    return emit(with_provenance(report), output, conditions)
+    return emit_report(add_provenance(report), output, conditions)
 
 
 def answered_by_several(
@@ -139,8 +141,8 @@ def refuse_processes(count: int) -> None:
     """Where there is nothing to divide, or the processes are there already."""
     if count < 1:
         raise UsageError(f"--processes {count}: it must be at least 1.")
-    if launch().several:
-        raise UsageError(f"--processes {count} starts processes, and {launch().size} were started already: leave it out.")  # fmt: skip
+    if read_launch().several:
+        raise UsageError(f"--processes {count} starts processes, and {read_launch().size} were started already: leave it out.")  # fmt: skip
 
 
 def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
@@ -157,7 +159,7 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
         return fingerprint(command, values, but=WEIGHTS)
 
     found = PARTS.begin(path, facts, say_unless(output.quiet))
-    if found and first() and not started_by_attn() and not output.quiet:
+    if found and is_first_rank() and not started_by_attn() and not output.quiet:
         left = "1 result is" if found == 1 else f"{found} results are"
         print_line(f"{left} left of a run that did not finish: what is of this command is not made again ({PARTS.folder})")  # fmt: skip
 
@@ -175,16 +177,16 @@ def module_file(
 
 
 def written(asked: Callable[..., Any], options: dict[str, Any], output: QuietOptions) -> int:
-    asked(**options, how=How(say=say_unless(output.quiet)))
+    asked(**options, how=RunContext(say=say_unless(output.quiet)))
     return 0
 
 
-def say_unless(quiet: bool, doing: Say = silent) -> Say:
+def say_unless(quiet: bool, doing: Say = ignore_sentence) -> Say:
     """Sentences for people, on stderr, unless they ask for silence; in the place of what is being done."""
 
     def tell(sentence: str) -> None:
         if not quiet:
             doing("")
-            print_line(as_typed(sentence))
+            print_line(spell_as_options(sentence))
 
     return tell

@@ -11,17 +11,17 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from attncli.cli.root import as_parsed
+from attncli.cli.root import parse_command
 
 ASKED, WORDS, PLACE = "_ATTN_COMPLETE", "COMP_WORDS", "COMP_CWORD"
 BREAKS = re.compile(r"[:=]+")
 
 
-def completed(run: Callable[[], int]) -> int:
+def run_completion(run: Callable[[], int]) -> int:
     """What bash asks is answered here; everything else runs as it is."""
     if os.environ.get(ASKED) != "complete_bash" or "\n" not in os.environ.get(WORDS, ""):
         return run()
-    words, before = whole_words(os.environ[WORDS].split("\n")[: int(os.environ[PLACE]) + 1])
+    words, before = join_split_words(os.environ[WORDS].split("\n")[: int(os.environ[PLACE]) + 1])
     os.environ[WORDS], os.environ[PLACE] = "\n".join(words), str(len(words) - 1)
     answer = io.StringIO()
     with contextlib.redirect_stdout(answer):
@@ -32,7 +32,7 @@ def completed(run: Callable[[], int]) -> int:
     return code
 
 
-def whole_words(words: Sequence[str]) -> tuple[list[str], str]:
+def join_split_words(words: Sequence[str]) -> tuple[list[str], str]:
     """The words as they were typed, and what of the last one bash leaves where it is."""
     whole: list[str] = []
     joins = False
@@ -48,8 +48,8 @@ def whole_words(words: Sequence[str]) -> tuple[list[str], str]:
     return whole, before.partition("=")[2] if before.startswith("--") else before
 
 
-def typed_config() -> str | None:
+def find_config_argument() -> str | None:
     """The file that the line so far names with --config."""
     typed = os.environ.get(WORDS) or os.environ.get("_TYPER_COMPLETE_ARGS", "")
-    found: str | None = as_parsed(typed.split()[1:]).find_root().params.get("config")
+    found: str | None = parse_command(typed.split()[1:]).find_root().params.get("config")
     return found

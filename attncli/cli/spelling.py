@@ -23,25 +23,25 @@ BY_OTHER_WAYS = {"source": "SOURCE", "save_module": "-o FILE.safetensors", "pict
 """Parameters of Python that are no option of the same name."""
 
 
-def as_typed(sentence: str) -> str:
+def spell_as_options(sentence: str) -> str:
     """The sentence with every parameter in it as its option; other words in backticks stay."""
     if "`" not in sentence:
         return sentence
-    options, commands = known()
+    options, commands = known_spellings()
 
     def typed(match: re.Match[str]) -> str:
-        return in_words(match[1], options, commands) or match[0]
+        return spell_call(match[1], options, commands) or match[0]
 
     return QUOTED.sub(typed, sentence)
 
 
 @cache
-def known() -> tuple[Mapping[str, str], Mapping[str, str]]:
+def known_spellings() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Options by parameter, commands by function, of the whole command line."""
-    from attncli.cli.root import leaves, root
+    from attncli.cli.root import iterate_commands, root_command
 
     options, commands = dict(BY_OTHER_WAYS), {}
-    for path, command in leaves(root(), ()):
+    for path, command in iterate_commands(root_command(), ()):
         commands["_".join(path).replace("-", "_")] = " ".join(("attn", *path))
         for one in command.params:
             if one.param_type_name == "option":
@@ -49,23 +49,23 @@ def known() -> tuple[Mapping[str, str], Mapping[str, str]]:
     return options, commands
 
 
-def in_words(code: str, options: Mapping[str, str], commands: Mapping[str, str]) -> str | None:
+def spell_call(code: str, options: Mapping[str, str], commands: Mapping[str, str]) -> str | None:
     """None where the code speaks of no parameter and of no question."""
     if code in options:
         return options[code]
     if code in commands:
         return commands[code]
-    call = parsed(code) or parsed(f"_({code})")
+    call = parse_call(code) or parse_call(f"_({code})")
     if call is None or any(each.arg not in options for each in call.keywords):
         return None
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     if name not in ("_", *commands) or (name == "_" and (call.args or not call.keywords)):
         return None
     first = [commands[name]] if name in commands else []
-    return " ".join([*first, *files(name, call.args), *(option(each, options) for each in call.keywords)])  # fmt: skip
+    return " ".join([*first, *spell_files(name, call.args), *(spell_option(each, options) for each in call.keywords)])  # fmt: skip
 
 
-def parsed(code: str) -> ast.Call | None:
+def parse_call(code: str) -> ast.Call | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -75,23 +75,23 @@ def parsed(code: str) -> ast.Call | None:
     return found if isinstance(found, ast.Call) else None
 
 
-def files(name: str, arguments: list[ast.expr]) -> Iterator[str]:
+def spell_files(name: str, arguments: list[ast.expr]) -> Iterator[str]:
     """What comes without a name: SOURCE, or the file that is written."""
     for each in arguments:
         if name.startswith("generate"):
             yield "-o"
-        yield value(each)
+        yield spell_value(each)
 
 
-def option(keyword: ast.keyword, options: Mapping[str, str]) -> str:
+def spell_option(keyword: ast.keyword, options: Mapping[str, str]) -> str:
     """A keyword with its value as an option; a switch has none."""
     flag = options[keyword.arg or ""].partition(" ")[0]
     if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, bool):
         return flag if keyword.value.value else flag.replace("--", "--no-", 1)
-    return f"{flag} {value(keyword.value)}"
+    return f"{flag} {spell_value(keyword.value)}"
 
 
-def value(node: ast.expr) -> str:
+def spell_value(node: ast.expr) -> str:
     """Texts without their quotes, an ellipsis for what is anybody's."""
     if isinstance(node, ast.Constant):
         return "…" if node.value is ... else str(node.value)

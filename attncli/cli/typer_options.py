@@ -10,7 +10,7 @@ import typer
 
 from attncli.declare.groups import flat_parameters, gathered
 from attncli.declare.options import Argument, Option
-from attncli.options.completion import choices
+from attncli.options.completion import complete_choices
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
@@ -20,10 +20,10 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     def flat(**values: Any) -> int:
         return command(**gathered(command, values))
 
-    return with_options(flat, flat_parameters(command))
+    return set_signature(flat, flat_parameters(command))
 
 
-def with_options(
+def set_signature(
     command: Callable[..., int], declared: Iterable[inspect.Parameter]
 ) -> Callable[..., int]:
     """The command under the signature that typer reads.
@@ -31,7 +31,7 @@ def with_options(
     `declared` are its parameters by name, `usual` the options that its short help shows, `typed_alone` what those do that count on the command line alone.
     """
     declared = list(declared)
-    parameters = [for_typer(parameter) for parameter in declared]
+    parameters = [to_typer_parameter(parameter) for parameter in declared]
     options = {each.name: one for each in declared for one in declared_options(each)}
     found: Any = command
     found.__signature__ = inspect.Signature(parameters)
@@ -47,13 +47,13 @@ def declared_options(parameter: inspect.Parameter) -> list[Option]:
     return [one for one in get_args(parameter.annotation)[1:] if isinstance(one, Option)]
 
 
-def for_typer(parameter: inspect.Parameter) -> inspect.Parameter:
+def to_typer_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
     """The same parameter with typer's own words beside its type."""
     if get_origin(parameter.annotation) is not Annotated:
         return parameter
     kind, *said = get_args(parameter.annotation)
     kind = str if kind is Any else kind  # Python takes arrays there, too
-    words = [in_typers_words(one, number_metavar(kind)) for one in said]
+    words = [to_typer_option(one, number_metavar(kind)) for one in said]
     return parameter.replace(annotation=Annotated[kind, *words])
 
 
@@ -63,13 +63,13 @@ def number_metavar(kind: Any) -> str | None:
     return {frozenset({int}): "N", frozenset({float}): "X"}.get(frozenset(kinds))
 
 
-def in_typers_words(said: Any, number: str | None) -> Any:
+def to_typer_option(said: Any, number: str | None) -> Any:
     if isinstance(said, Option):
         return typer.Option(
             *said.flags,
             help=said.help,
             metavar=said.metavar or number,
-            autocompletion=said.complete or choices(said.metavar),
+            autocompletion=said.complete or complete_choices(said.metavar),
             rich_help_panel=said.panel,
             show_default=False,
         )

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from attncli import gates
 from attncli.errors import UsageError
-from attncli.io.standard_output import to_stdout
+from attncli.io.standard_output import write_stdout
 from attncli.io.tensor_names import TENSORS, require_tensor_file
 from attncli.io.whole_files import (
-    explained,
     needs_no_ending,
-    require_place,
-    resolved,
+    require_writable_place,
+    resolve_links,
+    translate_os_errors,
     write_content,
     write_whole,
 )
 from attncli.limits import whole_number
 from attncli.options.shared import OutputOptions
 from attncli.processes.stderr import say
-from attncli.ranks import first
+from attncli.ranks import is_first_rank
 from attncli.records import Report
-from attncli.render import FORMATS, endings, manner
+from attncli.render import FORMATS, format_endings, format_spec
 from attncli.render.plots.targets import FIGURES, require_figure
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ FULL_WIDTH = 10_000
 """Wider than any table: on a pipe nothing is cut or wrapped."""
 
 
-def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Condition]:
+def prepare_output(options: OutputOptions, *tensors: Path | None) -> list[gates.Condition]:
     """Everything about the output that can be refused before the work: format, gates, paths, the plot's library.
 
     `tensors`: files that the command writes beside the report, or in the place of --output.
@@ -45,7 +45,7 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
     for path in tensors:
         if path is not None:
             require_tensor_file(path)
-    name = chosen_format(options)
+    name = resolve_format(options)
     FORMATS[name]
     if options.output is not None and Path(options.output) not in tensors:
         require_report_file(options, options.output)
@@ -57,55 +57,61 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot), f"--plot {options.plot}")
     options.inches()
-    return [gates.parse(text) for text in options.fail_if]
+    return [gates.parse_condition(text) for text in options.fail_if]
 
 
-def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Condition]) -> int:
+def emit_report(
+    report: Report, options: OutputOptions, conditions: Sequence[gates.Condition]
+) -> int:
     """Decide the gates beside what the question itself decided, write, and return the exit code of all verdicts."""
-    decided = gates.decide(report, conditions)
-    return write(report.with_verdicts([*report.verdicts, *decided]), options)
+    decided = gates.decide_conditions(report, conditions)
+    return write_report(report.with_verdicts([*report.verdicts, *decided]), options)
 
 
-def write(report: Report, options: OutputOptions) -> int:
+def write_report(report: Report, options: OutputOptions) -> int:
     """Write a report whose gates are decided, and the figure beside it; what cannot be drawn is said when the report is out."""
     undrawn = None
     if options.plot not in (None, "terminal"):
-        undrawn = draw(report, Path(options.plot), options.inches())
-    name = chosen_format(options)
+        undrawn = draw_plot(report, Path(options.plot), options.inches())
+    name = resolve_format(options)
     plot = options.plot == "terminal"
     if options.output is None:
-        to_stdout(render(report, name, sys.stdout, plot))
+        write_stdout(render_report(report, name, sys.stdout, plot))
     else:
-        text = render(report, name, None, plot)
+        text = render_report(report, name, None, plot)
         write_content(options.output, text.encode(errors="backslashreplace"))
     if name == "github":
         append_step_summary(report)
-    notes(report, options, told=options.output is None and manner(name).tells_verdicts)
+    write_notes(report, options, told=options.output is None and format_spec(name).tells_verdicts)
     if undrawn is not None:
         raise undrawn
     return gates.exit_code(report)
 
 
-def draw(report: Report, target: Path, size: "tuple[float, float] | None") -> UsageError | None:
+def draw_plot(
+    report: Report, target: Path, size: "tuple[float, float] | None"
+) -> UsageError | None:
     """Or why there is no such figure."""
-    from attncli.render.plots.figure import NOTHING, figure, has_figure
+    from attncli.render.plots.figure import NOTHING, has_figure, save_figure
 
     if not has_figure(report):
         return UsageError(f"no --plot {target}: {NOTHING}.")
-    write_whole(target, lambda path: figure(report, path, size))
+    write_whole(target, lambda path: save_figure(report, path, size))
     return None
 
 
 def shows_maps(options: OutputOptions) -> bool:
     """Whether the report's format draws maps, so that the study takes some along."""
-    return manner(chosen_format(options)).shows_maps
+    return format_spec(resolve_format(options)).shows_maps
 
 
-def chosen_format(options: OutputOptions) -> str:
+def resolve_format(options: OutputOptions) -> str:
     if options.format is not None:
         return options.format
     return (
-        endings().get(Path(options.output).suffix.lower(), "table") if options.output else "table"
+        format_endings().get(Path(options.output).suffix.lower(), "table")
+        if options.output
+        else "table"
     )
 
 
@@ -116,38 +122,38 @@ def require_report_file(options: OutputOptions, place: str) -> None:
     if ending in FIGURES:
         raise UsageError(f"--output {place} is for the report: draw a figure with --plot {path}.")
     if ending == TENSORS:
-        raise UsageError(f"--output {place} is for the report, which is no tensors: end it in {endings_in_words()}.")  # fmt: skip
-    if options.plot is not None and resolved(path) == resolved(Path(options.plot)):
+        raise UsageError(f"--output {place} is for the report, which is no tensors: end it in {describe_endings()}.")  # fmt: skip
+    if options.plot is not None and resolve_links(path) == resolve_links(Path(options.plot)):
         raise UsageError(f"--output and --plot both name {path}: give them different files.")
-    require_place(place)
-    if options.format is None and ending not in endings() and not needs_no_ending(path):
-        format = endings(holding_rows=False).get(ending, "table")
+    require_writable_place(place)
+    if options.format is None and ending not in format_endings() and not needs_no_ending(path):
+        format = format_endings(holding_rows=False).get(ending, "table")
         raise UsageError(
-            f"--output {place} does not say in which format: end it in {endings_in_words()}, or add --format {format}."
+            f"--output {place} does not say in which format: end it in {describe_endings()}, or add --format {format}."
         )
 
 
-def endings_in_words() -> str:
-    *first, last = endings()
+def describe_endings() -> str:
+    *first, last = format_endings()
     return f"{', '.join(first)} or {last}"
 
 
-def render(report: Report, name: str, stream: Any, plot: bool) -> str:
+def render_report(report: Report, name: str, stream: Any, plot: bool) -> str:
     """The report as text for a stream (None = a file): coloured and fitted on a terminal only.
 
     Warnings are for stderr (`notes`), whichever file the report goes to: text for people stays what stdout would show.
     """
-    apart = manner(name).warnings_apart
+    apart = format_spec(name).warnings_apart
     result = FORMATS[name](replace(report, warnings=()) if apart else report)
     if isinstance(result, str) and not plot:
         return result
     parts = [result]
     if plot:
-        from attncli.render.plots.terminal import terminal
+        from attncli.render.plots.terminal import plot_in_terminal
 
-        parts.append(terminal(report))
+        parts.append(plot_in_terminal(report))
     buffer = io.StringIO()
-    console = console_for(stream, buffer)
+    console = build_console(stream, buffer)
     for part in parts:
         if isinstance(part, str):
             buffer.write(part)
@@ -157,7 +163,7 @@ def render(report: Report, name: str, stream: Any, plot: bool) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def console_for(stream: Any, buffer: io.StringIO) -> "Console":
+def build_console(stream: Any, buffer: io.StringIO) -> "Console":
     """A rich console that writes to the buffer as if to the stream."""
     from rich.console import Console
 
@@ -188,16 +194,16 @@ def console_for(stream: Any, buffer: io.StringIO) -> "Console":
 def append_step_summary(report: Report) -> None:
     """GitHub shows what lies in this file under the job; other steps of the job may have written to it."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if path and first():
-        with explained(Path(path)), open(path, "a", encoding="utf-8") as file:
-            file.write(render(report, "markdown", None, plot=False))
+    if path and is_first_rank():
+        with translate_os_errors(Path(path)), open(path, "a", encoding="utf-8") as file:
+            file.write(render_report(report, "markdown", None, plot=False))
 
 
-def notes(report: Report, options: OutputOptions, told: bool) -> None:
+def write_notes(report: Report, options: OutputOptions, told: bool) -> None:
     """What a person wants to know besides the data: warnings, where the file is, which gates failed."""
     if options.quiet:
         return
-    annotated = options.output is None and chosen_format(options) == "github"
+    annotated = options.output is None and resolve_format(options) == "github"
     lines = [] if annotated else [f"warning: {warning}" for warning in report.warnings]
     if options.output is not None:
         lines.append(f"{report.headline} → {options.output}")

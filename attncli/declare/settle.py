@@ -13,7 +13,13 @@ from typing import Any, get_args
 from attncli.declare.applies import ANY_MODEL, Applies, names_it
 from attncli.declare.options import Option
 from attncli.declare.subject import Subject
-from attncli.errors import UsageError, it_or_them, parameter, parameters, said_of
+from attncli.errors import (
+    UsageError,
+    it_or_them,
+    join_parameters,
+    parameters_with_verb,
+    quote_parameter,
+)
 from attncli.sources import WORDS
 
 Rules = Mapping[str, tuple[Applies, ...]]
@@ -133,11 +139,11 @@ def sentence_of_kind(rule: Applies, given: Sequence[Given], subject: Subject) ->
     if rule.why:
         return in_words(rule, given[0], source=str(source))
     if is_model(subject):
-        return f"{said_of(names, 'goes', 'go')} with synthetic networks: {source} is a model."
+        return f"{parameters_with_verb(names, 'goes', 'go')} with synthetic networks: {source} is a model."
     if source.is_file and "synthetic" in rule.to:
-        return f"{parameters(names)} cannot be changed: {source} fixes {it_or_them(names)}."
+        return f"{join_parameters(names)} cannot be changed: {source} fixes {it_or_them(names)}."
     what = f"{source} is {WORDS[source.kind].what}" if source.is_file else subject.named_by
-    return f"{said_of(names, 'goes', 'go')} with a model: {what}."
+    return f"{parameters_with_verb(names, 'goes', 'go')} with a model: {what}."
 
 
 def exclusion(rules: Rules, one: Given, other: Given, subject: Subject | None) -> str | None:
@@ -149,8 +155,8 @@ def exclusion(rules: Rules, one: Given, other: Given, subject: Subject | None) -
             if not excluded or not rule.concerns(own.value):
                 continue
             if rule.why:
-                return in_words(rule, own, other=parameter(its.name), source=source)
-            both = parameters(
+                return in_words(rule, own, other=quote_parameter(its.name), source=source)
+            both = join_parameters(
                 sorted((own.name, its.name), key=[*rules, own.name, its.name].index), " and "
             )
             return f"{both} exclude each other: leave one out."
@@ -169,11 +175,13 @@ def unmet(rules: Rules, one: Given, given: Sequence[Given]) -> str | None:
         there = any(names_it(each, its.name, its.value) for each in needed for its in given)
         if needed and not there and rule.concerns(one.value):
             names = dict.fromkeys(each.partition(":")[0] for each in needed)
-            usual = f"{parameter(one.name)} goes with {parameters(names, ' or ')}: add one."
+            usual = (
+                f"{quote_parameter(one.name)} goes with {join_parameters(names, ' or ')}: add one."
+            )
             return in_words(rule, one) if rule.why else usual
     return None
 
 
 def in_words(rule: Applies, one: Given, **others: str) -> str:
     setting = f"`{one.name}={one.value!r}`"
-    return rule.why.format(name=parameter(one.name), setting=setting, **others)
+    return rule.why.format(name=quote_parameter(one.name), setting=setting, **others)

@@ -9,7 +9,7 @@ from typing import Any
 
 from attncli.declare.applies import WORDLESS
 from attncli.declare.commands import COMMANDS
-from attncli.sources import Source, parse
+from attncli.sources import Source, parse_source
 
 SENSED = ("image_size", "num_channels", "num_mel_bins", "frame_length")
 """Sizes in a config.json that only models of images and sounds have."""
@@ -35,15 +35,15 @@ def subject_of(command: str, values: Mapping[str, Any]) -> Subject | None:
         return model_of_patterns(values["pattern"])
     if "source" not in values or command not in COMMANDS:
         return None
-    source = parse(values["source"])
+    source = parse_source(values["source"])
     return Subject(source) if source.kind in COMMANDS[command].takes else None
 
 
 def model_of_patterns(patterns: Any) -> Subject:
     """Heads of models may be patterns."""
-    from attncli.patterns._heads import model_head
+    from attncli.patterns._heads import parse_model_head
 
-    heads = [head for text in patterns or () if (head := model_head(text)) is not None]
+    heads = [head for text in patterns or () if (head := parse_model_head(text)) is not None]
     named_by = "give `pattern='MODEL:LAYER.HEAD:top=4'`"
     return Subject(Source("hub", heads[0].model) if heads else Source("synthetic"), named_by)
 

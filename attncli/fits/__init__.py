@@ -7,17 +7,17 @@ why it cannot make one; whether a module is good enough is decided by `verify` a
 """
 
 from attncli.fits._registry import FITS, method
-from attncli.fits._types import MOST_WIDTH, Cannot, Fit, FitRequest, FittedModule
+from attncli.fits._types import MOST_WIDTH, Fit, FitRequest, FittedModule, MethodRefusal
 from attncli.fits._verify import Evidence, verify
 
 __all__ = [
     "FITS",
     "MOST_WIDTH",
-    "Cannot",
     "Evidence",
     "Fit",
     "FitRequest",
     "FittedModule",
+    "MethodRefusal",
     "method",
     "verify",
 ]

@@ -34,7 +34,7 @@ BLOCK = 1 << 21
 """Logits, and Hessian entries, held at once."""
 
 
-class Problem(NamedTuple):
+class QueryProblem(NamedTuple):
     """What all rows share."""
 
     keys: Array
@@ -90,7 +90,7 @@ class SolvedRows(NamedTuple):
     """Which rows meet the request, in float64."""
 
 
-def best_queries(
+def solve_queries(
     keys: Array,
     target: csr_array,
     request: FitRequest,
@@ -103,26 +103,26 @@ def best_queries(
     upper = np.triu_indices(d)
     pairs = keys[:, upper[0]] * keys[:, upper[1]]
     slack = max(min(request.log_ratio, 2.0 * request.total_variation) / 4.0, 1e-5)
-    problem = Problem(keys, pairs, upper, request, 1.0 / slack**2, bold)
+    problem = QueryProblem(keys, pairs, upper, request, 1.0 / slack**2, bold)
     queries = np.zeros((length, d)) if start is None else start.copy()
     met = np.zeros(length, dtype=bool)
     size = max(1, min(BLOCK // length, 2 * BLOCK // d**2))
     wanted = np.arange(length) if rows is None else rows
     for first in range(0, len(wanted), size):
-        improve(problem, target, wanted[first : first + size], queries, met)
+        run_newton_steps(problem, target, wanted[first : first + size], queries, met)
     return SolvedRows(queries, met)
 
 
-def improve(
-    problem: Problem, target: csr_array, rows: Index, queries: Array, met: NDArray[np.bool_]
+def run_newton_steps(
+    problem: QueryProblem, target: csr_array, rows: Index, queries: Array, met: NDArray[np.bool_]
 ) -> None:
     """Newton steps on some rows, in place, until all meet the request or the steps are used up."""
     penalty, now = FIRST_LAMBDA, queries[rows]
     least = np.full(len(rows), np.inf)
-    support = support_of(target, rows)
+    support = find_support(target, rows)
     for _ in range(BOLD_STEPS if problem.bold else STEPS):
-        state = evaluate(problem, support, now)
-        fine, variation = satisfied(problem.request, support, state)
+        state = evaluate_rows(problem, support, now)
+        fine, variation = rows_meeting_request(problem.request, support, state)
         better = fine | (variation < least)
         queries[rows[better]] = now[better]  # a row that is never met keeps its nearest query
         met[rows[fine]] = True
@@ -130,11 +130,11 @@ def improve(
             return
         now = (now + newton_step(problem, support, state, now, penalty))[~fine]
         rows, least = rows[~fine], np.minimum(least, variation)[~fine]
-        support = support_of(target, rows) if fine.any() else support
+        support = find_support(target, rows) if fine.any() else support
         penalty = max(LAST_LAMBDA, LAMBDA_DECAY * penalty)
 
 
-def support_of(target: csr_array, rows: Index) -> Support:
+def find_support(target: csr_array, rows: Index) -> Support:
     part = target[rows]
     counts = np.diff(part.indptr)
     row = np.repeat(np.arange(len(rows)), counts)
@@ -142,7 +142,7 @@ def support_of(target: csr_array, rows: Index) -> Support:
     return Support(weight, np.log(weight), row, key, starts, counts.astype(float), rows, part)
 
 
-def evaluate(problem: Problem, support: Support, queries: Array) -> RowState:
+def evaluate_rows(problem: QueryProblem, support: Support, queries: Array) -> RowState:
     logits = queries @ problem.keys.T
     error = logits[support.row, support.key] - support.log_weight
     centre = np.add.reduceat(error, support.starts) / support.counts
@@ -161,7 +161,7 @@ def evaluate(problem: Problem, support: Support, queries: Array) -> RowState:
     return RowState(leak, top, share, error - centre[support.row])
 
 
-def satisfied(
+def rows_meeting_request(
     request: FitRequest, support: Support, state: RowState
 ) -> tuple[NDArray[np.bool_], Array]:
     """Which rows meet the three conditions of the request, a little inside, and every row's total variation."""
@@ -184,7 +184,7 @@ def satisfied(
     return fine, variation
 
 
-def threshold(request: FitRequest, log_weight: Array, starts: Index) -> Array:
+def leak_threshold(request: FitRequest, log_weight: Array, starts: Index) -> Array:
     """The leak that meets both the off-support ratio (as a sum: a little stricter) and the total variation."""
     least = np.minimum.reduceat(log_weight, starts) + np.log(request.off_support)
     result: Array = np.minimum(least, request.log_leak) - 0.1
@@ -192,10 +192,10 @@ def threshold(request: FitRequest, log_weight: Array, starts: Index) -> Array:
 
 
 def newton_step(
-    problem: Problem, support: Support, state: RowState, queries: Array, penalty: float
+    problem: QueryProblem, support: Support, state: RowState, queries: Array, penalty: float
 ) -> Array:
     """-H^-1 g for every row, shortened where a logit would move too far."""
-    limit = threshold(problem.request, support.log_weight, support.starts)
+    limit = leak_threshold(problem.request, support.log_weight, support.starts)
     push = 1.0 / (1.0 + np.exp(np.minimum(limit - state.leak - 1.0, 700.0)))  # softplus'
     mean_on = support.summed(1.0, problem.keys) / support.counts[:, None]
     mean_off = state.share @ problem.keys
@@ -204,10 +204,10 @@ def newton_step(
     gradient = push[:, None] * slope + pull + penalty * queries
     flat = push[:, None] * (state.share @ problem.pairs)
     flat += problem.stiffness * support.summed(1.0, problem.pairs)
-    hessian = symmetric(flat, problem.upper, queries.shape[1])
-    hessian -= outer(mean_off, push)
-    hessian += outer(slope, push * (1.0 - push))
-    hessian -= outer(mean_on, problem.stiffness * support.counts)
+    hessian = unpack_symmetric(flat, problem.upper, queries.shape[1])
+    hessian -= scaled_outer(mean_off, push)
+    hessian += scaled_outer(slope, push * (1.0 - push))
+    hessian -= scaled_outer(mean_on, problem.stiffness * support.counts)
     diagonal = np.arange(queries.shape[1])
     curvature = hessian[:, diagonal, diagonal]
     floor = SINGULAR * curvature.max(
@@ -223,7 +223,7 @@ def newton_step(
     return result
 
 
-def symmetric(flat: Array, upper: tuple[Index, Index], d: int) -> Array:
+def unpack_symmetric(flat: Array, upper: tuple[Index, Index], d: int) -> Array:
     """[row, d (d + 1) / 2] → [row, d, d]."""
     full = np.empty((len(flat), d, d))
     full[:, upper[0], upper[1]] = flat
@@ -231,6 +231,6 @@ def symmetric(flat: Array, upper: tuple[Index, Index], d: int) -> Array:
     return full
 
 
-def outer(vectors: Array, factors: Array) -> Array:
+def scaled_outer(vectors: Array, factors: Array) -> Array:
     """factor · v v^T for every row."""
     return (factors[:, None] * vectors)[:, :, None] * vectors[:, None, :]

@@ -13,29 +13,29 @@ SPREAD_LIMIT = 4096
 ROUNDS = 150
 
 
-def code(kind: str, length: int, d: int, rng: np.random.Generator) -> Array:
+def make_fixed_keys(kind: str, length: int, d: int, rng: np.random.Generator) -> Array:
     """[token, d] unit vectors: `gaussian` in random directions, `spread` pushed apart (d = 2: the circle)."""
     if kind not in KINDS:
         raise unknown_name("keys", kind, KINDS)
     if kind == "spread" and d == 2:
-        return circle(length, 1)
-    start = unit(rng.normal(size=(length, d)))
-    return spread(start) if kind == "spread" and d > 2 and length <= SPREAD_LIMIT else start
+        return moment_curve(length, 1)
+    start = unit_rows(rng.normal(size=(length, d)))
+    return spread_points(start) if kind == "spread" and d > 2 and length <= SPREAD_LIMIT else start
 
 
-def unit(vectors: Array) -> Array:
+def unit_rows(vectors: Array) -> Array:
     result: Array = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return result
 
 
-def circle(length: int, harmonics: int) -> Array:
+def moment_curve(length: int, harmonics: int) -> Array:
     """(cos t, sin t, …, cos kt, sin kt) at t = 2π token / length: the trigonometric moment curve."""
     angle = 2.0 * np.pi * np.arange(length) / length
     waves = np.outer(angle, np.arange(1, harmonics + 1))
     return np.stack([np.cos(waves), np.sin(waves)], axis=2).reshape(length, 2 * harmonics)
 
 
-def spread(points: Array) -> Array:
+def spread_points(points: Array) -> Array:
     """Push points on the sphere apart: repulsion ∝ e^{β cos}, β rising until only nearest neighbours count.
 
     Each point moves away from the softmax mean of the others by a shrinking part of the typical distance
@@ -46,11 +46,13 @@ def spread(points: Array) -> Array:
     for step in range(ROUNDS):
         progress = step / ROUNDS
         sharpness = (1.0 + 15.0 * progress) / distance**2
-        points = unit(points + 0.5 * (1.0 - progress) * distance * away(points, sharpness))
+        points = unit_rows(
+            points + 0.5 * (1.0 - progress) * distance * repulsion_directions(points, sharpness)
+        )
     return points
 
 
-def away(points: Array, sharpness: float) -> Array:
+def repulsion_directions(points: Array, sharpness: float) -> Array:
     """Unit-size directions from the weighted mean of the neighbours to the point."""
     cosine = points @ points.T
     np.fill_diagonal(cosine, -np.inf)

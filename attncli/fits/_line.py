@@ -7,12 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import SAFETY, Problem, evaluate, satisfied, support_of
-from attncli.fits._types import FitRequest, FittedModule, module
+from attncli.fits._best_queries import (
+    SAFETY,
+    QueryProblem,
+    evaluate_rows,
+    find_support,
+    rows_meeting_request,
+)
+from attncli.fits._types import FitRequest, FittedModule, make_module
 from attncli.fits._verify import Evidence, row_blocks, verify
-from attncli.maths.capacity.line.constraints import LineDemands, Tolerances, necessary, sufficient
-from attncli.maths.capacity.line.decision import OnLine, decided, placed_on
-from attncli.maths.rounding import rounded
+from attncli.maths.capacity.line.constraints import (
+    LineDemands,
+    Tolerances,
+    necessary_demands,
+    sufficient_demands,
+)
+from attncli.maths.capacity.line.decision import LineDecision, decide_width_one, place_keys
+from attncli.maths.rounding import round_to_dtype
 
 Array = NDArray[np.float64]
 
@@ -32,30 +43,30 @@ TALL = 1e20
 ROUNDS = 3
 
 
-class WidthOne(NamedTuple):
+class WidthOneResult(NamedTuple):
     """What is known about width 1 for a pattern, and the module with the smallest logits that was found."""
 
-    answer: OnLine
+    answer: LineDecision
     module: FittedModule | None
     evidence: Evidence | None
 
 
-def width_one(target: csr_array, request: FitRequest) -> WidthOne:
+def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
     """Decided in exact arithmetic; a yes is one only with a module that meets the request after rounding."""
-    asked = necessary(target, request.causal, tolerances(request))
+    asked = necessary_demands(target, request.causal, request_tolerances(request))
     budget = min(request.logit_budget, LARGEST[request.dtype])
-    answer = decided(asked, budget)
+    answer = decide_width_one(asked, budget)
     if answer.keys is None or answer.sign is None:
-        return WidthOne(answer, None, None)
-    return WidthOne(answer, *quietest_module(asked, answer, request))
+        return WidthOneResult(answer, None, None)
+    return WidthOneResult(answer, *smallest_logit_module(asked, answer, request))
 
 
-def quietest_module(
-    asked: LineDemands, answer: OnLine, request: FitRequest
+def smallest_logit_module(
+    asked: LineDemands, answer: LineDecision, request: FitRequest
 ) -> tuple[FittedModule, Evidence] | tuple[None, None]:
     """Of the modules that meet the request the one with the smallest logits; of long patterns and towers the first."""
     best: tuple[FittedModule, Evidence] | None = None
-    for candidates in line_modules(asked, answer, request):
+    for candidates in iter_line_modules(asked, answer, request):
         for fit in candidates:
             evidence = verify(fit, asked.target)
             if evidence.meets(request):
@@ -67,37 +78,37 @@ def quietest_module(
     return best or (None, None)
 
 
-def tolerances(request: FitRequest) -> Tolerances:
+def request_tolerances(request: FitRequest) -> Tolerances:
     return Tolerances(
         request.log_ratio, float(np.log(request.off_support)), request.total_variation
     )
 
 
-def line_modules(
-    asked: LineDemands, answer: OnLine, request: FitRequest
+def iter_line_modules(
+    asked: LineDemands, answer: LineDecision, request: FitRequest
 ) -> Iterator[Iterator[FittedModule]]:
     """From places that leave room for what rounding and many small leaks add: modules that differ in their middle."""
     assert answer.sign is not None
     assert answer.keys is not None
     if not len(asked.rows):
         nothing = np.zeros((asked.target.shape[0], 1))
-        yield iter([module(nothing, nothing, request.dtype, request.causal)])
+        yield iter([make_module(nothing, nothing, request.dtype, request.causal)])
         return
     limit = min(request.logit_budget, LARGEST[request.dtype])
-    for share in SHARES if spread_out(asked, answer.keys) else (ALONE,):
-        spread, gap = room(asked.target, request, share)
+    for share in SHARES if has_wide_support(asked, answer.keys) else (ALONE,):
+        spread, gap = error_allowance(asked.target, request, share)
         for _ in range(ROUNDS):
-            keys, reach = placed_on(sufficient(asked, spread, gap), answer.sign, limit)
+            keys, reach = place_keys(sufficient_demands(asked, spread, gap), answer.sign, limit)
             if keys is None or reach is None or not np.isfinite(keys).all():
                 break
             factors = np.ones(len(gap))
-            yield shifted_modules(keys, reach, asked, answer.sign, request, factors)
+            yield iter_shifted_modules(keys, reach, asked, answer.sign, request, factors)
             if (factors < 1.05).all():
                 break
             gap = gap * np.minimum(factors, 3.0)
 
 
-def spread_out(asked: LineDemands, keys: Array) -> bool:
+def has_wide_support(asked: LineDemands, keys: Array) -> bool:
     """Whether some support has more than one place: else no error on it has to be shared out."""
     own = keys[asked.target.indices]
     starts = asked.target.indptr[:-1]
@@ -105,7 +116,7 @@ def spread_out(asked: LineDemands, keys: Array) -> bool:
     return bool((spread[asked.rows] > 0.0).any())
 
 
-def shifted_modules(
+def iter_shifted_modules(
     keys: Array,
     reach: Array,
     asked: LineDemands,
@@ -114,13 +125,13 @@ def shifted_modules(
     factors: Array,
 ) -> Iterator[FittedModule]:
     """One for each middle; `factors` takes how much steeper than foreseen its rows are."""
-    for shifted, size in shifts(keys, asked.masked, request.dtype):
-        queries, needed = steepest(shifted, reach / size, asked, sign, request)
+    for shifted, size in iter_shifts(keys, asked.masked, request.dtype):
+        queries, needed = find_flattest_queries(shifted, reach / size, asked, sign, request)
         np.maximum(factors, needed, out=factors)
-        yield module(queries, shifted[:, None], request.dtype, request.causal)
+        yield make_module(queries, shifted[:, None], request.dtype, request.causal)
 
 
-def room(target: csr_array, request: FitRequest, share: float) -> tuple[Array, Array]:
+def error_allowance(target: csr_array, request: FitRequest, share: float) -> tuple[Array, Array]:
     """[row]: how far errors on the support may be apart, and how far below it the rest must lie."""
     counts = np.diff(target.indptr)
     safety = 0.99 * SAFETY[request.dtype]
@@ -133,7 +144,7 @@ def room(target: csr_array, request: FitRequest, share: float) -> tuple[Array, A
     return np.full(len(counts), spread), np.maximum(gap, 1e-3)
 
 
-def shifts(keys: Array, masked: bool, dtype: str) -> Iterator[tuple[Array, float]]:
+def iter_shifts(keys: Array, masked: bool, dtype: str) -> Iterator[tuple[Array, float]]:
     """The same differences about other middles, rounded: the smallest logits first, then those that keep digits.
 
     Without a mask every query sees all keys, and their middle is best; with one the places are about 0 as they came.
@@ -144,16 +155,16 @@ def shifts(keys: Array, masked: bool, dtype: str) -> Iterator[tuple[Array, float
     for centre in dict.fromkeys((*first, *others)):
         moved = keys - centre
         size = max(float(np.abs(moved).max()), 1e-300)
-        yield rounded(moved / size, dtype).astype(np.float64), size
+        yield round_to_dtype(moved / size, dtype).astype(np.float64), size
 
 
-def steepest(
+def find_flattest_queries(
     keys: Array, reach: Array, asked: LineDemands, sign: NDArray[np.int64], request: FitRequest
 ) -> tuple[Array, Array]:
     """For every row the flattest query that serves it, and by how much steeper it is than the places ask."""
     length = len(keys)
     queries, needed = np.zeros((length, 1)), np.ones(length)
-    problem = Problem(keys[:, None], np.zeros((0, 0)), np.triu_indices(1), request, 1.0)
+    problem = QueryProblem(keys[:, None], np.zeros((0, 0)), np.triu_indices(1), request, 1.0)
     base = np.zeros(length)
     base[asked.rows] = sign[asked.rows] * 1.0 / reach
     least = np.full(length, np.inf)
@@ -164,9 +175,11 @@ def steepest(
             some = np.flatnonzero(waiting[rows]) + rows.start
             if not len(some):
                 continue
-            support = support_of(asked.target, some)
+            support = find_support(asked.target, some)
             tried = factor * base[some, None]
-            fine, variation = satisfied(request, support, evaluate(problem, support, tried))
+            fine, variation = rows_meeting_request(
+                request, support, evaluate_rows(problem, support, tried)
+            )
             better = fine | (variation < least[some])
             queries[some[better]], needed[some[better]] = tried[better], factor
             least[some] = np.minimum(least[some], variation)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import threshold
+from attncli.fits._best_queries import leak_threshold
 from attncli.fits._types import FitRequest
 from attncli.maths.rounding import Floats
 
@@ -43,14 +43,14 @@ Loss = Callable[[Floats, LossSetting], tuple[float, Floats]]
 """(logits, setting) → the loss and its gradient [query, key]; may overwrite the logits."""
 
 
-def setting(target: csr_array, request: FitRequest, decay: float) -> LossSetting:
+def make_loss_setting(target: csr_array, request: FitRequest, decay: float) -> LossSetting:
     counts = np.diff(target.indptr)
-    limit = threshold(request, np.log(target.data), target.indptr[:-1])
+    limit = leak_threshold(request, np.log(target.data), target.indptr[:-1])
     row = np.repeat(np.arange(len(counts)), counts)
     return LossSetting(target, row, counts.astype(float), limit, request.causal, decay)
 
 
-def descend(loss: Loss, both: Array, about: LossSetting, steps: int) -> Array:
+def run_lbfgs(loss: Loss, both: Array, about: LossSetting, steps: int) -> Array:
     """L-BFGS on [queries, keys] together, shape [2, token, d]."""
 
     hidden = np.triu_indices(both.shape[1], 1) if about.causal else None
@@ -70,7 +70,7 @@ def descend(loss: Loss, both: Array, about: LossSetting, steps: int) -> Array:
     return result
 
 
-def likelihood(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
+def likelihood_loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
     """Σ_i KL(A_i ‖ M_i) up to a constant; slope M - A."""
     place = about.row, about.target.indices
     on = logits[place]
@@ -84,7 +84,7 @@ def likelihood(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
     return value, logits
 
 
-def margin(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
+def margin_loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
     """Σ_i softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)²; slope: the off-support softmax against the mean of the support."""
     place, starts = (about.row, about.target.indices), about.target.indptr[:-1]
     error = logits[place] - np.log(about.target.data)

@@ -28,7 +28,7 @@ LIMITS = ("causal", "ratio_error", "off_support", "total_variation", "logit_budg
 
 
 @dataclass(frozen=True, slots=True)
-class StoredModule:
+class ModuleArrays:
     """Any w_q, w_k and x, as a file has them: not necessarily made here."""
 
     w_q: Floats
@@ -44,13 +44,13 @@ class SavedFit:
 
     pattern: str
     method: str
-    module: StoredModule
+    module: ModuleArrays
     target: csr_array
     number: int = 0
     """Which of the patterns that were asked for, from 0."""
 
 
-def tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
+def fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
     """What the file holds; all fits have the same w_q and w_k."""
     first = fits[0].module
     held: dict[str, NDArray[Any]] = {"w_q": first.w_q, "w_k": first.w_k}
@@ -63,7 +63,7 @@ def tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
     return held
 
 
-def metadata(
+def fit_metadata(
     fits: Sequence[SavedFit], request: FitRequest, patterns: Sequence[str] = ()
 ) -> dict[str, str]:
     """The request that the fits were made for, and the names of all patterns that were asked for."""
@@ -89,32 +89,32 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     numbers = sorted(whole_number(name[2:]) or 0 for name in held if name.startswith("x."))
     if described.get("format") != FORMAT or not {"w_q", "w_k"} <= held.keys() or not numbers:
         raise InputError(f"{path} is no fitted module: `approximate(save_module=FILE)` writes one.")
-    request = stored_request(path, described, held["w_q"])
-    names = [listed(path, described, key) for key in ("patterns", "methods")]
+    request = read_request(path, described, held["w_q"])
+    names = [read_name_list(path, described, key) for key in ("patterns", "methods")]
     fitted = [number for number, method in enumerate(names[1]) if method]
     if len(names[0]) != len(names[1]) or numbers != fitted:
         raise InputError(
             f"{path} names {len(fitted)} fitted patterns of {len(names[0])} but holds {len(numbers)}: write it again."
         )
     both = list(zip(*names, strict=True))
-    return [one_fit(path, held, request, index, *both[index]) for index in fitted], request
+    return [read_fit(path, held, request, index, *both[index]) for index in fitted], request
 
 
 def patterns_without_module(path: Path) -> list[str]:
     """Names of patterns that the file was made for and has no module of."""
     described = StoredArrays(path).metadata
-    names, methods = (listed(path, described, key) for key in ("patterns", "methods"))
+    names, methods = (read_name_list(path, described, key) for key in ("patterns", "methods"))
     return [name for name, method in zip(names, methods, strict=True) if not method]
 
 
-def listed(path: Path, described: Mapping[str, str], key: str) -> list[str]:
+def read_name_list(path: Path, described: Mapping[str, str], key: str) -> list[str]:
     try:
         return [str(name) for name in json.loads(described[key])]
     except (KeyError, TypeError, *BROKEN_JSON):
         raise InputError(f"{path} has no '{key}' in its metadata: write it again.") from None
 
 
-def stored_request(path: Path, described: Mapping[str, str], w_q: Floats) -> FitRequest:
+def read_request(path: Path, described: Mapping[str, str], w_q: Floats) -> FitRequest:
     try:
         limits = json.loads(described["request"])
         limits["logit_budget"] = float(limits["logit_budget"])
@@ -127,7 +127,7 @@ def stored_request(path: Path, described: Mapping[str, str], w_q: Floats) -> Fit
         ) from None
 
 
-def refuse_kinds(path: Path, held: Mapping[str, NDArray[Any]], index: int) -> None:
+def refuse_wrong_dtypes(path: Path, held: Mapping[str, NDArray[Any]], index: int) -> None:
     """Places are whole numbers, all else are real ones: what a cast would drop is never read."""
     places = (f"target.{index}.row", f"target.{index}.col")
     for name in ("w_q", "w_k", f"x.{index}", f"target.{index}.value", *places):
@@ -139,7 +139,7 @@ def refuse_kinds(path: Path, held: Mapping[str, NDArray[Any]], index: int) -> No
             )
 
 
-def one_fit(
+def read_fit(
     path: Path,
     held: Mapping[str, NDArray[Any]],
     request: FitRequest,
@@ -148,7 +148,7 @@ def one_fit(
     method: str,
 ) -> SavedFit:
     """Pattern `index` of the file, its kinds of numbers, shapes and values checked."""
-    refuse_kinds(path, held, index)
+    refuse_wrong_dtypes(path, held, index)
     try:
         x, w_q, w_k = held[f"x.{index}"], held["w_q"], held["w_k"]
         row, col, value = (held[f"target.{index}.{part}"] for part in ("row", "col", "value"))
@@ -174,5 +174,5 @@ def one_fit(
             f"{path}: target {index} attends to keys after its queries, which its request masks: write it again."
         )
     return SavedFit(
-        pattern, method, StoredModule(w_q, w_k, x, request.dtype, request.causal), target, index
+        pattern, method, ModuleArrays(w_q, w_k, x, request.dtype, request.causal), target, index
     )

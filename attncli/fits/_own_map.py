@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import best_queries
-from attncli.fits._losses import PRECISION, Loss, LossSetting, descend, setting
-from attncli.fits._search import bracket
-from attncli.fits._starts import arrangements, promising
-from attncli.fits._types import FitRequest, FittedModule, module
-from attncli.fits._verify import Evidence, hide_future, verify
+from attncli.fits._best_queries import solve_queries
+from attncli.fits._losses import PRECISION, Loss, LossSetting, make_loss_setting, run_lbfgs
+from attncli.fits._search import bracket_width
+from attncli.fits._starts import is_promising, iter_arrangements
+from attncli.fits._types import FitRequest, FittedModule, make_module
+from attncli.fits._verify import Evidence, mask_future, verify
 from attncli.maths.rounding import Floats
-from attncli.patterns._sparse import row_normalised
+from attncli.patterns._sparse import normalise_rows
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ RING_SHARE = 0.4
 """Of the limit: what the sparse pattern that rings are tried on leaves out."""
 
 
-class OwnModule(NamedTuple):
+class MapModule(NamedTuple):
     """The module found, and what it does."""
 
     fit: FittedModule
@@ -53,28 +53,28 @@ class OwnModule(NamedTuple):
 
 def narrowest_module(
     weights: Array, causal: bool, limit: float, widest: int, dtype: str = "float32", least: int = 1
-) -> OwnModule | None:
+) -> MapModule | None:
     """Of the smallest width found whose worst row is within `limit` in total variation; None where `widest` misses too.
 
     `weights` [query, key]: rows sum to one. `least`: no smaller width is tried. Success is not strictly monotone in d.
     """
-    wanted = WantedMap(weights, csr_array(weights), causal, limit, dtype)
-    found: dict[int, OwnModule | None] = {}
+    wanted = TargetMap(weights, csr_array(weights), causal, limit, dtype)
+    found: dict[int, MapModule | None] = {}
 
     def probe(d: int) -> bool:
         if d not in found:
-            found[d] = module_at(wanted, d)
+            found[d] = fit_at_width(wanted, d)
         return found[d] is not None
 
-    low, high = bracket(probe, doubling(min(least, widest), widest), least - 1)
+    low, high = bracket_width(probe, iter_doubling_widths(min(least, widest), widest), least - 1)
     while high is not None and high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if probe(middle) else (middle, high)
     best = None if high is None else found[high]
-    return best and narrowed(best, wanted, least)
+    return best and narrow_module(best, wanted, least)
 
 
-class WantedMap(NamedTuple):
+class TargetMap(NamedTuple):
     """A map, and how near a module must come to it."""
 
     weights: Array
@@ -85,10 +85,10 @@ class WantedMap(NamedTuple):
 
     def at(self, d: int, decay: float) -> LossSetting:
         request = FitRequest(d=d, causal=self.causal, total_variation=self.limit)
-        return setting(self.target, request, decay)
+        return make_loss_setting(self.target, request, decay)
 
 
-def doubling(first: int, widest: int) -> Iterator[int]:
+def iter_doubling_widths(first: int, widest: int) -> Iterator[int]:
     """The first, twice as wide, and so on to the widest."""
     d = first
     while d < widest:
@@ -97,73 +97,73 @@ def doubling(first: int, widest: int) -> Iterator[int]:
     yield widest
 
 
-def module_at(wanted: WantedMap, d: int) -> OwnModule | None:
+def fit_at_width(wanted: TargetMap, d: int) -> MapModule | None:
     """A module of width d, believed once its rounded self is verified."""
     both = np.zeros((2, len(wanted.weights), d))
-    for both in starts(wanted, d):
-        if (met := verified(both, wanted)) is not None:
+    for both in iter_starts(wanted, d):
+        if (met := verify_module(both, wanted)) is not None:
             return met
-    return by_likelihood(both, wanted)[1]
+    return descend_likelihood(both, wanted)[1]
 
 
-def starts(wanted: WantedMap, d: int) -> Iterator[Array]:
+def iter_starts(wanted: TargetMap, d: int) -> Iterator[Array]:
     """[queries, keys]: rings and arcs, and the map's own spectrum last."""
     if 1 < d <= WIDEST_RING:
-        yield from rings(wanted, d)
+        yield from iter_ring_starts(wanted, d)
     for depth in DEPTHS:
-        yield truncated(centred_logits(wanted.weights, wanted.causal, depth), d)
+        yield truncate_rank(centred_logits(wanted.weights, wanted.causal, depth), d)
 
 
-def rings(wanted: WantedMap, d: int) -> Iterator[Array]:
+def iter_ring_starts(wanted: TargetMap, d: int) -> Iterator[Array]:
     """Keys on rings and arcs with each row's best query for the sparse pattern nearby, if that is sparse."""
-    kept = sparsest(wanted.weights, RING_SHARE * wanted.limit)
+    kept = sparsify_rows(wanted.weights, RING_SHARE * wanted.limit)
     if np.median(np.diff(kept.indptr)) > d:
         return
     rest = (1.0 - RING_SHARE) * wanted.limit
     request = FitRequest(d=d, causal=wanted.causal, total_variation=rest, ratio_error=1.0)
-    for keys in arrangements(kept, d):
-        if promising(keys, kept, request):
-            yield np.stack([best_queries(keys, kept, request, bold=True).queries, keys])
+    for keys in iter_arrangements(kept, d):
+        if is_promising(keys, kept, request):
+            yield np.stack([solve_queries(keys, kept, request, bold=True).queries, keys])
 
 
-def sparsest(weights: Array, left_out: float) -> csr_array:
+def sparsify_rows(weights: Array, left_out: float) -> csr_array:
     """Of every row the fewest keys that hold all but `left_out` of it, as a pattern: no nearer one has fewer."""
     order = np.argsort(-weights, axis=1, kind="stable")
     held = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
     counts = np.minimum((held < 1.0 - left_out).sum(axis=1) + 1, weights.shape[1])
     kept = np.zeros(weights.shape, dtype=bool)
     np.put_along_axis(kept, order, np.arange(weights.shape[1]) < counts[:, None], axis=1)
-    return row_normalised(csr_array(np.where(kept, weights, 0.0)))
+    return normalise_rows(csr_array(np.where(kept, weights, 0.0)))
 
 
-def by_likelihood(both: Array, wanted: WantedMap) -> tuple[Array, OwnModule | None]:
+def descend_likelihood(both: Array, wanted: TargetMap) -> tuple[Array, MapModule | None]:
     """Where descents on the likelihood end, and the module if there is one."""
     about, emphasis = wanted.at(both.shape[2], DECAY), np.ones(len(wanted.weights))
     for _ in range(ROUNDS):
-        both = descend(weighted(wanted.weights, emphasis), both, about, STEPS)
-        if (met := verified(both, wanted)) is not None:
+        both = run_lbfgs(weighted_likelihood(wanted.weights, emphasis), both, about, STEPS)
+        if (met := verify_module(both, wanted)) is not None:
             return both, met
         emphasis *= np.clip(row_errors(both, wanted) / (AIM * wanted.limit), *EMPHASIS)
         emphasis /= emphasis.mean()
     return both, None
 
 
-def by_excess(both: Array, wanted: WantedMap) -> OwnModule | None:
+def descend_excess(both: Array, wanted: TargetMap) -> MapModule | None:
     """Descents on what rows exceed the limit by, sharper from one to the next."""
     about = wanted.at(both.shape[2], 0.0)
     for rounding in ROUNDINGS:
-        both = descend(excess(wanted, rounding), both, about, CLOSING_STEPS)
-        if (met := verified(both, wanted)) is not None:
+        both = run_lbfgs(excess_loss(wanted, rounding), both, about, CLOSING_STEPS)
+        if (met := verify_module(both, wanted)) is not None:
             return met
         if not row_errors(both, wanted).max() < HOPELESS * wanted.limit:
             return None
     return None
 
 
-def narrowed(best: OwnModule, wanted: WantedMap, least: int) -> OwnModule:
+def narrow_module(best: MapModule, wanted: TargetMap, least: int) -> MapModule:
     """Downwards from a module, one feature after the other."""
     while best.fit.d > least:
-        below = (by_excess(start, wanted) for start in narrower_starts(best, wanted))
+        below = (descend_excess(start, wanted) for start in iter_narrower_starts(best, wanted))
         found = next((each for each in below if each is not None), None)
         if found is None:
             break
@@ -171,22 +171,24 @@ def narrowed(best: OwnModule, wanted: WantedMap, least: int) -> OwnModule:
     return best
 
 
-def narrower_starts(best: OwnModule, wanted: WantedMap) -> Iterator[Array]:
+def iter_narrower_starts(best: MapModule, wanted: TargetMap) -> Iterator[Array]:
     """The module's logits without their smallest feature; then where the likelihood leads from the map's own."""
     d = best.fit.d - 1
     queries, keys = np.split(best.fit.x.astype(np.float64), 2, axis=1)
-    yield truncated(centred(queries @ keys.T, wanted.causal), d)
+    yield truncate_rank(subtract_row_means(queries @ keys.T, wanted.causal), d)
     own = centred_logits(wanted.weights, wanted.causal, DEPTHS[-1])
-    yield by_likelihood(truncated(own, d), wanted)[0]
+    yield descend_likelihood(truncate_rank(own, d), wanted)[0]
 
 
 def centred_logits(weights: Array, causal: bool, depth: float) -> Array:
     """ln A, no deeper than so far below a row's largest, less each row's mean."""
     logits = np.log(weights, out=np.full(weights.shape, -np.inf), where=weights > 0.0)
-    return centred(np.maximum(logits - logits.max(axis=1, keepdims=True), -depth), causal)
+    return subtract_row_means(
+        np.maximum(logits - logits.max(axis=1, keepdims=True), -depth), causal
+    )
 
 
-def centred(logits: Array, causal: bool) -> Array:
+def subtract_row_means(logits: Array, causal: bool) -> Array:
     """Less each row's mean over the visible keys; 0 where a key is hidden, which any module may have there."""
     seen = np.ones(logits.shape, dtype=bool)
     if causal:
@@ -195,31 +197,31 @@ def centred(logits: Array, causal: bool) -> Array:
     return np.where(seen, logits - mean[:, None], 0.0)
 
 
-def truncated(logits: Array, d: int) -> Array:
+def truncate_rank(logits: Array, d: int) -> Array:
     """[queries, keys], both [token, d]: the nearest product of rank d."""
     left, values, right = np.linalg.svd(logits)
     root = np.sqrt(values[:d])
     return np.stack([left[:, :d] * root, right[:d].T * root])
 
 
-def verified(both: Array, wanted: WantedMap) -> OwnModule | None:
-    fit = module(both[0], both[1], wanted.dtype, wanted.causal)
+def verify_module(both: Array, wanted: TargetMap) -> MapModule | None:
+    fit = make_module(both[0], both[1], wanted.dtype, wanted.causal)
     evidence = verify(fit, wanted.target)
-    return OwnModule(fit, evidence) if evidence.total_variation <= wanted.limit else None
+    return MapModule(fit, evidence) if evidence.total_variation <= wanted.limit else None
 
 
-def row_errors(both: Array, wanted: WantedMap) -> Array:
+def row_errors(both: Array, wanted: TargetMap) -> Array:
     """Total variation of every row."""
     logits = both[0] @ both[1].T
     if wanted.causal:
-        hide_future(logits, 0)
+        mask_future(logits, 0)
     made = np.exp(logits - logits.max(axis=1, keepdims=True))
     made /= made.sum(axis=1, keepdims=True)
     result: Array = 0.5 * np.abs(made - wanted.weights).sum(axis=1)
     return result
 
 
-def excess(wanted: WantedMap, rounding: float) -> Loss:
+def excess_loss(wanted: TargetMap, rounding: float) -> Loss:
     """Σ_i max(0, v_i / aim - 1)², v_i = ½ Σ_j √((M_ij - A_ij)² + δ²): never below the row's total variation."""
     weights, aim = wanted.weights.astype(PRECISION), CLOSING_AIM * wanted.limit
     square = PRECISION((2.0 * rounding * wanted.limit / weights.shape[1]) ** 2)
@@ -238,7 +240,7 @@ def excess(wanted: WantedMap, rounding: float) -> Loss:
     return loss
 
 
-def weighted(weights: Array, emphasis: Array) -> Loss:
+def weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
     """Σ_i e_i KL(A_i ‖ M_i) up to a constant, of maps without gaps."""
     wanted, rows = weights.astype(np.float32), emphasis.astype(np.float32)
     visible = wanted > 0.0

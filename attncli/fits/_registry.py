@@ -14,7 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class MethodManner:
+class MethodSpec:
     """What searches need to know of a method."""
 
     auto: int | None = None
@@ -35,46 +35,46 @@ def method(**manner: Any) -> Callable[[Function], Function]:
     """Attach what a method says of itself; the function is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.manner = MethodManner(**manner)  # type: ignore[attr-defined]
+        function.manner = MethodSpec(**manner)  # type: ignore[attr-defined]
         return function
 
     return attach
 
 
-def manner(name: str) -> MethodManner:
+def method_spec(name: str) -> MethodSpec:
     """Of a method by its name, with or without parameters; one that says nothing is run by its name alone."""
-    found: MethodManner = getattr(FITS[name.partition(":")[0]], "manner", MethodManner())
+    found: MethodSpec = getattr(FITS[name.partition(":")[0]], "manner", MethodSpec())
     return found
 
 
-def tried_by_auto(last: bool | None = None) -> list[str]:
+def auto_methods(last: bool | None = None) -> list[str]:
     """In their order; `last`: only those that are kept for the end, or only the others."""
-    places = {name: manner(name) for name in FITS.names()}
+    places = {name: method_spec(name) for name in FITS.names()}
     chosen = {name: one.auto for name, one in places.items() if one.auto is not None and last in (None, one.last)}  # fmt: skip
     return sorted(chosen, key=lambda name: chosen[name] or 0)
 
 
-def compared_at_a_width() -> list[str]:
+def fixed_width_methods() -> list[str]:
     """As `auto` spells them."""
-    found = [at for name in FITS.names() if (at := manner(name).at_width) is not None]
+    found = [at for name in FITS.names() if (at := method_spec(name).at_width) is not None]
     return [spelling for _, spelling in sorted(found)]
 
 
-def one_wide(name: str) -> bool:
+def is_width_one_method(name: str) -> bool:
     """Whether the method makes modules of width 1, whatever the pattern."""
-    needs = manner(name).needs
+    needs = method_spec(name).needs
     return needs is not None and needs(2) == 1
 
 
-def tried_for_heads() -> list[str]:
-    places = {name: manner(name).for_heads for name in FITS.names()}
+def head_methods() -> list[str]:
+    places = {name: method_spec(name).for_heads for name in FITS.names()}
     chosen = {name: place for name, place in places.items() if place is not None}
     return sorted(chosen, key=lambda name: chosen[name])
 
 
-def widths(name: str, most: int, length: int, widest: int) -> Iterator[int]:
+def iter_search_widths(name: str, most: int, length: int, widest: int) -> Iterator[int]:
     """Where a search for the width begins, and its steps, for rows of at most so many keys."""
-    own = manner(name)
+    own = method_spec(name)
     if own.needs is not None:
         yield own.needs(most)
         return

@@ -11,14 +11,14 @@ from scipy.sparse import csr_array
 
 from attncli.fits._registry import (
     FITS,
-    compared_at_a_width,
-    manner,
-    one_wide,
-    tried_by_auto,
-    widths,
+    auto_methods,
+    fixed_width_methods,
+    is_width_one_method,
+    iter_search_widths,
+    method_spec,
 )
-from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule
-from attncli.fits._verify import Evidence, Progress, silent, verify
+from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal
+from attncli.fits._verify import Evidence, Progress, no_progress, verify
 from attncli.registry import call_spec
 from attncli.threads import one_blas_thread
 
@@ -61,38 +61,38 @@ def try_width(
     target: csr_array,
     request: FitRequest,
     seeds: Sequence[int],
-    watch: Progress = silent,
+    watch: Progress = no_progress,
 ) -> Attempt:
     """The method at one width, seed after seed until one meets the request; else the nearest."""
     best: Attempt | None = None
     for count, seed in enumerate(seeds, start=1):
-        fit = one_fit(method, target, request, seed)
-        if isinstance(fit, Cannot):
+        fit = run_method(method, target, request, seed)
+        if isinstance(fit, MethodRefusal):
             return best or Attempt(method, None, None, False, 0, 0, fit.reason, proved=fit.proved)
         evidence = verify(fit, target, watch)
         attempt = Attempt(method, fit, evidence, evidence.meets(request), count, count)
         if attempt.met:
             return attempt
-        if best is None or nearer(evidence, best.evidence):
+        if best is None or is_nearer(evidence, best.evidence):
             best = attempt
         best = replace(best, probes=count, seeds=count)
     assert best is not None
     assert best.evidence is not None
-    return replace(best, reason=shortfall(best.evidence, request))
+    return replace(best, reason=describe_shortfall(best.evidence, request))
 
 
-def one_fit(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
+def run_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
     """A method from its text, such as `jl:projection=sign`."""
     rng = np.random.default_rng([seed, request.d])
     fit: Fit = call_spec(FITS, method, target=target, request=request, rng=rng)
     return fit
 
 
-def nearer(evidence: Evidence, other: Evidence | None) -> bool:
+def is_nearer(evidence: Evidence, other: Evidence | None) -> bool:
     return other is None or not evidence.total_variation >= other.total_variation
 
 
-def shortfall(evidence: Evidence, request: FitRequest) -> str:
+def describe_shortfall(evidence: Evidence, request: FitRequest) -> str:
     """Which limits are missed, measured against wanted."""
     if np.isnan(evidence.total_variation):
         return f"logits leave the range of {request.dtype}"
@@ -114,7 +114,7 @@ def find_width(
     request: FitRequest,
     seeds: Sequence[int],
     widest: int,
-    watch: Progress = silent,
+    watch: Progress = no_progress,
     impossible: int = 0,
 ) -> Attempt:
     """The smallest width that any seed makes work: doubling from a guess, then halving the interval.
@@ -122,32 +122,34 @@ def find_width(
     Success is not strictly monotone in d, so it is the smallest *found*. Widths up to `impossible` are left out.
     """
     tried: dict[int, Attempt] = {}
-    ladder = [d for d in ladder_of(method, target, widest) if impossible < d <= widest]
+    ladder = [d for d in width_ladder(method, target, widest) if impossible < d <= widest]
     if not ladder:
-        return Attempt(method, None, None, False, 0, 0, beyond(method, target, widest, impossible))
+        return Attempt(
+            method, None, None, False, 0, 0, explain_no_width(method, target, widest, impossible)
+        )
 
     def probe(d: int) -> bool:
         if d not in tried:
             tried[d] = try_width(method, target, request.at(d), seeds, watch)
         return tried[d].met
 
-    low, high = bracket(probe, ladder, impossible)
+    low, high = bracket_width(probe, ladder, impossible)
     if high is not None and target.shape[0] <= DENSE_LIMIT:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if probe(middle) else (middle, high)
-    return summed_up(method, tried, high)
+    return summarise_search(method, tried, high)
 
 
-def beyond(method: str, target: csr_array, widest: int, impossible: int) -> str:
+def explain_no_width(method: str, target: csr_array, widest: int, impossible: int) -> str:
     """Why a method has no width to try."""
-    first = min(ladder_of(method, target, widest))
+    first = min(width_ladder(method, target, widest))
     if first <= impossible:
         return f"{method} has d = {first} alone, and d = {impossible} is proved impossible"
     return f"{method} needs d = {first}, above the widest that is tried, {widest}"
 
 
-def bracket(
+def bracket_width(
     probe: Callable[[int], bool], ladder: Iterable[int], low: int = 0
 ) -> tuple[int, int | None]:
     """The last width of the ladder that failed (or the one below it) and the first that worked (None if none)."""
@@ -158,12 +160,12 @@ def bracket(
     return low, None
 
 
-def ladder_of(method: str, target: csr_array, widest: int) -> Iterator[int]:
+def width_ladder(method: str, target: csr_array, widest: int) -> Iterator[int]:
     """The widths that a search tries."""
-    return widths(method, int(np.diff(target.indptr).max()), target.shape[0], widest)
+    return iter_search_widths(method, int(np.diff(target.indptr).max()), target.shape[0], widest)
 
 
-def summed_up(method: str, tried: dict[int, Attempt], found: int | None) -> Attempt:
+def summarise_search(method: str, tried: dict[int, Attempt], found: int | None) -> Attempt:
     """The attempt at the width found, or at the widest tried, with the counts of the whole search."""
     probes = sum(attempt.probes for attempt in tried.values())
     seeds = max(attempt.seeds for attempt in tried.values())
@@ -176,12 +178,12 @@ def summed_up(method: str, tried: dict[int, Attempt], found: int | None) -> Atte
     )
 
 
-def narrowest(
+def find_narrowest(
     target: csr_array,
     request: FitRequest,
     seeds: Sequence[int],
     widest: int,
-    watch: Progress = silent,
+    watch: Progress = no_progress,
     impossible: int = 0,
 ) -> Attempt:
     """`auto`: the narrowest module of several methods, and of equally narrow ones that with the smallest logits.
@@ -189,33 +191,33 @@ def narrowest(
     Width 1 is decided first: found, it ends the search; proved impossible, it is left out of it.
     """
     attempts: list[Attempt] = []
-    for method in tried_by_auto():
+    for method in auto_methods():
         done = any(attempt.met for attempt in attempts)
-        if done and manner(method).last:
+        if done and method_spec(method).last:
             break
         attempt = find_width(method, target, request, seeds, widest, watch, impossible)
         attempts.append(attempt)
         if attempt.met and attempt.fit is not None and attempt.fit.d == 1:
             break
-        if one_wide(method) and attempt.proved:
+        if is_width_one_method(method) and attempt.proved:
             impossible = max(impossible, 1)
-    return quieter(best_of(attempts), target, request, seeds)
+    return reduce_logits(best_attempt(attempts), target, request, seeds)
 
 
-def cheapest(
-    target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = silent
+def find_smallest_logits(
+    target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = no_progress
 ) -> Attempt:
     """`auto` at a given width: of the methods that meet the request the one with the smallest logits."""
     attempts = [
-        try_width(method, target, request, seeds, watch) for method in compared_at_a_width()
+        try_width(method, target, request, seeds, watch) for method in fixed_width_methods()
     ]
-    for method in tried_by_auto(last=True):
+    for method in auto_methods(last=True):
         if not any(attempt.met for attempt in attempts):
             attempts.append(try_width(method, target, request, seeds, watch))
-    return quieter(best_of(attempts), target, request, seeds)
+    return reduce_logits(best_attempt(attempts), target, request, seeds)
 
 
-def quieter(
+def reduce_logits(
     attempt: Attempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> Attempt:
     """A learned module once more, with half of its logits for a budget; or the same."""
@@ -228,7 +230,7 @@ def quieter(
     return replace(kept, probes=probes, seeds=attempt.seeds, tried=attempt.tried)
 
 
-def best_of(attempts: Sequence[Attempt]) -> Attempt:
+def best_attempt(attempts: Sequence[Attempt]) -> Attempt:
     """The narrowest that met the request, with the smallest logits, else the nearest; with the counts of all."""
     good = [attempt for attempt in attempts if attempt.met and attempt.fit]
     some = [attempt for attempt in attempts if attempt.evidence]

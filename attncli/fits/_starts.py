@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import best_queries
-from attncli.fits._types import FitRequest, FittedModule, module
+from attncli.fits._best_queries import solve_queries
+from attncli.fits._types import FitRequest, FittedModule, make_module
 from attncli.fits._verify import Evidence, verify
-from attncli.maths.rounding import rounded
+from attncli.maths.rounding import round_to_dtype
 
 Array = NDArray[np.float64]
 
@@ -31,35 +31,37 @@ NOISE = 0.5
 POWERS = 8
 
 
-def arranged(target: csr_array, request: FitRequest) -> Iterator[tuple[FittedModule, Evidence]]:
+def iter_arranged_modules(
+    target: csr_array, request: FitRequest
+) -> Iterator[tuple[FittedModule, Evidence]]:
     """Modules whose keys are arranged and whose queries are each row's best, where nearly all rows are served."""
     if not 1 < request.d <= WIDEST_ARRANGED:
         return
-    for keys in arrangements(target, request.d):
-        own = rounded(keys, request.dtype).astype(np.float64)
-        if not promising(own, target, request):
+    for keys in iter_arrangements(target, request.d):
+        own = round_to_dtype(keys, request.dtype).astype(np.float64)
+        if not is_promising(own, target, request):
             continue
-        solved = best_queries(own, target, request, bold=True)
+        solved = solve_queries(own, target, request, bold=True)
         if solved.met.all():
-            fit = module(solved.queries, own, request.dtype, request.causal)
+            fit = make_module(solved.queries, own, request.dtype, request.causal)
             yield fit, verify(fit, target)
 
 
-def promising(keys: Array, target: csr_array, request: FitRequest) -> bool:
+def is_promising(keys: Array, target: csr_array, request: FitRequest) -> bool:
     """Whether rows spread over the pattern can be served."""
     length = target.shape[0]
     some = np.unique(np.linspace(0, length - 1, SAMPLED).astype(int))
-    solved = best_queries(keys, target, request, bold=True, rows=some)
+    solved = solve_queries(keys, target, request, bold=True, rows=some)
     return float(solved.met[some].mean()) >= ENOUGH
 
 
-def arrangements(target: csr_array, d: int) -> Iterator[Array]:
+def iter_arrangements(target: csr_array, d: int) -> Iterator[Array]:
     """Keys [token, d] of unit variance in every feature, each arrangement along each order."""
     length = target.shape[0]
     tokens = np.arange(length, dtype=float)
     orders = [tokens]
     if 2 < length <= SERIATED:
-        own = own_order(target)
+        own = spectral_order(target)
         if not np.array_equal(own, tokens) and not np.array_equal(own, tokens[::-1]):
             orders.append(own)
     for rank in orders:
@@ -67,15 +69,15 @@ def arrangements(target: csr_array, d: int) -> Iterator[Array]:
         for turn in (2.0 * np.pi, np.pi):
             angle = turn * (rank + 0.5) / length
             waves = [wave(angle * m) for m in range(1, d + 1) for wave in (np.cos, np.sin)]
-            yield standard(np.stack(waves[:d], axis=1))
+            yield standardise(np.stack(waves[:d], axis=1))
             yield (
-                standard(np.stack([*waves[:2], sign, *waves[2:]][:d], axis=1))
+                standardise(np.stack([*waves[:2], sign, *waves[2:]][:d], axis=1))
                 if d > 2
-                else (standard(np.stack([sign, sign * (rank - rank.mean())], axis=1)))
+                else (standardise(np.stack([sign, sign * (rank - rank.mean())], axis=1)))
             )
 
 
-def standard(keys: Array) -> Array:
+def standardise(keys: Array) -> Array:
     """No mean, which no softmax sees, and unit variance."""
     centred = keys - keys.mean(axis=0)
     size = centred.std(axis=0)
@@ -83,7 +85,7 @@ def standard(keys: Array) -> Array:
     return result
 
 
-def own_order(target: csr_array) -> Array:
+def spectral_order(target: csr_array) -> Array:
     """The rank of every key along the second eigenvector of the Laplacian of A^T A."""
     together = (target.T @ target).toarray()
     root = 1.0 / np.sqrt(np.maximum(together.sum(axis=1), 1e-300))

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from attncli.errors import UsageError, parameter, unknown_name
-from attncli.maths.rounding import DTYPES, Floats, rounded
+from attncli.errors import UsageError, quote_parameter, unknown_name
+from attncli.maths.rounding import DTYPES, Floats, round_to_dtype
 
 SMALLEST = 1e-100
 """Of what is asked for: squares of smaller numbers, of which the theorem speaks, are none."""
@@ -39,12 +39,12 @@ class FitRequest:
         for name in ("ratio_error", "off_support", "total_variation"):
             if not SMALLEST <= getattr(self, name) <= 1.0 / SMALLEST:
                 raise UsageError(
-                    f"{parameter(name)} must be a number from {SMALLEST:g} to {1.0 / SMALLEST:g}, not {getattr(self, name)}."
+                    f"{quote_parameter(name)} must be a number from {SMALLEST:g} to {1.0 / SMALLEST:g}, not {getattr(self, name)}."
                 )
         if not self.logit_budget > 0.0:
             raise UsageError(f"`logit_budget` must be a positive number, not {self.logit_budget}.")
         if self.dtype not in DTYPES:
-            raise unknown_name(parameter("dtype"), self.dtype, DTYPES)
+            raise unknown_name(quote_parameter("dtype"), self.dtype, DTYPES)
         if not 1 <= self.d <= MOST_WIDTH:
             raise UsageError(f"`width` must be from 1 to {MOST_WIDTH:,}, not {self.d}.")
         if not 1 <= self.effort <= 4:
@@ -99,21 +99,23 @@ class FittedModule:
     def padded(self, d: int) -> "FittedModule":
         """The same map at a larger width: the further features are zero."""
         queries, keys = self.x[:, : self.d], self.x[:, self.d :]
-        return module(widened(queries, d), widened(keys, d), self.dtype, self.causal)
+        return make_module(pad_columns(queries, d), pad_columns(keys, d), self.dtype, self.causal)
 
 
-def module(queries: Floats, keys: Floats, dtype: str, causal: bool) -> FittedModule:
+def make_module(queries: Floats, keys: Floats, dtype: str, causal: bool) -> FittedModule:
     """The module with these queries and keys [token, d], rounded."""
-    return FittedModule(rounded(np.concatenate([queries, keys], axis=1), dtype), dtype, causal)
+    return FittedModule(
+        round_to_dtype(np.concatenate([queries, keys], axis=1), dtype), dtype, causal
+    )
 
 
-def widened(array: Floats, d: int) -> Floats:
+def pad_columns(array: Floats, d: int) -> Floats:
     """Zero columns up to width d."""
     return np.pad(array, ((0, 0), (0, d - array.shape[1])))
 
 
 @dataclass(frozen=True, slots=True)
-class Cannot:
+class MethodRefusal:
     """Why a method has nothing to offer at these sizes; other methods may, unless it is proved."""
 
     reason: str
@@ -121,4 +123,4 @@ class Cannot:
     """Whether no module of this width exists."""
 
 
-Fit = FittedModule | Cannot
+Fit = FittedModule | MethodRefusal

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._types import FitRequest
-from attncli.maths.rounding import Floats, product, rounded
+from attncli.maths.rounding import Floats, round_to_dtype, rounded_matmul
 
 BLOCK = 1 << 22
 """Logits held at once."""
@@ -38,7 +38,7 @@ class Module(Protocol):
     def causal(self) -> bool: ...
 
 
-def silent(done: int, total: int, what: str) -> None:
+def no_progress(done: int, total: int, what: str) -> None:
     """Shows nothing."""
 
 
@@ -73,39 +73,39 @@ class Evidence:
         return max(0.0, math.log2(2.0 * self.logit_scale / math.log1p(ratio_error)))
 
 
-def verify(fit: Module, target: csr_array, progress: Progress = silent) -> Evidence:
+def verify(fit: Module, target: csr_array, progress: Progress = no_progress) -> Evidence:
     """Evaluate the module in its dtype and compare every row with the target (rows sum to one)."""
-    w_q, w_k, x = (rounded(part, fit.dtype) for part in (fit.w_q, fit.w_k, fit.x))
-    queries, keys = product(x, w_q, fit.dtype), product(x, w_k, fit.dtype)
-    return measure(queries, keys, target, fit.dtype, fit.causal, 1.0, progress)
+    w_q, w_k, x = (round_to_dtype(part, fit.dtype) for part in (fit.w_q, fit.w_k, fit.x))
+    queries, keys = rounded_matmul(x, w_q, fit.dtype), rounded_matmul(x, w_k, fit.dtype)
+    return measure_module(queries, keys, target, fit.dtype, fit.causal, 1.0, progress)
 
 
-def measure(
+def measure_module(
     queries: Floats,
     keys: Floats,
     target: csr_array,
     dtype: str,
     causal: bool,
     scale: float,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Evidence:
     """softmax(scale · queries keys^T), computed in the dtype whose values both hold, against the target."""
     length = len(queries)
     parts = []
     for rows in row_blocks(length):
-        logits = product(queries[rows], keys.T, dtype)
+        logits = rounded_matmul(queries[rows], keys.T, dtype)
         if scale != 1.0:
-            logits = rounded(logits * logits.dtype.type(scale), dtype)
-        parts.append(compare(logits, target[rows], rows.start if causal else None))
+            logits = round_to_dtype(logits * logits.dtype.type(scale), dtype)
+        parts.append(compare_rows(logits, target[rows], rows.start if causal else None))
         progress(rows.stop, length, "rows")
     with np.errstate(over="ignore"):
         errors = np.concatenate([part.errors for part in parts])
         return Evidence(
-            ratio_error=float(np.expm1(max_of(part.spread for part in parts))),
-            off_support_ratio=float(np.exp(max_of(part.leak for part in parts))),
+            ratio_error=float(np.expm1(max_or_nan(part.spread for part in parts))),
+            off_support_ratio=float(np.exp(max_or_nan(part.leak for part in parts))),
             total_variation=float(errors.max()),
             total_variation_mean=float(errors.mean()),
-            logit_scale=max_of(part.scale for part in parts),
+            logit_scale=max_or_nan(part.scale for part in parts),
             worst_row=int(errors.argmax()),
         )
 
@@ -117,7 +117,7 @@ def row_blocks(length: int) -> Iterator[slice]:
         yield slice(start, min(start + size, length))
 
 
-def max_of(values: Iterator[float]) -> float:
+def max_or_nan(values: Iterator[float]) -> float:
     """The maximum; NaN if any value is."""
     return float(np.max(np.fromiter(values, dtype=np.float64)))
 
@@ -135,7 +135,7 @@ class BlockEvidence(NamedTuple):
     """Largest |logit|."""
 
 
-def compare(logits: Floats, target: csr_array, first_row: int | None) -> BlockEvidence:
+def compare_rows(logits: Floats, target: csr_array, first_row: int | None) -> BlockEvidence:
     """A block of rows against its target; `logits` is overwritten.
 
     `first_row` is the index of the first row under the causal mask, None without it.
@@ -145,7 +145,7 @@ def compare(logits: Floats, target: csr_array, first_row: int | None) -> BlockEv
     on = logits[row, target.indices]
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         if first_row is not None:
-            hide_future(logits, first_row)
+            mask_future(logits, first_row)
         scale = float(max(logits.max(), -logits.min(where=logits > -np.inf, initial=0.0)))
         if not np.isfinite(on).all() or np.isnan(logits).any() or scale == np.inf:
             return BlockEvidence(np.nan, np.nan, np.full(len(counts), np.nan), np.nan)
@@ -164,7 +164,7 @@ def compare(logits: Floats, target: csr_array, first_row: int | None) -> BlockEv
     return BlockEvidence(float(spread.max()), float(leak.max()), errors, scale)
 
 
-def hide_future(logits: Floats, first_row: int) -> None:
+def mask_future(logits: Floats, first_row: int) -> None:
     """-inf at the keys ahead of each query."""
     rows, columns = logits.shape
     for start in range(first_row + 1, columns, 1024):  # narrow strips: no mask of the whole block

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._fixed_keys import code
-from attncli.fits._levels import quiet
+from attncli.fits._fixed_keys import make_fixed_keys
+from attncli.fits._levels import raise_levels
 from attncli.fits._registry import method
-from attncli.fits._types import Cannot, Fit, FitRequest, module
+from attncli.fits._types import Fit, FitRequest, MethodRefusal, make_module
 from attncli.fits._verify import row_blocks
-from attncli.maths.rounding import Floats, rounded
+from attncli.maths.rounding import Floats, round_to_dtype
 
 Array = NDArray[np.float64]
 
@@ -39,21 +39,21 @@ def certificate(
     length = target.shape[0]
     most = int(np.diff(target.indptr).max())
     if most > request.d:
-        return Cannot(
+        return MethodRefusal(
             f"certificate interpolates each row's keys exactly: {most} keys need d ≥ {most}, not {request.d}"
         )
-    chosen = rounded(code(keys, length, request.d, rng), request.dtype)
-    parts = interpolants(chosen.astype(np.float64), target)
+    chosen = round_to_dtype(make_fixed_keys(keys, length, request.d, rng), request.dtype)
+    parts = compute_interpolants(chosen.astype(np.float64), target)
     if parts is None:
-        return Cannot("the keys of a row are linearly dependent: another seed may do")
+        return MethodRefusal("the keys of a row are linearly dependent: another seed may do")
     level = np.concatenate(
-        [levels(chosen, parts, target, request, rows) for rows in row_blocks(length)]
+        [find_levels(chosen, parts, target, request, rows) for rows in row_blocks(length)]
     )
     queries = level[:, None] * parts.flat + parts.shape
-    return module(queries, chosen, request.dtype, request.causal)
+    return make_module(queries, chosen, request.dtype, request.causal)
 
 
-def interpolants(keys: Array, target: csr_array) -> Interpolants | None:
+def compute_interpolants(keys: Array, target: csr_array) -> Interpolants | None:
     """U_S^T (U_S U_S^T)^-1 [1, ℓ], the rows of equal support size together; None where a Gram matrix is singular."""
     counts = np.diff(target.indptr)
     flat, shape = np.zeros((2, *keys.shape))
@@ -70,7 +70,7 @@ def interpolants(keys: Array, target: csr_array) -> Interpolants | None:
     return Interpolants(flat, shape)
 
 
-def levels(
+def find_levels(
     keys: Floats, parts: Interpolants, target: csr_array, request: FitRequest, rows: slice
 ) -> Array:
     """The smallest c for which c a_j + b_j lies low enough off the support; where a_j ≥ 1 no c would do."""
@@ -88,4 +88,4 @@ def levels(
     least = np.minimum.reduceat(np.log(weights.data), weights.indptr[:-1])
     floor = least + np.log(request.off_support) - MARGIN
     level = np.maximum(((rise - floor[:, None]) / drop).max(axis=1), 0.0)
-    return quiet(drop, rise, level.astype(np.float64), request.log_leak - MARGIN)
+    return raise_levels(drop, rise, level.astype(np.float64), request.log_leak - MARGIN)

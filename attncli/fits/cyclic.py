@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._fixed_keys import circle
-from attncli.fits._levels import quiet
+from attncli.fits._fixed_keys import moment_curve
+from attncli.fits._levels import raise_levels
 from attncli.fits._registry import method
-from attncli.fits._types import Cannot, Fit, FitRequest, module, widened
+from attncli.fits._types import Fit, FitRequest, MethodRefusal, make_module, pad_columns
 from attncli.fits._verify import row_blocks
 from attncli.maths.rounding import MANTISSA_BITS
 
@@ -37,43 +37,47 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
     length = target.shape[0]
     most = int(np.diff(target.indptr).max())
     if 2 * most > request.d:
-        return Cannot(f"cyclic needs d = 2k = {2 * most} for rows of {most} keys, not {request.d}")
+        return MethodRefusal(
+            f"cyclic needs d = 2k = {2 * most} for rows of {most} keys, not {request.d}"
+        )
     if 2 * most >= length:
-        return Cannot(f"cyclic needs more tokens than 2k = {2 * most}, not {length}")
+        return MethodRefusal(f"cyclic needs more tokens than 2k = {2 * most}, not {length}")
     if length > LIMIT and most > 1:
-        return Cannot(
+        return MethodRefusal(
             f"cyclic searches n² logits at n = {length} > {LIMIT} and would need a logit scale near n^{2 * most}"
         )
     angle = 2.0 * np.pi * np.arange(length) / length
     coefficients = np.zeros((length, most + 1), dtype=np.complex128)
     for rows in row_blocks(length):
         for count in np.unique(np.diff(target.indptr[rows.start : rows.stop + 1])):
-            fill(coefficients, target, request, angle, rows, int(count))
+            fill_coefficients(coefficients, target, request, angle, rows, int(count))
     queries = np.stack([2.0 * coefficients[:, 1:].real, -2.0 * coefficients[:, 1:].imag], axis=2)
     queries = queries.reshape(length, 2 * most)
-    refusal = too_many_bits(queries, request, most, length)
+    refusal = refuse_imprecise_logits(queries, request, most, length)
     if refusal:
         return refusal
-    keys = circle(length, most)
-    return module(
-        widened(queries, request.d), widened(keys, request.d), request.dtype, request.causal
+    keys = moment_curve(length, most)
+    return make_module(
+        pad_columns(queries, request.d), pad_columns(keys, request.d), request.dtype, request.causal
     )
 
 
-def too_many_bits(queries: Array, request: FitRequest, most: int, length: int) -> Cannot | None:
+def refuse_imprecise_logits(
+    queries: Array, request: FitRequest, most: int, length: int
+) -> MethodRefusal | None:
     """Logits of this size lose their last digits: refuse where rounding exceeds the tolerance on the support."""
     scale = float(np.abs(queries).sum(axis=1).max())
     tolerance = min(request.log_ratio, -math.log(min(request.off_support, 0.5)))
     bits = math.log2(scale / tolerance) if scale > 0.0 else 0.0
     if bits <= MANTISSA_BITS[request.dtype]:
         return None
-    return Cannot(
+    return MethodRefusal(
         f"cyclic at k = {most}, n = {length} has logits up to {scale:.1g} (~ n^2k): telling a factor "
         f"{math.exp(tolerance):.3g} apart takes {bits:.0f} bits, {request.dtype} has {MANTISSA_BITS[request.dtype]}"
     )
 
 
-def fill(
+def fill_coefficients(
     coefficients: Complex,
     target: csr_array,
     request: FitRequest,
@@ -86,7 +90,7 @@ def fill(
     own = inside[np.diff(target.indptr[rows.start : rows.stop + 1]) == count]
     place = target.indptr[own][:, None] + np.arange(count)
     support, wanted = target.indices[place], np.log(target.data[place])
-    curve = interpolant(angle[support], wanted)
+    curve = interpolate_least_norm(angle[support], wanted)
     height = smallest_height(support, wanted, curve, request, angle, own)
     wells = product_coefficients(angle[support])
     coefficients[own, : count + 1] = -height[:, None] * wells
@@ -105,7 +109,7 @@ def product_coefficients(nodes: Array) -> Complex:
     return total[:, nodes.shape[1] :]
 
 
-def interpolant(nodes: Array, values: Array) -> Complex:
+def interpolate_least_norm(nodes: Array, values: Array) -> Complex:
     """Coefficients m ≥ 0 of the trigonometric polynomial of least norm through the values [row, ⌈k/2⌉ + 1].
 
     Degree ⌊k/2⌋, one sine more than needed for even k: the pseudo-inverse takes the smallest.
@@ -143,4 +147,4 @@ def smallest_height(
     depth[hidden], rise[hidden] = 1.0, -np.inf
     floor = wanted.min(axis=1) + math.log(request.off_support) - MARGIN
     height = np.maximum(((rise - floor[:, None]) / depth).max(axis=1), 0.0)
-    return quiet(depth, rise, height, request.log_leak - MARGIN)
+    return raise_levels(depth, rise, height, request.log_leak - MARGIN)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import unknown_name
-from attncli.fits._fixed_keys import unit
-from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule, module
+from attncli.fits._fixed_keys import unit_rows
+from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal, make_module
 from attncli.fits._verify import Evidence, row_blocks, verify
 from attncli.limits import require_memory
 
@@ -44,33 +44,33 @@ def jl(
         raise unknown_name("factors", factors, FACTORS)
     length = target.shape[0]
     if factors == "svd" and length > SVD_LIMIT:
-        return Cannot(
+        return MethodRefusal(
             f"the SVD of n = {length} tokens takes n³ operations: use jl:factors=codebook"
         )
     if projection == "orthogonal" and request.d > length:
-        return Cannot(f"an orthogonal projection has d ≤ n = {length}, not {request.d}")
+        return MethodRefusal(f"an orthogonal projection has d ≤ n = {length}, not {request.d}")
     require_memory(
         8 * length * (request.d * 6 + (4 * length if factors == "svd" else 0)),
         f"jl at d = {request.d}",
         "choose a smaller width or length",
     )
-    pairs = list(factorings(target, request, factors))
+    pairs = list(iter_factorings(target, request, factors))
     best: tuple[float, FittedModule] | None = None
     for _ in range(draws):
-        drawn = draw(projection, length, request.d, rng)
-        matrix = unit(drawn) if factors == "codebook" else drawn
-        for fit in candidates(pairs, matrix, target, request):
+        drawn = draw_projection(projection, length, request.d, rng)
+        matrix = unit_rows(drawn) if factors == "codebook" else drawn
+        for fit in iter_modules(pairs, matrix, target, request):
             evidence = verify(fit, target)
             if evidence.meets(request):
                 return fit
-            excess = miss(evidence, request)
+            excess = relative_miss(evidence, request)
             if best is None or excess < best[0]:
                 best = excess, fit
     assert best is not None
     return best[1]
 
 
-def miss(evidence: Evidence, request: FitRequest) -> float:
+def relative_miss(evidence: Evidence, request: FitRequest) -> float:
     """How far a module is from the request: the largest quotient of an error and its limit."""
     quotients = (
         evidence.ratio_error / request.ratio_error,
@@ -80,7 +80,7 @@ def miss(evidence: Evidence, request: FitRequest) -> float:
     return float(np.nan_to_num(max(quotients), nan=np.inf))
 
 
-def draw(projection: str, length: int, d: int, rng: np.random.Generator) -> Array:
+def draw_projection(projection: str, length: int, d: int, rng: np.random.Generator) -> Array:
     """G [token, d] with E[G G^T] = I."""
     drawn: Array = rng.normal(size=(length, d)) / np.sqrt(d)
     if projection == "sign":
@@ -90,7 +90,9 @@ def draw(projection: str, length: int, d: int, rng: np.random.Generator) -> Arra
     return drawn
 
 
-def factorings(target: csr_array, request: FitRequest, factors: str) -> Iterator[tuple[Any, Any]]:
+def iter_factorings(
+    target: csr_array, request: FitRequest, factors: str
+) -> Iterator[tuple[Any, Any]]:
     """(left, right) with left right^T = B, one for each offset that is tried.
 
     Where all weights of a row are equal B is proportional to b, and one factoring serves every offset.
@@ -103,17 +105,19 @@ def factorings(target: csr_array, request: FitRequest, factors: str) -> Iterator
         wanted = csr_array(
             (relative + offset * base, target.indices, target.indptr), shape=target.shape
         )
-        yield (wanted, None) if factors == "codebook" else balanced(*as_bytes(wanted))
+        yield (wanted, None) if factors == "codebook" else balanced_factors(*matrix_bytes(wanted))
 
 
-def as_bytes(matrix: csr_array) -> tuple[int, bytes, bytes, bytes]:
+def matrix_bytes(matrix: csr_array) -> tuple[int, bytes, bytes, bytes]:
     """A sparse matrix that can be looked up: a search for the width factors the same few matrices at every probe."""
     parts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
     return matrix.shape[0], parts[0].tobytes(), parts[1].tobytes(), parts[2].tobytes()
 
 
 @lru_cache(maxsize=len(OFFSETS))
-def balanced(length: int, indptr: bytes, indices: bytes, data: bytes) -> tuple[Array, Array]:
+def balanced_factors(
+    length: int, indptr: bytes, indices: bytes, data: bytes
+) -> tuple[Array, Array]:
     """U S^½ and V S^½."""
     parts = np.frombuffer(data), np.frombuffer(indices, np.int64), np.frombuffer(indptr, np.int64)
     left, values, right = np.linalg.svd(csr_array(parts, shape=(length, length)).toarray())
@@ -121,7 +125,7 @@ def balanced(length: int, indptr: bytes, indices: bytes, data: bytes) -> tuple[A
     return left * root, right.T * root
 
 
-def candidates(
+def iter_modules(
     pairs: list[tuple[Any, Any]], drawn: Array, target: csr_array, request: FitRequest
 ) -> Iterator[FittedModule]:
     """The modules of one draw: every offset, or, with one factoring, the scales between its two conditions."""
@@ -129,7 +133,7 @@ def candidates(
         queries, keys = left @ drawn, drawn if right is None else right @ drawn
         scales = free_scales(queries, keys, target, request) if len(pairs) == 1 else np.ones(1)
         for scale in scales:
-            yield module(scale * queries, keys, request.dtype, request.causal)
+            yield make_module(scale * queries, keys, request.dtype, request.causal)
 
 
 def free_scales(queries: Array, keys: Array, target: csr_array, request: FitRequest) -> Array:

@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.fits._best_queries import best_queries
-from attncli.fits._losses import descend, likelihood, margin, setting
+from attncli.fits._best_queries import solve_queries
+from attncli.fits._losses import likelihood_loss, make_loss_setting, margin_loss, run_lbfgs
 from attncli.fits._registry import method
-from attncli.fits._starts import arranged, spectral_start
-from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule, module
+from attncli.fits._starts import iter_arranged_modules, spectral_start
+from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal, make_module
 from attncli.fits._verify import verify
 from attncli.limits import require_memory
-from attncli.maths.rounding import rounded
+from attncli.maths.rounding import round_to_dtype
 
 Array = NDArray[np.float64]
 
@@ -42,19 +42,19 @@ def learned(
     if not spread > 0.0:
         raise UsageError(f"method 'learned': spread must be positive, not {spread}.")
     if length > LIMIT:
-        return Cannot(f"learned takes n² d operations a step: n = {length} is above {LIMIT}")
+        return MethodRefusal(f"learned takes n² d operations a step: n = {length} is above {LIMIT}")
     require_memory(
         32 * length**2, f"learned at n = {length}", "choose a smaller length or certificate"
     )
-    fits = [each for each in arranged(target, request) if each[1].meets(request)]
+    fits = [each for each in iter_arranged_modules(target, request) if each[1].meets(request)]
     if fits:
         return min(fits, key=lambda pair: pair[1].logit_scale)[0]
     start = spectral_start(target, request, rng, spread)
     best: tuple[float, FittedModule] | None = None
-    for both in attempts(start, target, request):
-        keys, queries = scaled_keys(both, request.dtype)
-        solved = best_queries(keys, target, request, queries)
-        fit = module(solved.queries, keys, request.dtype, request.causal)
+    for both in iter_attempts(start, target, request):
+        keys, queries = rescale_keys(both, request.dtype)
+        solved = solve_queries(keys, target, request, queries)
+        fit = make_module(solved.queries, keys, request.dtype, request.causal)
         evidence = verify(fit, target)
         if evidence.meets(request):
             return fit
@@ -64,25 +64,27 @@ def learned(
     return best[1]
 
 
-def attempts(start: Array, target: csr_array, request: FitRequest) -> Iterator[Array]:
+def iter_attempts(start: Array, target: csr_array, request: FitRequest) -> Iterator[Array]:
     """Longer and longer likelihood fits, each sharpened a few times; with small logits first where those are asked for."""
     frugal = request.dtype == "bfloat16" or np.isfinite(request.logit_budget)
-    settings = [setting(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)]
+    settings = [
+        make_loss_setting(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)
+    ]
     progress = [start for _ in settings]
     schedule = SCHEDULE[: request.effort]
     longest = schedule[-1]
     for steps in schedule:
         for index, about in enumerate(settings):
-            progress[index] = sharpened = descend(likelihood, progress[index], about, steps)
+            progress[index] = sharpened = run_lbfgs(likelihood_loss, progress[index], about, steps)
             if steps == longest:
                 yield sharpened  # where sharpening fails, no row is given up for the others
             for _ in range(SHARPENINGS):
-                sharpened = descend(margin, sharpened, about, SHARPENING_STEPS)
+                sharpened = run_lbfgs(margin_loss, sharpened, about, SHARPENING_STEPS)
                 yield sharpened
 
 
-def scaled_keys(both: Array, dtype: str) -> tuple[Array, Array]:
+def rescale_keys(both: Array, dtype: str) -> tuple[Array, Array]:
     """Keys of root mean square length 1, rounded, and queries scaled the other way."""
     queries, keys = both
     size = float(np.sqrt((keys**2).sum(axis=1).mean())) or 1.0
-    return rounded(keys / size, dtype).astype(np.float64), queries * size
+    return round_to_dtype(keys / size, dtype).astype(np.float64), queries * size

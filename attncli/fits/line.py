@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._line import width_one
+from attncli.fits._line import fit_width_one
 from attncli.fits._registry import method
-from attncli.fits._types import Cannot, Fit, FitRequest
+from attncli.fits._types import Fit, FitRequest, MethodRefusal
 
 
 @method(auto=0, needs=lambda most: 1, at_width=(0, "line"))
@@ -15,9 +15,9 @@ def line(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fi
     Signs of the queries are forced by pairs of rows, the order by the signs; places and steepnesses are then a linear
     programme, in closed form for equal weights without a mask. The module with the smallest logits, at any width.
     """
-    found = width_one(target, request.at(1))
+    found = fit_width_one(target, request.at(1))
     if found.module is not None:
         return found.module.padded(request.d)
     if found.answer.possible is False:
-        return Cannot(f"width 1 is impossible: {found.answer.reason}", proved=request.d == 1)
-    return Cannot(f"width 1 is not decided: {found.answer.reason}")
+        return MethodRefusal(f"width 1 is impossible: {found.answer.reason}", proved=request.d == 1)
+    return MethodRefusal(f"width 1 is not decided: {found.answer.reason}")

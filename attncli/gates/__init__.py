@@ -20,24 +20,24 @@ sink[head=3]:2s                                        fails where one text's ch
 """
 
 from attncli.gates.changes import Change, decide_changes, parse_change, require_share
-from attncli.gates.conditions import AGGREGATES, Condition, decide, parse
-from attncli.gates.foreseen import refuse_unmatched, refuse_unmeasured
-from attncli.gates.selection import parse_subject, select
-from attncli.gates.verdicts import exit_code, worst
+from attncli.gates.conditions import AGGREGATES, Condition, decide_conditions, parse_condition
+from attncli.gates.selection import parse_subject, select_rows
+from attncli.gates.unmatched import refuse_unmatched, refuse_unmeasured
+from attncli.gates.verdicts import exit_code, worst_exit_code
 
 __all__ = [
     "AGGREGATES",
     "Change",
     "Condition",
-    "decide",
     "decide_changes",
+    "decide_conditions",
     "exit_code",
-    "parse",
     "parse_change",
+    "parse_condition",
     "parse_subject",
     "refuse_unmatched",
     "refuse_unmeasured",
     "require_share",
-    "select",
-    "worst",
+    "select_rows",
+    "worst_exit_code",
 ]

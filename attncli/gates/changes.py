@@ -9,10 +9,18 @@ from typing import ClassVar
 
 from attncli.errors import NoBaseline, UsageError
 from attncli.gates.conditions import AGGREGATES
-from attncli.gates.selection import SUBJECT, Selection, counted, lost, place, select, selectors
-from attncli.maths.noise import holm
+from attncli.gates.selection import (
+    SUBJECT,
+    Selection,
+    describe_lost_number,
+    format_count,
+    format_place,
+    parse_selectors,
+    select_rows,
+)
+from attncli.maths.noise import adjust_holm
 from attncli.records import Report, Row, Verdict
-from attncli.reports import Pair, aggregated, side_by_side
+from attncli.reports import RowPair, aggregate_pairs, pair_rows
 
 GRAMMAR = re.compile(
     SUBJECT
@@ -46,14 +54,14 @@ class Change(Selection):
     def asks_noise(self) -> bool:
         return self.unit in ("s", CHANCE)
 
-    def size(self, pair: Pair) -> float:
+    def size(self, pair: RowPair) -> float:
         """The pair's change in this unit, positive in the direction that fails; by chance the least likely is the largest."""
         if self.unit == CHANCE:
             return -self.chance(pair)
         change = self.measured(pair)
         return {"-": -change, "+": change, "": abs(change)}[self.sign]
 
-    def measured(self, pair: Pair) -> float:
+    def measured(self, pair: RowPair) -> float:
         change, old = pair.change, pair.old
         assert change is not None
         assert old is not None
@@ -63,7 +71,7 @@ class Change(Selection):
             return 100.0 * change / abs(old.value) if old.value else math.copysign(math.inf, change)
         return change
 
-    def in_spreads(self, pair: Pair) -> float:
+    def in_spreads(self, pair: RowPair) -> float:
         """Numbers without a standard deviation leave the question open, unless they are the same."""
         if pair.change == 0.0:
             return 0.0
@@ -71,28 +79,28 @@ class Change(Selection):
             raise self.refusal(pair)
         return pair.in_spreads
 
-    def refusal(self, pair: Pair) -> UsageError:
+    def refusal(self, pair: RowPair) -> UsageError:
         """Of a number that nobody knows the noise of."""
         return UsageError(
-            f"the gate '{self.text}' needs standard deviations, and {place(pair.row)} has none in both reports: "
+            f"the gate '{self.text}' needs standard deviations, and {format_place(pair.row)} has none in both reports: "
             "measure several texts or seeds, or give another limit, such as 5%."
         )
 
-    def chance(self, pair: Pair) -> float:
+    def chance(self, pair: RowPair) -> float:
         """How often noise alone goes as far in the direction that fails."""
         if pair.change == 0.0:
             return 1.0
         toward, chance = self.in_spreads(pair), pair.chance
         if chance is None:
             raise UsageError(
-                f"the gate '{self.text}' asks how likely a change is by noise alone, and of {place(pair.row)} it is not "
+                f"the gate '{self.text}' asks how likely a change is by noise alone, and of {format_place(pair.row)} it is not "
                 "known over how many texts or seeds it was measured: save both reports again."
             )
         if not self.sign:
             return chance
         return chance / 2 if (toward > 0) == (self.sign == "+") else 1.0 - chance / 2
 
-    def reached(self, pair: Pair) -> float:
+    def reached(self, pair: RowPair) -> float:
         """How often noise alone goes as far as a limit in standard deviations."""
         if pair.change == 0.0 or not pair.noise:
             return 0.0
@@ -101,11 +109,11 @@ class Change(Selection):
 
 
 @dataclass(frozen=True)
-class Question:
+class ChangeCheck:
     """A change and the numbers that it is asked of."""
 
     change: Change
-    pairs: Sequence[Pair] = ()
+    pairs: Sequence[RowPair] = ()
     fresh: int = 0
     """Numbers that the baseline does not have."""
     gone: str = ""
@@ -114,9 +122,9 @@ class Question:
     @cached_property
     def chances(self) -> list[float]:
         """How often noise alone moves any of these numbers as far as each of them has moved (Holm)."""
-        return holm([self.change.chance(pair) for pair in self.pairs])
+        return adjust_holm([self.change.chance(pair) for pair in self.pairs])
 
-    def beyond(self) -> list[Pair]:
+    def beyond(self) -> list[RowPair]:
         """Those that moved too far."""
         change = self.change
         if change.unit == CHANCE:
@@ -142,7 +150,7 @@ def require_share(family_wise: float | None) -> None:
 
 def parse_change(text: str) -> Change:
     match = GRAMMAR.fullmatch(text)
-    limit = limit_in(match["share"] or match["number"]) if match else math.nan
+    limit = parse_limit(match["share"] or match["number"]) if match else math.nan
     opened = bool(match and match["aggregate"])
     named = match["aggregate"] if match else None
     if match is None or not math.isfinite(limit) or opened != bool(match["close"]):
@@ -154,7 +162,7 @@ def parse_change(text: str) -> Change:
     return Change(
         text=text.strip(),
         metric=match["metric"],
-        selectors=selectors(text, match["selectors"]),
+        selectors=parse_selectors(text, match["selectors"]),
         aggregate=named or "",
         sign=match["sign"],
         limit=limit,
@@ -162,7 +170,7 @@ def parse_change(text: str) -> Change:
     )
 
 
-def limit_in(text: str) -> float:
+def parse_limit(text: str) -> float:
     try:
         return float(text)
     except ValueError:
@@ -181,23 +189,23 @@ def decide_changes(
     `family_wise`: how often noise alone may fail any of the gates by chance or in standard deviations. A number then fails
     where it is beyond its limit and its change is that unlikely, corrected for all the numbers that these gates look at.
     """
-    pairs = side_by_side(baseline, report)
-    questions = [question(change, pairs, report, baseline, name) for change in changes]
-    noise = by_noise_alone(questions, family_wise)
-    return [judged(one, noise) for one in questions]
+    pairs = pair_rows(baseline, report)
+    questions = [make_check(change, pairs, report, baseline, name) for change in changes]
+    noise = find_noise_only(questions, family_wise)
+    return [decide_change(one, noise) for one in questions]
 
 
-def question(
-    change: Change, pairs: Sequence[Pair], report: Report, baseline: Report, name: str
-) -> Question:
+def make_check(
+    change: Change, pairs: Sequence[RowPair], report: Report, baseline: Report, name: str
+) -> ChangeCheck:
     """Numbers that the baseline has and the report lost fail; numbers that are new are counted and said."""
-    before, after = chosen(baseline, change), chosen(report, change)
+    before, after = chosen_rows(baseline, change), chosen_rows(report, change)
     if not before and not after:
-        select(report, change)  # says what there is
+        select_rows(report, change)  # says what there is
     about = [pair for pair in pairs if id(pair.old) in before or id(pair.new) in after]
     gone = [pair for pair in about if is_gone(pair)]
     if gone:
-        return Question(change, gone=missing(gone[0], name))
+        return ChangeCheck(change, gone=describe_missing(gone[0], name))
     both = [pair for pair in about if pair.change is not None]
     if not both:
         raise NoBaseline(
@@ -205,18 +213,18 @@ def question(
         )
     fresh = sum(has_number(pair.new) and not has_number(pair.old) for pair in about)
     if change.aggregate:
-        both = [aggregated(both, AGGREGATES[change.aggregate], change.metric)]
-    return Question(change, both, fresh)
+        both = [aggregate_pairs(both, AGGREGATES[change.aggregate], change.metric)]
+    return ChangeCheck(change, both, fresh)
 
 
-def by_noise_alone(
-    questions: Sequence[Question], family_wise: float | None
+def find_noise_only(
+    questions: Sequence[ChangeCheck], family_wise: float | None
 ) -> set[tuple[int, int]] | None:
     """Identities of changes with their pairs that may be noise, all questions taken together; None where nobody asks."""
     if family_wise is None:
         return None
     asked = [(one.change, pair) for one in questions if one.change.asks_noise for pair in one.pairs]
-    chances = holm([change.chance(pair) for change, pair in asked])
+    chances = adjust_holm([change.chance(pair) for change, pair in asked])
     return {
         (id(change), id(pair))
         for (change, pair), chance in zip(asked, chances, strict=True)
@@ -224,10 +232,10 @@ def by_noise_alone(
     }
 
 
-def chosen(report: Report, change: Change) -> set[int]:
+def chosen_rows(report: Report, change: Change) -> set[int]:
     """Identities of the rows that the change speaks about; one report may have none of them."""
     try:
-        return {id(row) for row in select(report, change)}
+        return {id(row) for row in select_rows(report, change)}
     except UsageError:
         return set()
 
@@ -236,19 +244,19 @@ def has_number(row: Row | None) -> bool:
     return row is not None and row.value is not None
 
 
-def is_gone(pair: Pair) -> bool:
+def is_gone(pair: RowPair) -> bool:
     """A number that the baseline has and the report has not, or one that the report has newly lost."""
     newly_lost = pair.new is not None and pair.new.lost and not (pair.old and pair.old.lost)
     return newly_lost or (has_number(pair.old) and not has_number(pair.new))
 
 
-def missing(pair: Pair, name: str) -> str:
+def describe_missing(pair: RowPair, name: str) -> str:
     if pair.new is not None:
-        return lost(pair.new)
-    return f"no number to test: {place(pair.row)} it is in {name} alone"
+        return describe_lost_number(pair.new)
+    return f"no number to test: {format_place(pair.row)} it is in {name} alone"
 
 
-def judged(asked: Question, noise: set[tuple[int, int]] | None) -> Verdict:
+def decide_change(asked: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
     """How many moved too far, and the one that moved farthest in the direction that fails."""
     change, pairs = asked.change, asked.pairs
     if asked.gone:
@@ -256,41 +264,43 @@ def judged(asked: Question, noise: set[tuple[int, int]] | None) -> Verdict:
     far = asked.beyond()
     past = sum((id(change), id(pair)) not in (noise or ()) for pair in far)
     limit = "noise" if change.unit == CHANCE else "the limit"
-    text = f"{past} of {counted(pairs)} beyond {limit}; {'farthest' if far else 'closest'}: {farthest(asked)}"
+    text = f"{past} of {format_count(pairs)} beyond {limit}; {'farthest' if far else 'closest'}: {describe_farthest(asked)}"
     if past < len(far):
         text += f"; {len(far) - past} more beyond {limit} may be noise among all gates"
     if asked.fresh:
         text += f"; {asked.fresh} not in the baseline"
-    return Verdict(change.text, past > 0, text + (by_noise(asked) if noise is None else ""))
+    return Verdict(
+        change.text, past > 0, text + (describe_noise_chance(asked) if noise is None else "")
+    )
 
 
-def farthest(asked: Question) -> str:
+def describe_farthest(asked: ChangeCheck) -> str:
     """`SAN, layer 12: -7.6 → -8.4 (-0.8)`, and in the gate's unit."""
     pair = asked.pairs[asked.farthest()]
     assert pair.old is not None
     assert pair.new is not None
-    return f"{place(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({how_far(pair, asked)})"
+    return f"{format_place(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_distance(pair, asked)})"
 
 
-def how_far(pair: Pair, asked: Question) -> str:
+def describe_distance(pair: RowPair, asked: ChangeCheck) -> str:
     change, size = asked.change, f"{asked.change.measured(pair):+.3g}"
-    paired = ", paired" * bool(pair.differences) + f", n = {number_of_texts(pair)}"
+    paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
     if change.unit == CHANCE:
-        among = f" among {counted(asked.pairs)}" if len(asked.pairs) > 1 else ""
+        among = f" among {format_count(asked.pairs)}" if len(asked.pairs) > 1 else ""
         return f"{size}, p = {asked.chances[asked.farthest()]:.2g}{among}{paired}"
     return f"{size} standard deviations{paired}" if change.unit == "s" else size + change.unit
 
 
-def by_noise(asked: Question) -> str:
+def describe_noise_chance(asked: ChangeCheck) -> str:
     """What a limit in standard deviations does not ask: how often noise alone is as large."""
     chance = asked.reached()
     if chance < REACHED:
         return ""
-    texts = number_of_texts(asked.pairs[asked.farthest()])
-    among = f"chance up to {chance:.1g} among {counted(asked.pairs)}"
+    texts = format_text_counts(asked.pairs[asked.farthest()])
+    among = f"chance up to {chance:.1g} among {format_count(asked.pairs)}"
     return f"; noise alone can reach {asked.change.limit:g} standard deviations at n = {texts} ({among})"
 
 
-def number_of_texts(pair: Pair) -> str:
+def format_text_counts(pair: RowPair) -> str:
     """Or of seeds: `8`, or `8 and 12` where the reports do not hold the same ones."""
     return " and ".join(map(str, pair.counts))

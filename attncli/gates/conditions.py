@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attncli.errors import UsageError
-from attncli.gates.selection import SUBJECT, Selection, counted, lost, place, select, selectors
+from attncli.gates.selection import (
+    SUBJECT,
+    Selection,
+    describe_lost_number,
+    format_count,
+    format_place,
+    parse_selectors,
+    select_rows,
+)
 from attncli.maths.noise import mean
 from attncli.records import Report, Row, Verdict
 
@@ -43,7 +51,7 @@ class Condition(Selection):
         return OPERATORS[self.op](value, self.number)
 
 
-def parse(text: str) -> Condition:
+def parse_condition(text: str) -> Condition:
     match = GRAMMAR.fullmatch(text)
     if match is None or bool(match["aggregate"]) != bool(match["close"]):
         raise UsageError(f"cannot read the gate '{text}': write it like '{EXAMPLE}'.")
@@ -51,13 +59,13 @@ def parse(text: str) -> Condition:
         text=text.strip(),
         aggregate=match["aggregate"] or "any",
         metric=match["metric"],
-        selectors=selectors(text, match["selectors"]),
+        selectors=parse_selectors(text, match["selectors"]),
         op=match["op"],
-        number=threshold(text, match["number"]),
+        number=parse_threshold(text, match["number"]),
     )
 
 
-def threshold(text: str, number: str) -> float:
+def parse_threshold(text: str, number: str) -> float:
     try:
         value = float(number)
     except ValueError:
@@ -67,30 +75,30 @@ def threshold(text: str, number: str) -> float:
     return value
 
 
-def decide(report: Report, conditions: Iterable[Condition]) -> list[Verdict]:
+def decide_conditions(report: Report, conditions: Iterable[Condition]) -> list[Verdict]:
     """One verdict per condition; a condition that matches nothing is a usage error."""
-    return [verdict(condition, select(report, condition)) for condition in conditions]
+    return [decide_condition(condition, select_rows(report, condition)) for condition in conditions]
 
 
-def verdict(condition: Condition, rows: Sequence[Row]) -> Verdict:
+def decide_condition(condition: Condition, rows: Sequence[Row]) -> Verdict:
     """A gate fails where a number is lost or none applies, because nothing was shown to be well."""
     numbers = [row for row in rows if row.value is not None]
     gone = [row for row in rows if row.lost]
     if gone or not numbers:
-        return Verdict(condition.text, True, lost((gone or list(rows))[0]))
+        return Verdict(condition.text, True, describe_lost_number((gone or list(rows))[0]))
     values = [row.value for row in numbers if row.value is not None]
     if condition.aggregate in AGGREGATES:
         value = AGGREGATES[condition.aggregate](values)
-        text = f"{condition.aggregate} of {counted(values)}: {value:.6g}"
+        text = f"{condition.aggregate} of {format_count(values)}: {value:.6g}"
         return Verdict(condition.text, condition.holds(value), text)
     holding = [row for row in numbers if row.value is not None and condition.holds(row.value)]
     failed = len(holding) == len(numbers) if condition.aggregate == "all" else bool(holding)
-    return Verdict(condition.text, failed, evidence(condition, numbers, holding))
+    return Verdict(condition.text, failed, describe_evidence(condition, numbers, holding))
 
 
-def evidence(condition: Condition, rows: Sequence[Row], holding: Sequence[Row]) -> str:
+def describe_evidence(condition: Condition, rows: Sequence[Row], holding: Sequence[Row]) -> str:
     """For how many rows the condition holds, and the one nearest to or farthest past the threshold."""
     reverse = condition.op in (">", ">=")
     extreme = sorted(holding or rows, key=lambda row: row.value or 0.0, reverse=reverse)[0]
-    count = f"holds for {len(holding) or 'none'} of {counted(rows)}"
-    return f"{count}{':' if holding else '; closest:'} {place(extreme)} {extreme.value:.6g}"
+    count = f"holds for {len(holding) or 'none'} of {format_count(rows)}"
+    return f"{count}{':' if holding else '; closest:'} {format_place(extreme)} {extreme.value:.6g}"

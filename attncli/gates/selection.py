@@ -36,20 +36,20 @@ def parse_subject(text: str) -> tuple[Selection, str]:
     if match is None or bool(match["aggregate"]) != bool(match["close"]):
         raise UsageError(f"cannot read '{text}': write it like 'max(sink[layer=-1])'.")
     chosen = Selection(
-        text.strip(), match["metric"], selectors(text, match["selectors"], Selection.called)
+        text.strip(), match["metric"], parse_selectors(text, match["selectors"], Selection.called)
     )
     return chosen, match["aggregate"] or "mean"
 
 
-def selectors(
+def parse_selectors(
     text: str, inside: str | None, called: str = "the gate"
 ) -> tuple[tuple[str, str], ...]:
     """What stands between the brackets of `text`."""
     parts = (part.strip() for part in (inside or "").split(","))
-    return tuple(selector(f"{called} '{text}'", part) for part in parts if part)
+    return tuple(parse_selector(f"{called} '{text}'", part) for part in parts if part)
 
 
-def selector(where: str, part: str) -> tuple[str, str]:
+def parse_selector(where: str, part: str) -> tuple[str, str]:
     """`axis=value`, or a bare value: a whole number is a layer, a word a variant."""
     axis, equals, value = (piece.strip() for piece in part.partition("="))
     if equals and axis and value:
@@ -59,7 +59,7 @@ def selector(where: str, part: str) -> tuple[str, str]:
     return ("layer" if re.fullmatch(r"-?\d+|-?\d*:-?\d*", axis) else "variant"), axis
 
 
-def select(report: Report, wanted: Selection) -> list[Row]:
+def select_rows(report: Report, wanted: Selection) -> list[Row]:
     """The rows of the metric at the coordinates that every selector names, in whatever order they stand."""
     rows = [row for row in report.rows if row.metric == wanted.metric]
     if not rows:
@@ -70,10 +70,10 @@ def select(report: Report, wanted: Selection) -> list[Row]:
     for axis, value in wanted.selectors:
         present = [row for row in rows if row.axis(axis) is not None]
         ends = last_coordinates(present, axis)
-        found = {id(row) for row in present if matches(row, axis, value, ends[id(row)])}
+        found = {id(row) for row in present if row_matches(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
-                f"{wanted.called} '{wanted.text}' matches nothing at {axis}={value}: {available(rows, axis)}."
+                f"{wanted.called} '{wanted.text}' matches nothing at {axis}={value}: {list_available(rows, axis)}."
             )
         chosen = [row for row in chosen if id(row) in found]
     if not chosen:
@@ -89,7 +89,7 @@ def last_coordinates(rows: Sequence[Row], axis: str) -> dict[int, float]:
     for row in rows:
         groups.setdefault(other_coordinates(row, axis), []).append(row)
     return {
-        id(row): max(coordinate(member.axis(axis)) for member in members)
+        id(row): max(numeric_coordinate(member.axis(axis)) for member in members)
         for members in groups.values()
         for row in members
     }
@@ -99,7 +99,7 @@ def other_coordinates(row: Row, axis: str) -> tuple[object, ...]:
     return tuple(sorted(item for item in row.coordinates.items() if item[0] != axis))
 
 
-def matches(row: Row, axis: str, wanted: str, end: float) -> bool:
+def row_matches(row: Row, axis: str, wanted: str, end: float) -> bool:
     """Whether the row's coordinate is the wanted value or lies in the wanted range, counted from the end if negative."""
     value = row.axis(axis)
     if isinstance(value, str):
@@ -107,18 +107,18 @@ def matches(row: Row, axis: str, wanted: str, end: float) -> bool:
     assert value is not None
     first, colon, last = wanted.partition(":")
     try:
-        low = bound(first, axis, end, -math.inf if colon else math.nan)
-        high = bound(last, axis, end, math.inf) if colon else low
+        low = parse_bound(first, axis, end, -math.inf if colon else math.nan)
+        high = parse_bound(last, axis, end, math.inf) if colon else low
     except ValueError:
         return False
     return low <= value <= high
 
 
-def coordinate(value: Scalar | None) -> float:
+def numeric_coordinate(value: Scalar | None) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 
-def bound(text: str, axis: str, end: float, empty: float) -> float:
+def parse_bound(text: str, axis: str, end: float, empty: float) -> float:
     """One end of a range; negative layers and heads count from the end."""
     if not text.strip():
         return empty
@@ -126,7 +126,7 @@ def bound(text: str, axis: str, end: float, empty: float) -> float:
     return end + 1.0 + value if value < 0 and axis in ("layer", "head") else value
 
 
-def available(rows: Sequence[Row], axis: str) -> str:
+def list_available(rows: Sequence[Row], axis: str) -> str:
     values = list(dict.fromkeys(row.axis(axis) for row in rows if row.axis(axis) is not None))
     if not values:
         axes = [name for name in ("variant", "layer", "head") if rows[0].axis(name) is not None]
@@ -136,16 +136,16 @@ def available(rows: Sequence[Row], axis: str) -> str:
     return f"there are {', '.join(map(str, values))}"
 
 
-def lost(row: Row) -> str:
+def describe_lost_number(row: Row) -> str:
     """What a verdict says where there is no number."""
-    return f"no number to test: {place(row)} {row.note}"
+    return f"no number to test: {format_place(row)} {row.note}"
 
 
-def counted(things: Sequence[object]) -> str:
+def format_count(things: Sequence[object]) -> str:
     """As in `1 of 1 values`."""
     return f"{len(things)} values"
 
 
-def place(row: Row) -> str:
+def format_place(row: Row) -> str:
     """`SAN, layer 12:`"""
     return f"{row.place}:" if row.place else "value"

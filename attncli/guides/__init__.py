@@ -19,7 +19,7 @@ FOR = re.compile(r"^For (`attn .+`)\.$", re.MULTILINE)
 COMMAND = re.compile(r"`(attn [^`]+)`")
 
 
-def guides() -> dict[str, Traversable]:
+def find_guides() -> dict[str, Traversable]:
     """Every guide by its topic."""
     found = [each for each in files("attncli.guides").iterdir() if each.name.endswith(ENDING)]
     return {each.name.removesuffix(ENDING): each for each in sorted(found, key=lambda e: e.name)}
@@ -27,17 +27,17 @@ def guides() -> dict[str, Traversable]:
 
 def guide_text(topic: str) -> str:
     """A guide's Markdown."""
-    known = guides()
+    known = find_guides()
     if topic not in known:
         raise unknown_name("guide", topic, known)
     return known[topic].read_text(encoding="utf-8")
 
 
-def titles() -> dict[str, str]:
+def guide_titles() -> dict[str, str]:
     """What each guide is about: its first heading."""
     return {
         topic: guide.read_text(encoding="utf-8").partition("\n")[0].removeprefix(HEADING)
-        for topic, guide in guides().items()
+        for topic, guide in find_guides().items()
     }
 
 
@@ -45,18 +45,18 @@ def guides_for(command: str) -> list[str]:
     """Topics of the guides that are for a command, such as `attn paths`, or for its group; the one that is called so first."""
     found = [
         topic
-        for topic in guides()
-        if any(f"{command} ".startswith(f"{named} ") for named in commands_of(guide_text(topic)))
+        for topic in find_guides()
+        if any(f"{command} ".startswith(f"{named} ") for named in guide_commands(guide_text(topic)))
     ]
     return sorted(found, key=lambda topic: f"attn {topic}" != command)
 
 
-def commands_of(guide: str) -> list[str]:
+def guide_commands(guide: str) -> list[str]:
     """What a guide is for."""
     return [command for line in FOR.findall(guide) for command in COMMAND.findall(line)]
 
 
-def listing(titles: dict[str, str], width: int) -> Iterator[str]:
+def format_listing(titles: dict[str, str], width: int) -> Iterator[str]:
     """One line for each guide; a long title goes on below itself."""
     indent = max(map(len, titles)) + 4
     for topic, title in titles.items():

@@ -28,7 +28,7 @@ ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class AttentionCensus:
     """Counts; None where the config does not say."""
 
     layers: int | None
@@ -74,35 +74,35 @@ class Census:
         return ", ".join(parts)
 
 
-def census(said: Mapping[str, Any], tensors: Collection[str]) -> Census:
+def count_attention(said: Mapping[str, Any], tensors: Collection[str]) -> AttentionCensus:
     """`said`: config.json; of a model with several towers, its text model is counted."""
     text = said.get("text_config")
     if isinstance(text, Mapping):
         said = {**said, **text}
-    layers, heads = number(said, "layers"), number(said, "heads")
-    return Census(
+    layers, heads = config_number(said, "layers"), config_number(said, "heads")
+    return AttentionCensus(
         layers,
         heads,
-        heads if (own := number(said, "key_heads")) is None else own,
-        kinds_of(said, layers),
-        whole(said.get("sliding_window")),
+        heads if (own := config_number(said, "key_heads")) is None else own,
+        count_layer_kinds(said, layers),
+        positive_int(said.get("sliding_window")),
         qk_norm=layers_with(QUERY_NORM, tensors),
         sinks=layers_with(SINKS, tensors),
         gates=layers if said.get("attn_output_gate") and layers else layers_with(GATE, tensors),
     )
 
 
-def number(said: Mapping[str, Any], name: str) -> int | None:
+def config_number(said: Mapping[str, Any], name: str) -> int | None:
     """The first of the words for it that is said, unless layers have their own."""
-    if any(word in layer for layer in layers_apart(said) for word in WORDS[name]):
+    if any(word in layer for layer in differing_layers(said) for word in WORDS[name]):
         return None
     if name == "key_heads" and said.get("multi_query") is True and "num_kv_heads" not in said:
         return 1
-    given = [whole(said.get(word)) for word in WORDS[name]]
+    given = [positive_int(said.get(word)) for word in WORDS[name]]
     return next((value for value in given if value is not None), None)
 
 
-def layers_apart(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def differing_layers(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What transformers writes of single layers that differ from the others."""
     found = said.get(PER_LAYER)
     return (
@@ -112,25 +112,25 @@ def layers_apart(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     )
 
 
-def whole(value: object) -> int | None:
+def positive_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def kinds_of(said: Mapping[str, Any], layers: int | None) -> dict[str, int]:
+def count_layer_kinds(said: Mapping[str, Any], layers: int | None) -> dict[str, int]:
     """Counted from the config's list of layers; without one, known where no layer or every layer has a window."""
     listed = next((said[name] for name in OF_LAYERS if isinstance(said.get(name), list)), None)
     if listed is not None:
-        return counted(
+        return count_each(
             KINDS.get(str(kind), str(kind).removesuffix("_attention")) for kind in listed
         )
     if layers is None:
         return {}
-    if whole(said.get("sliding_window")) is None or said.get("use_sliding_window") is False:
+    if positive_int(said.get("sliding_window")) is None or said.get("use_sliding_window") is False:
         return {"full": layers}
     return {"sliding": layers} if said.get("model_type") in ALL_SLIDE else {}
 
 
-def counted(kinds: Iterable[str]) -> dict[str, int]:
+def count_each(kinds: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for kind in kinds:
         found[kind] = found.get(kind, 0) + 1

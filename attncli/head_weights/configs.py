@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import InputError, UsageError
-from attncli.head_weights.census import PER_LAYER, layers_apart
-from attncli.head_weights.families import Family, family_of
+from attncli.head_weights.census import PER_LAYER, differing_layers
+from attncli.head_weights.families import HeadFamily, find_family
 from attncli.maths.rotary import Rotary
-from attncli.models.files.folders import refuse_endless, said_in
+from attncli.models.files.folders import read_config_json, refuse_oversized_values
 
 LARGEST_SIZE = 2**31
 """Of anything that a config counts."""
@@ -21,24 +21,24 @@ ROTARY_BASE = 10_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class HeadConfig:
     """The config of a family that is known."""
 
     path: Path
     said: Mapping[str, Any]
-    family: Family
+    family: HeadFamily
 
     @classmethod
-    def read(cls, folder: Path) -> "Config":
+    def read(cls, folder: Path) -> "HeadConfig":
         """The folder's config.json, refused where its weights are not laid out as the family's are."""
         path = folder / "config.json"
-        return cls.of(path, said_in(folder))
+        return cls.of(path, read_config_json(folder))
 
     @classmethod
-    def of(cls, path: Path, said: Mapping[str, Any]) -> "Config":
+    def of(cls, path: Path, said: Mapping[str, Any]) -> "HeadConfig":
         """What was read there, or what a model in memory would write."""
-        config = cls(path, said, family_of(str(path), said))
-        refuse_endless(str(path), said)
+        config = cls(path, said, find_family(str(path), said))
+        refuse_oversized_values(str(path), said)
         config.refuse_other_layouts()
         return config
 
@@ -110,9 +110,9 @@ class Config:
             raise UsageError(
                 f"{self.path}: rotary positions of type '{kind}' cannot be undone here, only 'default' ones."
             )
-        base = first_of(rope, self.said, "rope_theta", "rotary_emb_base")
+        base = first_given(rope, self.said, "rope_theta", "rotary_emb_base")
         base = ROTARY_BASE if base is None else base
-        share = first_of(rope, self.said, "partial_rotary_factor", "rotary_pct")
+        share = first_given(rope, self.said, "partial_rotary_factor", "rotary_pct")
         share = self.family.rotary if share is None else share
         width = int(self.key_width * self.positive("a share of rotary features", share, 1.0))
         return Rotary(self.positive("rope_theta", base, math.inf), width)
@@ -139,7 +139,7 @@ class Config:
 
     def refuse_layers_of_their_own(self) -> None:
         """Layers may differ in their MLPs; of attention, one number for all is read."""
-        names = {name for layer in layers_apart(self.said) for name in layer} - OF_MLPS
+        names = {name for layer in differing_layers(self.said) for name in layer} - OF_MLPS
         if names:
             raise UsageError(
                 f"{self.path}: {PER_LAYER} gives layers their own {min(names)}, which is not read here."
@@ -162,7 +162,7 @@ class Config:
             )
 
 
-def first_of(rope: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> Any:
+def first_given(rope: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> Any:
     """The first that is given: present configs nest these, older ones do not and use other words."""
     given = [held[name] for name in names for held in (rope, said) if held.get(name) is not None]
     return given[0] if given else None

@@ -10,7 +10,7 @@ from attncli.errors import InputError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class HeadFamily:
     """Tensor names without their prefix; `{l}` is the layer (ALBERT: its group), `{p}` the one before it."""
 
     query: str
@@ -48,7 +48,7 @@ QK_NORM = "it normalises queries and keys (QK-norm), which no linear inverse und
 ALIBI = "its logits carry a bias by distance (ALiBi)"
 NEIGHBOURS = "it turns neighbouring features by position, a layout not read here"
 
-BERT = Family(
+BERT = HeadFamily(
     query="encoder.layer.{l}.attention.self.query",
     key="encoder.layer.{l}.attention.self.key",
     value="encoder.layer.{l}.attention.self.value",
@@ -56,7 +56,7 @@ BERT = Family(
     norm="encoder.layer.{p}.output.LayerNorm",
     first_norm="embeddings.LayerNorm",
 )
-ALBERT = Family(
+ALBERT = HeadFamily(
     query="encoder.albert_layer_groups.{l}.albert_layers.0.attention.query",
     key="encoder.albert_layer_groups.{l}.albert_layers.0.attention.key",
     value="encoder.albert_layer_groups.{l}.albert_layers.0.attention.value",
@@ -64,7 +64,7 @@ ALBERT = Family(
     norm="encoder.albert_layer_groups.{p}.albert_layers.0.full_layer_layer_norm",
     first_norm="none",  # the embeddings' norm stands before a projection to the hidden size
 )
-DISTILBERT = Family(
+DISTILBERT = HeadFamily(
     query="transformer.layer.{l}.attention.q_lin",
     key="transformer.layer.{l}.attention.k_lin",
     value="transformer.layer.{l}.attention.v_lin",
@@ -75,7 +75,7 @@ DISTILBERT = Family(
     heads="n_heads",
     layers="n_layers",
 )
-VIT = Family(
+VIT = HeadFamily(
     query="encoder.layer.{l}.attention.attention.query",
     key="encoder.layer.{l}.attention.attention.key",
     value="encoder.layer.{l}.attention.attention.value",
@@ -83,7 +83,7 @@ VIT = Family(
     norm="encoder.layer.{l}.layernorm_before",
     pre_norm=True,
 )
-GPT2 = Family(
+GPT2 = HeadFamily(
     query="h.{l}.attn.c_attn",
     output="h.{l}.attn.c_proj",
     layout="conv1d",
@@ -94,7 +94,7 @@ GPT2 = Family(
     heads="n_head",
     layers="n_layer",
 )
-GPTJ = Family(
+GPTJ = HeadFamily(
     query="h.{l}.attn.q_proj",
     key="h.{l}.attn.k_proj",
     value="h.{l}.attn.v_proj",
@@ -108,7 +108,7 @@ GPTJ = Family(
     heads="n_head",
     layers="n_layer",
 )
-GPT_NEO = Family(
+GPT_NEO = HeadFamily(
     query="h.{l}.attn.attention.q_proj",
     key="h.{l}.attn.attention.k_proj",
     value="h.{l}.attn.attention.v_proj",
@@ -120,7 +120,7 @@ GPT_NEO = Family(
     heads="num_heads",
     layers="num_layers",
 )
-OPT = Family(
+OPT = HeadFamily(
     query="decoder.layers.{l}.self_attn.q_proj",
     key="decoder.layers.{l}.self_attn.k_proj",
     value="decoder.layers.{l}.self_attn.v_proj",
@@ -129,7 +129,7 @@ OPT = Family(
     norm="decoder.layers.{l}.self_attn_layer_norm",
     pre_norm=True,
 )
-NEOX = Family(
+NEOX = HeadFamily(
     query="layers.{l}.attention.query_key_value",
     output="layers.{l}.attention.dense",
     layout="interleaved",
@@ -138,7 +138,7 @@ NEOX = Family(
     pre_norm=True,
     rotary=0.25,
 )
-BLOOM = Family(
+BLOOM = HeadFamily(
     query="h.{l}.self_attention.query_key_value",
     output="h.{l}.self_attention.dense",
     layout="interleaved",
@@ -149,7 +149,7 @@ BLOOM = Family(
     heads="n_head",
     layers="n_layer",
 )
-MPT = Family(
+MPT = HeadFamily(
     query="blocks.{l}.attn.Wqkv",
     output="blocks.{l}.attn.out_proj",
     layout="blocks",
@@ -161,7 +161,7 @@ MPT = Family(
     heads="n_heads",
     layers="n_layers",
 )
-LLAMA = Family(
+LLAMA = HeadFamily(
     query="layers.{l}.self_attn.q_proj",
     key="layers.{l}.self_attn.k_proj",
     value="layers.{l}.self_attn.v_proj",
@@ -176,7 +176,7 @@ GEMMA = replace(LLAMA, unit_offset=True)
 PHI3 = replace(LLAMA, query="layers.{l}.self_attn.qkv_proj", key="", value="", layout="blocks")
 QWEN3 = replace(LLAMA, qk_norm=True, logits=QK_NORM)
 
-FAMILIES: Mapping[str, Family] = {
+FAMILIES: Mapping[str, HeadFamily] = {
     "albert": ALBERT,
     "bert": BERT,
     "bloom": BLOOM,
@@ -216,7 +216,7 @@ REASONS: Mapping[str, str] = {
 }
 
 
-def why_no_family(config: Mapping[str, object]) -> str:
+def explain_no_family(config: Mapping[str, object]) -> str:
     """Why the weights of its heads are not read; empty where they are."""
     kind = config.get("model_type")
     if kind in FAMILIES:
@@ -225,7 +225,7 @@ def why_no_family(config: Mapping[str, object]) -> str:
     return f"model type '{kind}': {REASONS.get(str(kind), unknown)}"
 
 
-def family_of(where: str, config: Mapping[str, object]) -> Family:
+def find_family(where: str, config: Mapping[str, object]) -> HeadFamily:
     """The family that the config names, or a refusal that names it."""
     kind = config.get("model_type")
     if not isinstance(kind, str):

@@ -7,20 +7,25 @@ from dataclasses import dataclass
 from functools import partial
 
 from attncli.errors import UsageError
-from attncli.head_weights.configs import Config
-from attncli.head_weights.head_files import tensors_for
+from attncli.head_weights.configs import HeadConfig
+from attncli.head_weights.head_files import open_tensors
 from attncli.head_weights.head_projections import (
     Array,
-    Norm,
-    norm_before,
-    projection,
-    query_norm,
-    weight,
+    InputNorm,
+    find_input_norm,
+    find_query_norm,
+    read_projection,
+    weight_name,
 )
 from attncli.maths.rotary import Rotary
-from attncli.models.files.local_folder import NOTHING_TRUSTED, Fetching, Local, local_folder
-from attncli.models.files.tensor_reader import Tensors
-from attncli.models.files.weight_files import unread_shards
+from attncli.models.files.local_folder import (
+    NOTHING_TRUSTED,
+    FetchSettings,
+    LocalModel,
+    find_local_folder,
+)
+from attncli.models.files.tensor_reader import TensorReader
+from attncli.models.files.weight_files import describe_unread_shards
 
 Reader = Callable[[int, int], "Head"]
 """(layer, head) → the head from a model's files; whatever speaks against it is raised."""
@@ -39,7 +44,7 @@ class Head:
     scale: float
     causal: bool
     rotary: Rotary | None
-    norm: Norm | None
+    norm: InputNorm | None
     """None where the head's input comes from no norm, or from one without a gain in the file."""
     window: int | None
     """Keys that a query sees where the layer has a sliding window."""
@@ -53,40 +58,44 @@ class Head:
         return int(self.w_q.shape[1])
 
 
-def read_head(model: str, place: str, how: Fetching = NOTHING_TRUSTED) -> Head:
+def read_head(model: str, place: str, how: FetchSettings = NOTHING_TRUSTED) -> Head:
     """The head of a saved model at LAYER.HEAD."""
     spec = SPEC.fullmatch(place)
     if spec is None:
         raise UsageError(f"`head={place!r}`: write LAYER.HEAD, as in 0.3.")
     layer, head = int(spec["layer"]), int(spec["head"])
-    local, config = with_plain_logits(model, how)
+    local, config = require_plain_logits(model, how)
     if layer >= config.layers or head >= config.heads:
         raise UsageError(
             f"`head={place!r}`: the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
         )
-    return reader(local, config, how)(layer, head)
+    return make_head_reader(local, config, how)(layer, head)
 
 
-def with_plain_logits(model: str, how: Fetching) -> tuple[Local, Config]:
+def require_plain_logits(model: str, how: FetchSettings) -> tuple[LocalModel, HeadConfig]:
     """A model whose logits are nothing but scaled products of queries and keys."""
-    local = local_folder(model, how)
-    config = Config.read(local.folder)
+    local = find_local_folder(model, how)
+    config = HeadConfig.read(local.folder)
     config.refuse_other_logits()
     return local, config
 
 
-def reader(local: Local, config: Config, how: Fetching) -> Reader:
+def make_head_reader(local: LocalModel, config: HeadConfig, how: FetchSettings) -> Reader:
     """Of any of its heads; the files are opened once."""
-    return partial(assembled, local, config, tensors_for(local.folder, config, how.allow_pickle))
+    return partial(
+        assemble_head, local, config, open_tensors(local.folder, config, how.allow_pickle)
+    )
 
 
-def assembled(local: Local, config: Config, tensors: Tensors, layer: int, head: int) -> Head:
+def assemble_head(
+    local: LocalModel, config: HeadConfig, tensors: TensorReader, layer: int, head: int
+) -> Head:
     """All parts of the head, read and described."""
     family, place = config.family, config.place(layer)
     refuse_query_norm(tensors, place)
     key_head = head * config.key_heads // config.heads
-    w_q, b_q = projection(tensors, config, place, "query", head)
-    w_k, b_k = projection(tensors, config, place, "key", key_head)
+    w_q, b_q = read_projection(tensors, config, place, "query", head)
+    w_k, b_k = read_projection(tensors, config, place, "key", key_head)
     digest = hashlib.sha256(b"".join(part.tobytes() for part in (w_q, w_k, b_q, b_k)))
     return Head(
         w_q,
@@ -96,7 +105,7 @@ def assembled(local: Local, config: Config, tensors: Tensors, layer: int, head: 
         scale=config.logit_scale(layer),
         causal=family.causal,
         rotary=config.rotary(),
-        norm=norm_before(tensors, config, layer),
+        norm=find_input_norm(tensors, config, layer),
         window=config.window(layer),
         described={
             "folder": local.name,
@@ -104,15 +113,15 @@ def assembled(local: Local, config: Config, tensors: Tensors, layer: int, head: 
             "layer": layer,
             "head": head,
             "key_head": key_head,
-            "dtype": tensors.dtype(weight(tensors, family.query, place)),
+            "dtype": tensors.dtype(weight_name(tensors, family.query, place)),
             "weights_sha256": digest.hexdigest(),
         },
-        warnings=(*local.source.warnings, *filter(None, [unread_shards(local.folder)])),
+        warnings=(*local.source.warnings, *filter(None, [describe_unread_shards(local.folder)])),
     )
 
 
-def refuse_query_norm(tensors: Tensors, place: int) -> None:
-    name = query_norm(tensors, place)
+def refuse_query_norm(tensors: TensorReader, place: int) -> None:
+    name = find_query_norm(tensors, place)
     if name is not None:
         raise UsageError(
             f"{tensors.folder} normalises its queries and keys ({name}), which no linear inverse undoes: "

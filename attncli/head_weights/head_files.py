@@ -4,31 +4,31 @@ import re
 from pathlib import Path
 
 from attncli.errors import InputError
-from attncli.head_weights.configs import Config
-from attncli.head_weights.families import Family
-from attncli.head_weights.in_memory_tensors import unpickled_tensors
+from attncli.head_weights.configs import HeadConfig
+from attncli.head_weights.families import HeadFamily
+from attncli.head_weights.in_memory_tensors import read_pickled_tensors
 from attncli.models.files.folders import refuse_changed_weights
-from attncli.models.files.tensor_reader import Tensors
-from attncli.models.files.weight_files import pickles_to_read
+from attncli.models.files.tensor_reader import TensorReader
+from attncli.models.files.weight_files import choose_pickles
 
 OWN = ("weight", "bias")
 """What a projection has."""
 
 
-def tensors_for(folder: Path, config: Config, allow_pickle: bool = False) -> Tensors:
+def open_tensors(folder: Path, config: HeadConfig, allow_pickle: bool = False) -> TensorReader:
     """The folder's tensors, once they are seen to be those of the config, whole and as they are used."""
     refuse_changed_weights(folder, config.said)
-    if pickles_to_read(folder, allow_pickle):
-        return of_config(unpickled_tensors(folder), config)
-    return of_config(Tensors(folder), config)
+    if choose_pickles(folder, allow_pickle):
+        return require_matching_config(read_pickled_tensors(folder), config)
+    return require_matching_config(TensorReader(folder), config)
 
 
-def of_config(tensors: Tensors, config: Config) -> Tensors:
+def require_matching_config(tensors: TensorReader, config: HeadConfig) -> TensorReader:
     """The same, refused where they are those of another model or more than its own."""
     folder = tensors.folder
     places = config.place(config.layers - 1) + 1
     for name in sorted(tensors.places):
-        found = projection_in(config.family, name)
+        found = match_projection(config.family, name)
         if found is None:
             continue
         place, part = int(found["layer"]), found["part"]
@@ -44,14 +44,14 @@ def of_config(tensors: Tensors, config: Config) -> Tensors:
     return tensors
 
 
-def projection_in(family: Family, name: str) -> re.Match[str] | None:
+def match_projection(family: HeadFamily, name: str) -> re.Match[str] | None:
     """Layer and part, where the tensor belongs to a projection of a head."""
     templates = (family.query, family.key, family.value, family.output)
-    found = (re.fullmatch(pattern_of(each), name) for each in templates if each)
+    found = (re.fullmatch(template_pattern(each), name) for each in templates if each)
     return next((each for each in found if each is not None), None)
 
 
-def pattern_of(template: str) -> str:
+def template_pattern(template: str) -> str:
     """A template of names, and what stands under it; whatever the prefix."""
     before, after = map(re.escape, template.split("{l}"))
     return rf"(?:.*\.)?{before}(?P<layer>\d{{1,9}}){after}\.(?P<part>.+)"

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.head_weights.configs import Config
+from attncli.head_weights.configs import HeadConfig
 from attncli.head_weights.head_projections import (
     Array,
-    norm_before,
-    output_projection,
-    projection,
-    query_norm,
+    find_input_norm,
+    find_query_norm,
+    read_output_projection,
+    read_projection,
 )
 from attncli.maths.matrices.factored import Factored
-from attncli.models.files.tensor_reader import Tensors
+from attncli.models.files.tensor_reader import TensorReader
 
 EXTREME = 1e70
 """Of weights, from which the squares of their products are near the end of floats."""
@@ -33,20 +33,24 @@ class HeadProducts:
     ov: Factored
 
 
-def head_products(
-    tensors: Tensors, config: Config, layers: Sequence[int], heads: Sequence[int]
+def iter_head_products(
+    tensors: TensorReader, config: HeadConfig, layers: Sequence[int], heads: Sequence[int]
 ) -> Iterator[HeadProducts]:
     """Head after head; nothing of a head is kept when the next is read."""
     for layer in layers:
         place = config.place(layer)
         gain = branch_gain(tensors, config, layer)
-        normalised = config.family.qk_norm or query_norm(tensors, place) is not None
+        normalised = config.family.qk_norm or find_query_norm(tensors, place) is not None
         for head in heads:
             key_head = head * config.key_heads // config.heads
             with np.errstate(over="ignore"):  # what leaves float range is refused by name
-                qk = None if normalised else compared(tensors, config, place, head, key_head, gain)
-                value, _ = projection(tensors, config, place, "value", key_head)
-                output = output_projection(tensors, config, place, head)
+                qk = (
+                    None
+                    if normalised
+                    else query_key_product(tensors, config, place, head, key_head, gain)
+                )
+                value, _ = read_projection(tensors, config, place, "value", key_head)
+                output = read_output_projection(tensors, config, place, head)
                 ov = Factored(gain * value, output.T)
             for product in filter(None, (qk, ov)):
                 refuse_extreme(f"{tensors.folder}: head {layer}.{head}", product)
@@ -63,19 +67,19 @@ def refuse_extreme(where: str, product: Factored) -> None:
             )
 
 
-def compared(
-    tensors: Tensors, config: Config, place: int, head: int, key_head: int, gain: Array
+def query_key_product(
+    tensors: TensorReader, config: HeadConfig, place: int, head: int, key_head: int, gain: Array
 ) -> Factored:
-    query, _ = projection(tensors, config, place, "query", head)
-    key, _ = projection(tensors, config, place, "key", key_head)
+    query, _ = read_projection(tensors, config, place, "query", head)
+    key, _ = read_projection(tensors, config, place, "key", key_head)
     return Factored(gain * query, gain * key)
 
 
-def branch_gain(tensors: Tensors, config: Config, layer: int) -> Array:
+def branch_gain(tensors: TensorReader, config: HeadConfig, layer: int) -> Array:
     """What the norm in the branch multiplies each feature by, [feature, 1]; ones where the head reads the stream itself."""
     if not config.family.pre_norm:
         return np.ones((1, 1))
-    norm = norm_before(tensors, config, layer)
+    norm = find_input_norm(tensors, config, layer)
     if norm is None:
         raise InputError(
             f"{tensors.folder} has no gain of the norm before layer {layer}: its files and config disagree."

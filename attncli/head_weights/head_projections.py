@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.head_weights.configs import Config
-from attncli.head_weights.families import Family
-from attncli.models.files.tensor_reader import Tensors
+from attncli.head_weights.configs import HeadConfig
+from attncli.head_weights.families import HeadFamily
+from attncli.models.files.tensor_reader import TensorReader
 
 Array = NDArray[np.float64]
 Part = Literal["query", "key", "value"]
@@ -24,7 +24,7 @@ NORM_NAMES = (("weight", "bias"), ("gamma", "beta"))
 
 
 @dataclass(frozen=True, slots=True)
-class Norm:
+class InputNorm:
     """The norm whose output the head reads: gain · standardised token + bias."""
 
     gain: Array
@@ -33,7 +33,7 @@ class Norm:
     """LayerNorm; False: RMSNorm, which leaves the mean."""
 
 
-def weight(tensors: Tensors, template: str, place: int) -> str:
+def weight_name(tensors: TensorReader, template: str, place: int) -> str:
     """The full name of a projection's weight."""
     wanted = f"{template.format(l=place)}.weight"
     name = tensors.name(wanted)
@@ -42,7 +42,7 @@ def weight(tensors: Tensors, template: str, place: int) -> str:
     return name
 
 
-def query_norm(tensors: Tensors, place: int) -> str | None:
+def find_query_norm(tensors: TensorReader, place: int) -> str | None:
     """The tensor of a norm on queries or keys, if the layer has one."""
     for name in tensors.places:
         if f".{place}." in name and any(f".{norm}." in name for norm in QK_NORMS):
@@ -50,29 +50,31 @@ def query_norm(tensors: Tensors, place: int) -> str | None:
     return None
 
 
-def projection(
-    tensors: Tensors, config: Config, place: int, part: Part, head: int
+def read_projection(
+    tensors: TensorReader, config: HeadConfig, place: int, part: Part, head: int
 ) -> tuple[Array, Array]:
     """Weights [hidden, d] and biases [d] of one head's queries, keys or values; keys' and values' heads are fewer if grouped."""
     family, d = config.family, config.key_width
-    name = weight(tensors, template_of(family, part), place)
-    outputs = d * sum(heads_of(config, each) for each in (PARTS if not family.key else (part,)))
+    name = weight_name(tensors, weight_template(family, part), place)
+    outputs = d * sum(count_heads(config, each) for each in (PARTS if not family.key else (part,)))
     transposed = family.layout == "conv1d"
     expected = (config.hidden, outputs) if transposed else (outputs, config.hidden)
     refuse_other_shape(tensors, name, expected)
     first = d * first_head(config, part, head)
     rows = slice(first, first + d)
     bias = f"{name.removesuffix('.weight')}.bias"
-    b = vector(tensors, bias, outputs)[rows] if bias in tensors.places else np.zeros(d)
+    b = read_vector(tensors, bias, outputs)[rows] if bias in tensors.places else np.zeros(d)
     if transposed:
         return np.ascontiguousarray(tensors.columns(name, rows)), b
     return np.ascontiguousarray(tensors.rows(name, rows).T), b
 
 
-def output_projection(tensors: Tensors, config: Config, place: int, head: int) -> Array:
+def read_output_projection(
+    tensors: TensorReader, config: HeadConfig, place: int, head: int
+) -> Array:
     """Weights [d, hidden] that carry one head's context back to the stream."""
     d, inputs = config.key_width, config.heads * config.key_width
-    name = weight(tensors, config.family.output, place)
+    name = weight_name(tensors, config.family.output, place)
     columns = slice(head * d, (head + 1) * d)
     transposed = config.family.layout == "conv1d"
     expected = (inputs, config.hidden) if transposed else (config.hidden, inputs)
@@ -82,37 +84,37 @@ def output_projection(tensors: Tensors, config: Config, place: int, head: int) -
     return np.ascontiguousarray(tensors.columns(name, columns).T)
 
 
-def vector(tensors: Tensors, name: str, size: int) -> Array:
+def read_vector(tensors: TensorReader, name: str, size: int) -> Array:
     refuse_other_shape(tensors, name, (size,))
     return tensors.rows(name, slice(None))
 
 
-def refuse_other_shape(tensors: Tensors, name: str, expected: tuple[int, ...]) -> None:
+def refuse_other_shape(tensors: TensorReader, name: str, expected: tuple[int, ...]) -> None:
     if tensors.shape(name) != expected:
         raise InputError(
             f"{tensors.folder}: {name} has shape {tensors.shape(name)}, the config says {expected}."
         )
 
 
-def template_of(family: Family, part: Part) -> str:
+def weight_template(family: HeadFamily, part: Part) -> str:
     fused = not family.key
     return family.query if fused else {"query": family.query, "key": family.key, "value": family.value}[part]  # fmt: skip
 
 
-def heads_of(config: Config, part: Part) -> int:
+def count_heads(config: HeadConfig, part: Part) -> int:
     return config.heads if part == "query" else config.key_heads
 
 
-def first_head(config: Config, part: Part, head: int) -> int:
+def first_head(config: HeadConfig, part: Part, head: int) -> int:
     """How many heads' outputs stand before this head's in the projection."""
     if config.family.key:
         return head
     if config.family.layout == "interleaved":
         return len(PARTS) * head + PARTS.index(part)
-    return head + sum(heads_of(config, each) for each in PARTS[: PARTS.index(part)])
+    return head + sum(count_heads(config, each) for each in PARTS[: PARTS.index(part)])
 
 
-def norm_before(tensors: Tensors, config: Config, layer: int) -> Norm | None:
+def find_input_norm(tensors: TensorReader, config: HeadConfig, layer: int) -> InputNorm | None:
     """The norm that feeds this layer's projections; None if it is none, or has no gain in the file."""
     family = config.family
     template = family.first_norm if layer == 0 and family.first_norm else family.norm
@@ -122,8 +124,8 @@ def norm_before(tensors: Tensors, config: Config, layer: int) -> Norm | None:
         name = tensors.name(f"{path}.{weight_name}")
         if name is None:
             continue
-        gain = vector(tensors, name, config.hidden) + (1.0 if family.unit_offset else 0.0)
+        gain = read_vector(tensors, name, config.hidden) + (1.0 if family.unit_offset else 0.0)
         bias = f"{name.removesuffix(weight_name)}{bias_name}"
-        b = vector(tensors, bias, len(gain)) if bias in tensors.places else np.zeros(len(gain))
-        return Norm(gain, b, centred=not family.rms)
+        b = read_vector(tensors, bias, len(gain)) if bias in tensors.places else np.zeros(len(gain))
+        return InputNorm(gain, b, centred=not family.rms)
     return None

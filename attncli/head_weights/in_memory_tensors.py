@@ -9,10 +9,10 @@ import numpy as np
 
 from attncli.errors import NotFinite
 from attncli.io.headers import TensorPlace
-from attncli.models.files.tensor_reader import Array, Tensors
+from attncli.models.files.tensor_reader import Array, TensorReader
 
 
-class HeldTensors(Tensors):
+class InMemoryTensors(TensorReader):
     """`state`: tensors by their names, of which only methods are used."""
 
     def __init__(self, name: str, state: Mapping[str, Any]) -> None:
@@ -27,15 +27,15 @@ class HeldTensors(Tensors):
 
     def dtype(self, name: str) -> str:
         """By the name that files have for it."""
-        from attncli.models.files.whole_weights import type_name
+        from attncli.models.files.whole_weights import stored_type_name
 
-        return type_name(self.state[name])
+        return stored_type_name(self.state[name])
 
     def sha256(self) -> str:
         """What the same tensors would have in a file."""
-        from attncli.models.files.whole_weights import state_sha256
+        from attncli.models.files.whole_weights import hash_state
 
-        return state_sha256(str(self.folder), {name: self.state[name] for name in self.read_from})
+        return hash_state(str(self.folder), {name: self.state[name] for name in self.read_from})
 
     def read(self, name: str, part: tuple[slice, ...]) -> Array:
         self.read_from.add(name)
@@ -45,9 +45,9 @@ class HeldTensors(Tensors):
         return result
 
 
-def unpickled_tensors(folder: Path) -> HeldTensors:
+def read_pickled_tensors(folder: Path) -> InMemoryTensors:
     """All of a folder's; torch, which alone can read them, runs nothing that they bring."""
     from attncli.models.files.whole_weights import read_weights
 
     with read_weights(folder, allow_pickle=True).opened() as state:
-        return HeldTensors(str(folder), state)
+        return InMemoryTensors(str(folder), state)

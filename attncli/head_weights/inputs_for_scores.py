@@ -8,14 +8,14 @@ from attncli.errors import InputError
 from attncli.head_weights.head import Head
 from attncli.head_weights.head_products import EXTREME
 from attncli.head_weights.head_projections import Array
-from attncli.maths.rotary import turned, turned_back
-from attncli.maths.rounding import Floats, rounded
+from attncli.maths.rotary import rotate, rotate_back
+from attncli.maths.rounding import Floats, round_to_dtype
 
 SINGULAR = 1e12
 """Condition number from which [W_Q W_K] counts as singular: float64 would leave four digits."""
 
 
-class Inverse(NamedTuple):
+class ProjectionInverse(NamedTuple):
     """[W_Q W_K]^+, for the weights as the dtype rounds them."""
 
     matrix: Array
@@ -24,9 +24,9 @@ class Inverse(NamedTuple):
     """Largest over smallest singular value: how much rounding errors can grow."""
 
 
-def inverse(head: Head, dtype: str) -> Inverse:
+def invert_projections(head: Head, dtype: str) -> ProjectionInverse:
     """X [W_Q W_K] = [Q K] is solved by X = [Q K] [W_Q W_K]^+ where the 2d columns are independent."""
-    both = np.concatenate([rounded(part, dtype) for part in (head.w_q, head.w_k)], axis=1)
+    both = np.concatenate([round_to_dtype(part, dtype) for part in (head.w_q, head.w_k)], axis=1)
     hidden, columns = both.shape
     left, values, right = np.linalg.svd(both.astype(np.float64), full_matrices=False)
     if hidden < columns or values[-1] * SINGULAR < values[0]:
@@ -34,7 +34,7 @@ def inverse(head: Head, dtype: str) -> Inverse:
             f"the head cannot show every pattern by its input alone: W_Q and W_K have {columns} columns, of which "
             f"{int((values * SINGULAR >= values[0]).sum())} are independent at hidden size {hidden}."
         )
-    return Inverse((right.T / values) @ left.T, float(values[0] / values[-1]))
+    return ProjectionInverse((right.T / values) @ left.T, float(values[0] / values[-1]))
 
 
 def wanted_projections(head: Head, queries: Array, keys: Array) -> Array:
@@ -45,14 +45,14 @@ def wanted_projections(head: Head, queries: Array, keys: Array) -> Array:
     root = np.sqrt(head.scale)
     q, k = queries / root, keys / root
     if head.rotary is not None:
-        q, k = turned_back(q, head.rotary), turned_back(k, head.rotary)
+        q, k = rotate_back(q, head.rotary), rotate_back(k, head.rotary)
     return np.concatenate([q, k], axis=1)
 
 
-def balanced_inputs(head: Head, wanted: Array, pseudo: Inverse, dtype: str) -> Floats:
+def solve_inputs(head: Head, wanted: Array, pseudo: ProjectionInverse, dtype: str) -> Floats:
     """The least x with these projections, rounded; queries and keys are scaled against each other so that it is small."""
     d = head.d
-    biases = np.concatenate([rounded(part, dtype) for part in (head.b_q, head.b_k)])
+    biases = np.concatenate([round_to_dtype(part, dtype) for part in (head.b_q, head.b_k)])
     parts = [wanted[:, part] @ pseudo.matrix[part] for part in (slice(0, d), slice(d, None))]
     largest = [float(np.abs(part).max(initial=0.0)) for part in parts]
     if not all(size == 0.0 or 1.0 / EXTREME < size < EXTREME for size in largest):
@@ -63,19 +63,21 @@ def balanced_inputs(head: Head, wanted: Array, pseudo: Inverse, dtype: str) -> F
     sizes = [float(np.linalg.norm(part)) for part in parts]
     balance = np.sqrt(sizes[1] / sizes[0]) if all(sizes) else 1.0
     factors = np.repeat([balance, 1.0 / balance], d)
-    return rounded((wanted * factors - biases) @ pseudo.matrix, dtype)
+    return round_to_dtype((wanted * factors - biases) @ pseudo.matrix, dtype)
 
 
-def projected(head: Head, x: Floats, dtype: str) -> tuple[Floats, Floats]:
+def project_inputs(head: Head, x: Floats, dtype: str) -> tuple[Floats, Floats]:
     """Queries and keys as the model computes them: a linear layer rounds once, then positions turn."""
     results = []
     for weights, bias in ((head.w_q, head.b_q), (head.w_k, head.b_k)):
-        made = rounded(x @ rounded(weights, dtype) + rounded(bias, dtype), dtype)
-        results.append(made if head.rotary is None else turned(made, head.rotary, dtype))
+        made = round_to_dtype(
+            x @ round_to_dtype(weights, dtype) + round_to_dtype(bias, dtype), dtype
+        )
+        results.append(made if head.rotary is None else rotate(made, head.rotary, dtype))
     return results[0], results[1]
 
 
-def reach(head: Head, x: Floats) -> float | None:
+def input_reach(head: Head, x: Floats) -> float | None:
     """Largest ‖z‖ / √hidden of the least standardised tokens z that the norm's gain and bias carry to such projections.
 
     Up to 1 the norm before the head can put them out: what is missing to its fixed length goes where W_Q and W_K do

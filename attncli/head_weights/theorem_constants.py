@@ -5,10 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.head_weights.configs import Config
-from attncli.head_weights.head_projections import Array, output_projection, projection, query_norm
+from attncli.head_weights.configs import HeadConfig
+from attncli.head_weights.head_projections import (
+    Array,
+    find_query_norm,
+    read_output_projection,
+    read_projection,
+)
 from attncli.maths.bounds import log10_attention_constant
-from attncli.models.files.tensor_reader import Tensors
+from attncli.models.files.tensor_reader import TensorReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +26,14 @@ class LayerConstant:
     """log10 of 4βH times the scale of the logits, 1/√d mostly."""
 
 
-def why_not_covered(config: Config, tensors: Tensors) -> str:
+def explain_not_covered(config: HeadConfig, tensors: TensorReader) -> str:
     """What the theorem says nothing about; empty where it speaks of this attention."""
     family = config.family
     if family.causal:
         return "the theorem is about attention without a mask, and this one is causal"
     if family.rotary:
         return "the theorem is about attention on content alone, and this one turns queries and keys by position"
-    if family.qk_norm or query_norm(tensors, 0) is not None:
+    if family.qk_norm or find_query_norm(tensors, 0) is not None:
         return "the theorem is about logits that are bilinear, and queries and keys are normalised here"
     if family.logits:
         return f"the theorem is about scaled products of queries and keys: {family.logits}"
@@ -40,25 +45,27 @@ def why_not_covered(config: Config, tensors: Tensors) -> str:
     return ""
 
 
-def logit_range(tensors: Tensors, config: Config, layer: int, residual: Array) -> float:
+def logit_range(tensors: TensorReader, config: HeadConfig, layer: int, residual: Array) -> float:
     """Largest |E_ij - E_ij'| over heads, queries i and keys j, j', E = R W_QK R^T/√d of the residual R [token, feature]."""
     place, found = config.place(layer), []
     for head in range(config.heads):
-        w_q, _ = projection(tensors, config, place, "query", head)
-        w_k, _ = projection(tensors, config, place, "key", head * config.key_heads // config.heads)
+        w_q, _ = read_projection(tensors, config, place, "query", head)
+        w_k, _ = read_projection(
+            tensors, config, place, "key", head * config.key_heads // config.heads
+        )
         found.append(float(np.ptp((residual @ w_q) @ (residual @ w_k).T, axis=1).max()))
     return max(found) * config.logit_scale(layer)
 
 
-def layer_constant(tensors: Tensors, config: Config, layer: int) -> LayerConstant:
+def compute_layer_constant(tensors: TensorReader, config: HeadConfig, layer: int) -> LayerConstant:
     """Biases change the common row of the attention and of its output, and nothing of what the bound is about."""
     place, parts = config.place(layer), []
     for head in range(config.heads):
         key_head = head * config.key_heads // config.heads
-        w_q, _ = projection(tensors, config, place, "query", head)
-        w_k, _ = projection(tensors, config, place, "key", key_head)
-        w_v, _ = projection(tensors, config, place, "value", key_head)
-        w_o = output_projection(tensors, config, place, head)
+        w_q, _ = read_projection(tensors, config, place, "query", head)
+        w_k, _ = read_projection(tensors, config, place, "key", key_head)
+        w_v, _ = read_projection(tensors, config, place, "value", key_head)
+        w_o = read_output_projection(tensors, config, place, head)
         one = (w_q[None], w_k[None], w_v[None], w_o[None])
         parts.append(log10_attention_constant(*one) - math.log10(4.0 / math.sqrt(config.key_width)))
     log10_beta = max(parts)

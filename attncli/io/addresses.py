@@ -14,12 +14,12 @@ def is_address(text: str) -> bool:
     return MARK in text
 
 
-def within(folder: str, name: str) -> str:
+def join_address(folder: str, name: str) -> str:
     """A file of a folder, or at an address below it."""
     return f"{folder.rstrip('/')}/{name}" if is_address(folder) else str(Path(folder) / name)
 
 
-def file_system(address: str) -> tuple[Any, str]:
+def open_file_system(address: str) -> tuple[Any, str]:
     """What speaks the address's protocol, and its path there."""
     try:
         import fsspec
@@ -31,9 +31,9 @@ def file_system(address: str) -> tuple[Any, str]:
         raise UsageError(f"{address} cannot be reached: {str(error).rstrip('.')}.") from None
 
 
-def bytes_at(address: str) -> bytes | None:
+def read_address(address: str) -> bytes | None:
     """None where there is no such file."""
-    system, path = file_system(address)
+    system, path = open_file_system(address)
     try:
         return bytes(system.cat_file(path))
     except FileNotFoundError:
@@ -42,9 +42,9 @@ def bytes_at(address: str) -> bytes | None:
         raise InputError(f"{address} cannot be read: {first_line(error)}.") from None
 
 
-def put_whole(address: str, content: bytes) -> None:
+def write_address(address: str, content: bytes) -> None:
     """Under another name first, then moved: whoever reads meanwhile finds the old file or the new one."""
-    system, path = file_system(address)
+    system, path = open_file_system(address)
     parent, _, name = path.rpartition("/")
     half = f"{parent}/.{name}.{uuid.uuid4().hex}" if parent else f".{name}.{uuid.uuid4().hex}"
     try:
@@ -56,14 +56,14 @@ def put_whole(address: str, content: bytes) -> None:
         raise InputError(f"{address} cannot be written: {first_line(error)}.") from None
 
 
-def remove(address: str) -> None:
-    system, path = file_system(address)
+def remove_address(address: str) -> None:
+    system, path = open_file_system(address)
     system.rm_file(path)
 
 
-def addresses(pattern: str) -> list[str]:
+def match_addresses(pattern: str) -> list[str]:
     """What matches a pattern such as s3://bucket/run/*.json."""
-    system, path = file_system(pattern)
+    system, path = open_file_system(pattern)
     try:
         return [str(system.unstrip_protocol(found)) for found in system.glob(path)]
     except Exception as error:  # every protocol has errors of its own
@@ -72,7 +72,7 @@ def addresses(pattern: str) -> list[str]:
 
 def files_under(address: str, ending: str) -> Iterator[str]:
     """Addresses of the files there, not of those in folders below; names that begin with a dot are half-written."""
-    system, path = file_system(address)
+    system, path = open_file_system(address)
     for found in sorted(system.ls(path, detail=False) if system.exists(path) else ()):
         name = str(found).rpartition("/")[2]
         if name.endswith(ending) and not name.startswith("."):

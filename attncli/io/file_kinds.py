@@ -25,7 +25,7 @@ REPORT = re.compile(rb'\s*\{\s*"schema_version"')
 BEGINNING = 256
 
 
-def kind_of(path: Path) -> FileKind:
+def detect_kind(path: Path) -> FileKind:
     """The kind of a file that is there; only what calls itself .safetensors and cannot be read is refused here."""
     try:
         with path.open("rb") as file:
@@ -34,7 +34,7 @@ def kind_of(path: Path) -> FileKind:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{path} cannot be read: {why.lower()}.") from None
     if path.suffix.lower() == ".safetensors" or start[8:9] == b"{":
-        return of_safetensors(path)
+        return safetensors_kind(path)
     if start.startswith((ARRAY, MATRIX)) or path.suffix.lower() in (".npy", ".npz", ".mtx", ".csv"):
         return "pattern"
     if start.startswith((ARCHIVE, PICKLE)):
@@ -42,7 +42,7 @@ def kind_of(path: Path) -> FileKind:
     return "report" if REPORT.match(start) or path.suffix.lower() == ".json" else "other"
 
 
-def of_safetensors(path: Path) -> FileKind:
+def safetensors_kind(path: Path) -> FileKind:
     """By the format that the metadata name, else by the names of the tensors."""
     found = read_header(path)
     form = found.metadata.get("format", "")

@@ -42,7 +42,7 @@ class Header(NamedTuple):
     metadata: dict[str, str]
 
 
-def header(path: Path) -> dict[str, TensorPlace]:
+def read_tensor_places(path: Path) -> dict[str, TensorPlace]:
     """Every tensor of the file."""
     return read_header(path).places
 
@@ -65,16 +65,18 @@ def read_header(path: Path) -> Header:
             b"{"
         ):  # a mark of the byte order, which safetensors' own reader refuses, or a list
             raise ValueError("its header does not begin with {")
-        described = json.loads(text, object_pairs_hook=without_repeats)
-        metadata = texts(described.pop("__metadata__", None))
-        places = {name: placed(path, entry, 8 + length, size) for name, entry in described.items()}
+        described = json.loads(text, object_pairs_hook=refuse_duplicate_names)
+        metadata = parse_metadata(described.pop("__metadata__", None))
+        places = {
+            name: parse_place(path, entry, 8 + length, size) for name, entry in described.items()
+        }
         refuse_holes(places.values(), 8 + length, size)
     except (*BROKEN_JSON, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read as safetensors: {error}.") from None
     return Header(places, metadata)
 
 
-def texts(said: object) -> dict[str, str]:
+def parse_metadata(said: object) -> dict[str, str]:
     """The metadata, which are text by text."""
     said = {} if said is None else said
     if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
@@ -82,7 +84,7 @@ def texts(said: object) -> dict[str, str]:
     return said
 
 
-def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object in which every name stands once: of two tensors of one name, one would vanish."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -90,11 +92,11 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> TensorPlace:
+def parse_place(path: Path, entry: Mapping[str, Any], start: int, size: int) -> TensorPlace:
     if not isinstance(entry, Mapping) or not {"data_offsets", "shape", "dtype"} <= entry.keys():
         raise ValueError("a tensor is not described in full")
-    first, last = (whole(number) for number in entry["data_offsets"])
-    shape = tuple(whole(axis) for axis in entry["shape"])
+    first, last = (parse_size(number) for number in entry["data_offsets"])
+    shape = tuple(parse_size(axis) for axis in entry["shape"])
     dtype = str(entry["dtype"])
     if not first <= last <= size - start:
         raise ValueError("a tensor lies outside the file")
@@ -105,7 +107,7 @@ def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> Tenso
     return TensorPlace(path, dtype, shape, start + first, last - first)
 
 
-def whole(number: object) -> int:
+def parse_size(number: object) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ValueError(f"{number!r} is no size")
     return number

@@ -15,7 +15,7 @@ ALONE = "the array"
 """What an array is called that has no name."""
 
 
-class HeldArrays:
+class InMemoryArrays:
     """Has what `arrays.StoredArrays` has, and no file."""
 
     def __init__(
@@ -45,7 +45,7 @@ class HeldArrays:
         return np.array(self.arrays[name][index])
 
 
-def named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def iter_named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """One array, or those in mappings and sequences by their places: `attentions.3`; None is left out."""
     if has_shape(value):
         yield name or ALONE, value
@@ -59,7 +59,7 @@ def named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         return
     for key, each in members:
         if each is not None:
-            yield from named_arrays(each, f"{name}.{key}" if name else key)
+            yield from iter_named_arrays(each, f"{name}.{key}" if name else key)
 
 
 def holds_arrays(value: Any) -> bool:
@@ -77,11 +77,11 @@ def has_shape(value: Any) -> bool:
         return True
 
 
-def as_array(value: Any, name: str) -> NDArray[Any]:
+def to_numpy(value: Any, name: str) -> NDArray[Any]:
     """As numpy holds it: tensors from any device, half precision in float32, lists of lists."""
     refuse_masked(value, name)
     if hasattr(value, "detach"):
-        value = of_torch(value, name)
+        value = torch_to_numpy(value, name)
     if hasattr(value, "toarray"):  # sparse, of scipy
         value = value.toarray()
     try:
@@ -97,13 +97,13 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
     ):
         return array.astype(float)
     if array.dtype.kind == "O":
-        raise InputError(f"{name} is no array of numbers: it is or holds {kind_in_words(array)}.")
+        raise InputError(f"{name} is no array of numbers: it is or holds {describe_kind(array)}.")
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} holds {array.dtype} values: attention weights are real numbers.")
     return array if array.dtype.name in DTYPES else array.astype(float)
 
 
-def refuse_not_in_full(tensor: Any, name: str) -> None:
+def refuse_partial_tensor(tensor: Any, name: str) -> None:
     """A tensor of torch that is not dense, or not all of whose numbers are there, as an expanded one's are not."""
     dense = str(tensor.layout) == "torch.strided" and not tensor.is_quantized
     here = dense and tensor.device.type == "cpu"
@@ -117,7 +117,7 @@ def refuse_masked(value: Any, name: str) -> None:
         raise InputError(f"{name} has masked entries: say what stands there, as .filled(0) does.")
 
 
-def of_torch(value: Any, name: str) -> NDArray[Any]:
+def torch_to_numpy(value: Any, name: str) -> NDArray[Any]:
     """A tensor of any layout, on any device that holds its numbers."""
     if value.is_meta:
         raise InputError(f"{name} is a meta tensor, which holds no numbers: run the model on a device that does.")  # fmt: skip
@@ -133,7 +133,7 @@ def of_torch(value: Any, name: str) -> NDArray[Any]:
     return found
 
 
-def kind_in_words(array: NDArray[Any]) -> str:
+def describe_kind(array: NDArray[Any]) -> str:
     """Of the first thing that is no number."""
     held = (each for each in array.flat if not isinstance(each, int | float))
     return with_article(type(next(held, None)).__name__)

@@ -7,7 +7,7 @@ from attncli.errors import InputError, first_line
 from attncli.io.json_files import BROKEN_JSON
 
 
-def labels_in(path: Path) -> list[str]:
+def read_labels(path: Path) -> list[str]:
     """In their order; spaces at the ends of a line belong to its token."""
     try:
         text = path.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from attncli.errors import InputError
 from attncli.io.arrays import DTYPES, StoredArrays
 from attncli.io.headers import Header, TensorPlace
-from attncli.io.in_memory_arrays import ALONE, HeldArrays
+from attncli.io.in_memory_arrays import ALONE, InMemoryArrays
 from attncli.limits import require_memory
 
 NPY, ARCHIVE = ".npy", b"PK\x03\x04"
@@ -26,7 +26,7 @@ BROKEN = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImpl
 """What numpy and zipfile raise on a file that is none of theirs, is cut off, or is locked with a password."""
 
 
-class Claim(NamedTuple):
+class ArrayHeader(NamedTuple):
     """What the beginning of a .npy file says of the rest."""
 
     shape: tuple[int, ...]
@@ -39,7 +39,7 @@ class Claim(NamedTuple):
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_claim(path: Path, stream: IO[bytes]) -> Claim:
+def read_array_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
     """The header of an array, whose numbers follow."""
     version = np.lib.format.read_magic(stream)
     readers: Mapping[tuple[int, int], Callable[..., Any]] = {
@@ -48,19 +48,19 @@ def read_claim(path: Path, stream: IO[bytes]) -> Claim:
     }
     if version not in readers:
         raise InputError(f"{path} is of numpy's format {version}: save it again.")
-    found = Claim(*readers[version](stream))
+    found = ArrayHeader(*readers[version](stream))
     if any(axis < 0 for axis in found.shape):
         raise InputError(f"{path} holds an array of shape {found.shape}.")
     return found
 
 
-def holds_numbers(claimed: Claim) -> bool:
+def holds_numbers(claimed: ArrayHeader) -> bool:
     """Whether its values are single numbers, and not objects, records or texts."""
     dtype = claimed.dtype
     return not (dtype.hasobject or dtype.subdtype or dtype.names)
 
 
-def numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+def read_numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     """So many numbers that follow; what an archive would unpack to beyond them is left."""
     size = count * dtype.itemsize
     raw = stream.read(size)
@@ -69,52 +69,52 @@ def numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int) -> 
     return np.frombuffer(raw, dtype) if size else np.zeros(count, dtype)
 
 
-def array_of(path: Path, stream: IO[bytes], claimed: Claim) -> NDArray[Any]:
+def read_array(path: Path, stream: IO[bytes], claimed: ArrayHeader) -> NDArray[Any]:
     """The whole array that follows its header."""
-    flat = numbers(path, stream, claimed.dtype, math.prod(claimed.shape))
+    flat = read_numbers(path, stream, claimed.dtype, math.prod(claimed.shape))
     return flat.reshape(claimed.shape, order="F" if claimed.by_columns else "C")
 
 
-def numpy_arrays(path: Path) -> StoredArrays | HeldArrays:
+def open_numpy_file(path: Path) -> StoredArrays | InMemoryArrays:
     """The real arrays of a file: of .npy read as they are asked for, of .npz held."""
-    with readable(path), path.open("rb") as stream:
+    with translate_numpy_errors(path), path.open("rb") as stream:
         if stream.read(len(ARCHIVE)) == ARCHIVE:
-            return HeldArrays(str(path), members(path), {})
+            return InMemoryArrays(str(path), read_archive(path), {})
         stream.seek(0)
-        claimed = read_claim(path, stream)
+        claimed = read_array_header(path, stream)
         require_real(path, claimed)
         code = CODES.get(claimed.dtype)
         if code is None or claimed.by_columns:
             require_memory(3 * claimed.size, str(path), "save fewer tokens or heads")
-            return HeldArrays(str(path), {ALONE: array_of(path, stream, claimed)}, {})
+            return InMemoryArrays(str(path), {ALONE: read_array(path, stream, claimed)}, {})
         place = TensorPlace(path, code, claimed.shape, stream.tell(), claimed.size)
         return StoredArrays(path, Header({ALONE: place}, {}))
 
 
-def members(path: Path) -> dict[str, NDArray[Any]]:
+def read_archive(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an archive that are real numbers along two axes or more; others are about something else."""
     found, size = {}, 0
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             with archive.open(name) as stream:
-                claimed = read_claim(path, stream)
+                claimed = read_array_header(path, stream)
                 if len(claimed.shape) < 2 or not holds_numbers(claimed):
                     continue
                 require_real(path, claimed)
                 size += 3 * claimed.size
                 require_memory(size, f"{path}, unpacked,", "save fewer tokens or heads")
-                found[name.removesuffix(NPY)] = array_of(path, stream, claimed)
+                found[name.removesuffix(NPY)] = read_array(path, stream, claimed)
     return found
 
 
-def require_real(path: Path, claimed: Claim) -> None:
+def require_real(path: Path, claimed: ArrayHeader) -> None:
     if not holds_numbers(claimed) or claimed.dtype.kind not in "fiub":
         of = "bfloat16 or raw" if claimed.dtype.kind == "V" else str(claimed.dtype)
         raise InputError(f"{path} holds {of} values, and real numbers are read: save float32.")
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def translate_numpy_errors(path: Path) -> Iterator[None]:
     """Whatever goes wrong in numpy is a sentence about the file."""
     try:
         yield

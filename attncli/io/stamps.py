@@ -7,7 +7,7 @@ from typing import NamedTuple
 from attncli.errors import InputError
 
 
-class Stamp(NamedTuple):
+class FileStamp(NamedTuple):
     """What tells a file from one that was written since."""
 
     path: Path
@@ -16,19 +16,19 @@ class Stamp(NamedTuple):
     modified: int
 
 
-def stamps(files: Sequence[Path]) -> list[Stamp]:
+def take_stamps(files: Sequence[Path]) -> list[FileStamp]:
     try:
         stats = [path.stat() for path in files]
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read: {error.strerror}.") from None
     return [
-        Stamp(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        FileStamp(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
         for path, stat in zip(files, stats, strict=True)
     ]
 
 
-def refuse_changed(before: Sequence[Stamp]) -> None:
+def refuse_changed(before: Sequence[FileStamp]) -> None:
     """Weights of two moments are those of no model, and the hash would be of one of them alone."""
-    for old, new in zip(before, stamps([stamp.path for stamp in before]), strict=True):
+    for old, new in zip(before, take_stamps([stamp.path for stamp in before]), strict=True):
         if old != new:
             raise InputError(f"{old.path} was changed while it was read: run again.")

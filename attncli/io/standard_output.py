@@ -6,7 +6,7 @@ import sys
 from typing import TextIO
 
 from attncli.errors import UsageError
-from attncli.io.whole_files import refusal
+from attncli.io.whole_files import os_error_sentence
 
 
 def is_terminal() -> bool:
@@ -14,7 +14,7 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def to_stdout(text: str) -> None:
+def write_stdout(text: str) -> None:
     """A reader that stops reading (`| head`) is no failure; a full disk is, and so is a closed stdout."""
     if sys.stdout is None:
         raise UsageError("cannot write to stdout: it is closed.")
@@ -24,7 +24,7 @@ def to_stdout(text: str) -> None:
         silence(sys.stdout)
     except OSError as error:
         silence(sys.stdout)
-        raise refusal("to stdout", error) from None
+        raise os_error_sentence("to stdout", error) from None
 
 
 def write_all(stream: TextIO, text: str) -> None:

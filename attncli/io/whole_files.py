@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from attncli.errors import AttnError, InputError, LimitError, UsageError
-from attncli.io.addresses import file_system, is_address, put_whole
-from attncli.ranks import first
+from attncli.io.addresses import is_address, open_file_system, write_address
+from attncli.ranks import is_first_rank
 
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """How an address begins once it has been taken for a path, which has no two slashes in a row."""
@@ -24,14 +24,14 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
     Devices and pipes (/dev/stdout, a fifo) are written to directly. Of several processes only the first one writes.
     """
-    if not first():
+    if not is_first_rank():
         return
-    with explained(path):
+    with translate_os_errors(path):
         if is_stream(path):
             write(path)
             return
-        path = resolved(path)
-        with temporary_beside(path) as temporary:
+        path = resolve_links(path)
+        with temporary_file(path) as temporary:
             write(temporary)
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
@@ -42,40 +42,40 @@ def write_content(place: str, content: bytes) -> None:
     """To a file or to an address, whole or not at all."""
     if not is_address(place):
         write_whole(Path(place), lambda path: path.write_bytes(content))
-    elif first():
+    elif is_first_rank():
         try:
-            put_whole(place, content)
+            write_address(place, content)
         except InputError as error:  # here it is an output
             raise UsageError(str(error)) from None
 
 
-def require_place(place: str) -> None:
+def require_writable_place(place: str) -> None:
     """Refuse a file that cannot be written, or an address that nothing here can speak to."""
     if is_address(place):
-        file_system(place)
+        open_file_system(place)
     else:
         require_writable(Path(place))
 
 
 def require_writable(path: Path) -> None:
     """Refuse an output that cannot be written before any work is done."""
-    if not first():
+    if not is_first_rank():
         return
-    with explained(path):
+    with translate_os_errors(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         if not is_stream(path):
-            with temporary_beside(resolved(path)):
+            with temporary_file(resolve_links(path)):
                 pass
 
 
 def require_folder(path: Path) -> None:
     """Make the folder for several files, where it is not there yet."""
-    with explained(path):
+    with translate_os_errors(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
-def resolved(path: Path) -> Path:
+def resolve_links(path: Path) -> Path:
     """Through links, to the file that they name."""
     try:
         return path.resolve()
@@ -84,7 +84,7 @@ def resolved(path: Path) -> Path:
 
 
 def is_stream(path: Path) -> bool:
-    with explained(path):
+    with translate_os_errors(path):
         return path.exists() and not stat.S_ISREG(path.stat().st_mode)
 
 
@@ -95,7 +95,7 @@ def needs_no_ending(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def temporary_beside(path: Path) -> Iterator[Path]:
+def temporary_file(path: Path) -> Iterator[Path]:
     """An empty file in the target's folder with the permissions of a new file, removed unless it was moved away.
 
     Held meanwhile, so that nobody takes it for one that a killed run has left.
@@ -103,12 +103,12 @@ def temporary_beside(path: Path) -> Iterator[Path]:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
     temporary = Path(name)
     try:
-        hold(handle)
+        lock_file(handle)
         mask = os.umask(0)
         os.umask(mask)
         with contextlib.suppress(FileNotFoundError):
             temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
-        with ended_with(temporary):
+        with remove_on_signal(temporary):
             yield temporary
     finally:
         os.close(handle)
@@ -116,7 +116,7 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def ended_with(temporary: Path) -> Iterator[None]:
+def remove_on_signal(temporary: Path) -> Iterator[None]:
     """A signal that ends this process, and whose answer is nobody else's, takes the half-written file along."""
 
     own = os.getpid()
@@ -139,7 +139,7 @@ def ended_with(temporary: Path) -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
 
 
-def hold(handle: int) -> bool:
+def lock_file(handle: int) -> bool:
     """Whether the file is nobody else's; it is this process's until the handle is closed, or the process is gone."""
     try:
         import fcntl
@@ -152,29 +152,29 @@ def hold(handle: int) -> bool:
     return True
 
 
-def remove_left(path: Path) -> None:
+def remove_abandoned(path: Path) -> None:
     """A half-written file, unless somebody is writing it now."""
     with contextlib.suppress(FileNotFoundError):
         handle = os.open(path, os.O_RDONLY)
         try:
-            if hold(handle):
+            if lock_file(handle):
                 path.unlink()
         finally:
             os.close(handle)
 
 
 @contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
+def translate_os_errors(path: Path) -> Iterator[None]:
     """Turn what the system says about a file into one sentence with the right exit code."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise refusal(str(path), error) from error
+        raise os_error_sentence(str(path), error) from error
 
 
-def refusal(target: str, error: OSError) -> AttnError:
+def os_error_sentence(target: str, error: OSError) -> AttnError:
     """The sentence and the exit code for what the system says."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return LimitError(f"cannot write {target}: the disk is full.")

@@ -12,16 +12,16 @@ Map = NDArray[np.float64]
 
 def softmax_rows(logits: Map) -> Map:
     weights: Map = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return normalised(weights)
+    return normalise_rows(weights)
 
 
-def normalised(weights: Map) -> Map:
+def normalise_rows(weights: Map) -> Map:
     """Rows divided by their sums."""
     result: Map = weights / weights.sum(axis=1, keepdims=True)
     return result
 
 
-def masked(logits: Map, causal: bool) -> Map:
+def mask_future(logits: Map, causal: bool) -> Map:
     """-inf above the diagonal where the map is causal."""
     return np.where(np.tri(len(logits), dtype=bool), logits, -math.inf) if causal else logits
 
@@ -30,11 +30,11 @@ HIGHEST = 1e100
 """Of a parameter: its products with a few drawn numbers are still finite."""
 
 
-def at_least(name: str, value: float, lowest: float) -> None:
+def require_range(name: str, value: float, lowest: float) -> None:
     if not lowest <= value <= HIGHEST:
         raise UsageError(f"{name} must be from {lowest:g} to {HIGHEST:g}, not {value:g}.")
 
 
-def share(name: str, value: float) -> None:
+def require_share(name: str, value: float) -> None:
     if not 0.0 <= value <= 1.0:
         raise UsageError(f"{name} must lie between 0 and 1, not {value:g}.")

@@ -1,8 +1,8 @@
 import numpy as np
 
-from attncli.maps._map_rows import Map, masked, softmax_rows
+from attncli.maps._map_rows import Map, mask_future, softmax_rows
 
 
 def uniform(tokens: int, rng: np.random.Generator, *, causal: bool = False) -> Map:
     """Every visible key alike: entropy ln n_i, the null of most measurements."""
-    return softmax_rows(masked(np.zeros((tokens, tokens)), causal))
+    return softmax_rows(mask_future(np.zeros((tokens, tokens)), causal))

@@ -1,11 +1,11 @@
 import numpy as np
 
-from attncli.maps._map_rows import Map, at_least, normalised
+from attncli.maps._map_rows import Map, normalise_rows, require_range
 
 
 def window(tokens: int, rng: np.random.Generator, *, size: int = 4, causal: bool = True) -> Map:
     """Uniform over `size` keys: the last ones if causal, else the nearest `size - 1` on either side too."""
-    at_least("size", size, 1)
+    require_range("size", size, 1)
     behind = np.arange(tokens)[:, None] - np.arange(tokens)
     near = (behind >= 0) & (behind < size) if causal else np.abs(behind) < size
-    return normalised(near.astype(np.float64))
+    return normalise_rows(near.astype(np.float64))

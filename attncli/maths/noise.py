@@ -20,7 +20,7 @@ def mean(numbers: Sequence[float]) -> float:
         return math.fsum(number / len(numbers) for number in numbers)
 
 
-def spread(numbers: Sequence[float], mean: float) -> float | None:
+def standard_deviation(numbers: Sequence[float], mean: float) -> float | None:
     """Standard deviation with n - 1; None for a single number."""
     if len(numbers) < 2:
         return None
@@ -29,12 +29,12 @@ def spread(numbers: Sequence[float], mean: float) -> float | None:
     return scale * math.sqrt(square / (len(numbers) - 1))
 
 
-def share_spread(share: float, draws: int) -> float | None:
+def share_standard_deviation(share: float, draws: int) -> float | None:
     """The same of draws that are 1 or 0, from the share of ones."""
     return math.sqrt(share * (1.0 - share) * draws / (draws - 1)) if draws > 1 else None
 
 
-def two_sided(t: float, freedom: float) -> float:
+def two_sided_p_value(t: float, freedom: float) -> float:
     """The probability that Student's t with so many degrees of freedom is at least as far from 0: I_x(f/2, 1/2), x = f/(f+t²)."""
     if math.isinf(t):
         return 0.0
@@ -42,13 +42,15 @@ def two_sided(t: float, freedom: float) -> float:
 
 
 def student_quantile(share: float, freedom: float) -> float:
-    """How far from 0 Student's t lies at most with this probability, to either side: `two_sided` turned round."""
+    """How far from 0 Student's t lies at most with this probability, to either side: `two_sided_p_value` turned round."""
     low, high = 0.0, 1.0
-    while two_sided(high, freedom) > 1.0 - share:
+    while two_sided_p_value(high, freedom) > 1.0 - share:
         high *= 2.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
-        low, high = (middle, high) if two_sided(middle, freedom) > 1.0 - share else (low, middle)
+        low, high = (
+            (middle, high) if two_sided_p_value(middle, freedom) > 1.0 - share else (low, middle)
+        )
     return high
 
 
@@ -59,7 +61,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(value: float, error: float, freedom: int) -> Interval:
+def confidence_interval(value: float, error: float, freedom: int) -> Interval:
     """Student's t, of a positive number on its logarithm, where sums of few squares are nearly symmetric."""
     if error == 0.0:
         return Interval(value, value)
@@ -88,31 +90,31 @@ def incomplete_beta(x: float, a: float, b: float) -> float:
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
     )
     if x < (a + 1.0) / (a + b + 2.0):
-        return front * fraction(x, a, b) / a
-    return 1.0 - front * fraction(1.0 - x, b, a) / b
+        return front * beta_continued_fraction(x, a, b) / a
+    return 1.0 - front * beta_continued_fraction(1.0 - x, b, a) / b
 
 
-def fraction(x: float, a: float, b: float) -> float:
+def beta_continued_fraction(x: float, a: float, b: float) -> float:
     """The continued fraction of the incomplete beta function (Numerical Recipes 6.4), evaluated forwards."""
-    c, d = 1.0, 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    c, d = 1.0, 1.0 / clamp_from_zero(1.0 - (a + b) * x / (a + 1.0))
     value = d
     for m in range(1, STEPS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            d = 1.0 / away_from_zero(1.0 + term * d)
-            c = away_from_zero(1.0 + term / c)
+            d = 1.0 / clamp_from_zero(1.0 + term * d)
+            c = clamp_from_zero(1.0 + term / c)
             value *= c * d
         if abs(c * d - 1.0) < 1e-16:
             break
     return value
 
 
-def away_from_zero(number: float) -> float:
+def clamp_from_zero(number: float) -> float:
     return number if abs(number) > TINY else TINY
 
 
-def holm(chances: Sequence[float]) -> list[float]:
+def adjust_holm(chances: Sequence[float]) -> list[float]:
     """Each probability as it counts among all of them (Holm): below α, it is below α for the whole family."""
     order = sorted(range(len(chances)), key=chances.__getitem__)
     adjusted, least = [0.0] * len(chances), 0.0

@@ -13,7 +13,7 @@ MOST_BITS = 10**9
 """Of all counts together."""
 
 
-def path_counts(layers: int, heads: int, skip: bool) -> dict[int, int]:
+def count_paths_by_length(layers: int, heads: int, skip: bool) -> dict[int, int]:
     """Length → number of paths: C(L, k) H^k with skips; without them all H^L paths have length L."""
     bits = layers * (1 + heads).bit_length()
     if bits * (layers + 1 if skip else 1) > MOST_BITS:
@@ -29,7 +29,7 @@ def path_counts(layers: int, heads: int, skip: bool) -> dict[int, int]:
     return counts
 
 
-def counts_of_choices(choices: Sequence[int]) -> dict[int, int]:
+def count_paths_by_choices(choices: Sequence[int]) -> dict[int, int]:
     """The same where layers differ in their number of heads: the coefficients of Π_l (1 + H_l z)."""
     counts = [1]
     for heads in choices:
@@ -39,7 +39,7 @@ def counts_of_choices(choices: Sequence[int]) -> dict[int, int]:
     return dict(enumerate(counts))
 
 
-def shares(counts: dict[int, int]) -> dict[int, float]:
+def length_shares(counts: dict[int, int]) -> dict[int, float]:
     """Each length's part of all paths: Binomial(L, H/(1+H)) with skips."""
     total = sum(counts.values())
     return {length: count / total for length, count in counts.items()}  # correctly rounded

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.maths.rounding import Floats, rounded
+from attncli.maths.rounding import Floats, round_to_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +16,17 @@ class Rotary:
     """How many of a head's features turn: the first so many."""
 
 
-def turned(vectors: Floats, rotary: Rotary, dtype: str) -> Floats:
+def rotate(vectors: Floats, rotary: Rotary, dtype: str) -> Floats:
     """[position, feature] turned by their positions, every step rounded as the dtype rounds."""
-    return turn(vectors, angles(len(vectors), rotary, dtype), dtype)
+    return rotate_by_angles(vectors, rotary_angles(len(vectors), rotary, dtype), dtype)
 
 
-def turned_back(vectors: Floats, rotary: Rotary) -> Floats:
+def rotate_back(vectors: Floats, rotary: Rotary) -> Floats:
     """The vectors that `turned` makes into these, in float64."""
-    return turn(vectors, -angles(len(vectors), rotary, "float64"), "float64")
+    return rotate_by_angles(vectors, -rotary_angles(len(vectors), rotary, "float64"), "float64")
 
 
-def angles(length: int, rotary: Rotary, dtype: str) -> Floats:
+def rotary_angles(length: int, rotary: Rotary, dtype: str) -> Floats:
     """[position, pair]; models in less than float64 compute them in float32."""
     kind = np.float64 if dtype == "float64" else np.float32
     speed = rotary.base ** (-np.arange(0, rotary.width, 2) / rotary.width)
@@ -34,15 +34,15 @@ def angles(length: int, rotary: Rotary, dtype: str) -> Floats:
     return result
 
 
-def turn(vectors: Floats, angle: Floats, dtype: str) -> Floats:
+def rotate_by_angles(vectors: Floats, angle: Floats, dtype: str) -> Floats:
     half = angle.shape[1]
-    cosine, sine = rounded(np.cos(angle), dtype), rounded(np.sin(angle), dtype)
+    cosine, sine = round_to_dtype(np.cos(angle), dtype), round_to_dtype(np.sin(angle), dtype)
     left, right = vectors[:, :half], vectors[:, half : 2 * half]
     result = vectors.copy()
-    result[:, :half] = difference(left * cosine, right * sine, dtype)
-    result[:, half : 2 * half] = difference(right * cosine, -left * sine, dtype)
+    result[:, :half] = rounded_difference(left * cosine, right * sine, dtype)
+    result[:, half : 2 * half] = rounded_difference(right * cosine, -left * sine, dtype)
     return result
 
 
-def difference(left: Floats, right: Floats, dtype: str) -> Floats:
-    return rounded(rounded(left, dtype) - rounded(right, dtype), dtype)
+def rounded_difference(left: Floats, right: Floats, dtype: str) -> Floats:
+    return round_to_dtype(round_to_dtype(left, dtype) - round_to_dtype(right, dtype), dtype)

@@ -17,7 +17,7 @@ MANTISSA_BITS = {"float64": 53, "float32": 24, "bfloat16": 8}
 """Significant bits, the implicit leading one included: rounding is off by at most 2^-bits of the number."""
 
 
-def rounded(array: Floats, dtype: str) -> Floats:
+def round_to_dtype(array: Floats, dtype: str) -> Floats:
     """The array rounded to nearest, ties to even, held in the smallest numpy type that can."""
     if dtype == "float64":
         return array.astype(np.float64)
@@ -37,7 +37,7 @@ def to_bfloat16(single: Floats) -> Floats:
     return kept.view(np.float32)
 
 
-def product(left: Floats, right: Floats, dtype: str) -> Floats:
+def rounded_matmul(left: Floats, right: Floats, dtype: str) -> Floats:
     """left @ right as the type computes it; both must hold values of that type."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         result: Floats = left @ right

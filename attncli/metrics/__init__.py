@@ -8,13 +8,13 @@ definition in the first line of the docstring. A magnitude that can leave float 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.records import Definition
 from attncli.registry import Registry
 
 METRICS = Registry("metric", "attncli.metrics")
 
-Metric = Callable[[Split], float]
+Metric = Callable[[SplitState], float]
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -3,10 +3,10 @@
 import math
 
 from attncli.maths.matrices.norms import Norm, log10_norm
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 
 
-def log10_relative(state: Split, norm: Norm) -> float:
+def log10_relative(state: SplitState, norm: Norm) -> float:
     """log10 of ‖X - 1x̄^T‖ / ‖X‖; -inf where the residual is exactly zero."""
     if state.residual.is_zero():
         return -math.inf

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 
 BLOCK = 1 << 22
 """Cosines that are held at once."""
 
 
-def unit_tokens(state: Split) -> Array:
+def unit_tokens(state: SplitState) -> Array:
     """Each token over its own length; a zero token stays zero."""
     rows = state.states.mantissa
     largest = np.abs(rows).max(axis=1, keepdims=True)

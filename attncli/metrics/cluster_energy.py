@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 from attncli.metrics._unit_tokens import cosine_blocks, unit_tokens
 
@@ -10,7 +10,7 @@ BETA = 1.0
 
 
 @unit("1")
-def cluster_energy(state: Split) -> float:
+def cluster_energy(state: SplitState) -> float:
     """Interaction energy Σ_ij exp(β⟨x_i, x_j⟩) / (2βn²) of the unit tokens at β = 1 (Geshkovski et al. 2023).
 
     e/2 = 1.359: one cluster; about 1/2: orthogonal tokens. Self-attention alone makes it rise.

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 from attncli.metrics._unit_tokens import BLOCK, unit_tokens
 
@@ -9,7 +9,7 @@ EPSILON = 0.1
 
 
 @unit("clusters")
-def clusters(state: Split) -> float:
+def clusters(state: SplitState) -> float:
     """Groups of unit tokens that chains of steps of at most 0.1 connect (after Geshkovski et al. 2023).
 
     1: all tokens have one direction; as many as tokens: no two are close. Constant over layers: a metastable plateau.

@@ -1,10 +1,10 @@
 from attncli.maths.matrices.norms import singular_values
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("1")
-def covariance_stable_rank(state: Split) -> float:
+def covariance_stable_rank(state: SplitState) -> float:
     """sr(X X^T) = ‖X X^T‖_F² / ‖X X^T‖_2²: `stable_rank` of the tokens' covariance, as "Mind the Gap" (2024) has it.
 
     1: one direction; min(tokens, width): all equally. Never above `stable_rank`, for it weighs energies and not lengths.

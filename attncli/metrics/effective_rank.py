@@ -1,12 +1,12 @@
 import numpy as np
 
 from attncli.maths.matrices.norms import singular_values
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("dimensions")
-def effective_rank(state: Split) -> float:
+def effective_rank(state: SplitState) -> float:
     """exp of the entropy of s / Σ s over the singular values s of X (Roy & Vetterli 2007).
 
     1: one direction; min(tokens, width): all equally. Digits below 1e-12 of the leading direction are rounding.

@@ -1,12 +1,12 @@
 import numpy as np
 
 from attncli.maths.matrices.norms import singular_values
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("dimensions")
-def effective_rank_90(state: Split) -> float:
+def effective_rank_90(state: SplitState) -> float:
     """Fewest directions that hold 90 % of the energy: least k with Σ_{i≤k} σ_i² ≥ 0.9 Σ σ².
 
     1: one direction nearly is the state; its share of min(tokens, width) says how lazy the layer is.

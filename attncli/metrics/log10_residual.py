@@ -1,11 +1,11 @@
 from attncli.maths.matrices.norms import composite_norm
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 from attncli.metrics._residual import log10_relative
 
 
 @unit("log10")
-def log10_residual(state: Split) -> float:
+def log10_residual(state: SplitState) -> float:
     """log10 r, r = ‖X - 1x̄^T‖ / ‖X‖ in the norm √(‖·‖_1 ‖·‖_∞), x̄ the token mean: the published curve.
 
     0: tokens share no common row; -∞: all tokens are the same vector (rank 1). Dong, Cordonnier & Loukas (2021).

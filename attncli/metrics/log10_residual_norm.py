@@ -1,12 +1,12 @@
 import math
 
 from attncli.maths.matrices.norms import composite_norm, log10_norm
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("log10")
-def log10_residual_norm(state: Split) -> float:
+def log10_residual_norm(state: SplitState) -> float:
     """log10 of ‖X - 1x̄^T‖ itself, not divided by ‖X‖, in the norm √(‖·‖_1 ‖·‖_∞): what the theorem bounds.
 
     -∞: all tokens are the same vector.

@@ -2,10 +2,10 @@
 
 import math
 
-from attncli.errors import LimitError, counted
+from attncli.errors import LimitError, format_count
 from attncli.maths.matrices.norms import composite_norm, log10_norm
 from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 MOST_NUMBERS = 2**17
@@ -16,7 +16,7 @@ PROVED = 1e-7
 
 
 @unit("log10")
-def log10_residual_optimal(state: Split) -> float:
+def log10_residual_optimal(state: SplitState) -> float:
     """log10 r as in log10_residual, but from the centre x that minimises ‖X - 1x^T‖ instead of the token mean.
 
     At most log10(2(1 - 1/n)) below log10_residual (our own bound). The minimum is that of linear programmes and proved by
@@ -34,17 +34,17 @@ def log10_residual_optimal(state: Split) -> float:
 def nearest_centre(matrix: Array) -> Array:
     """The row x [feature] that minimises ‖M - 1x^T‖_{1,∞}."""
     from attncli.maths.matrices.nearest_row import (
-        nearest_row,  # scipy's optimizers: 0.4 s to import, needed here alone
+        find_nearest_row,  # scipy's optimizers: 0.4 s to import, needed here alone
     )
 
     tokens, width = matrix.shape
     advice = "measure fewer tokens, or leave log10_residual_optimal out"
     if matrix.size > MOST_NUMBERS:
         raise LimitError(
-            f"log10_residual_optimal of {counted(tokens, 'token')} of width {width:,} is a linear programme that "
+            f"log10_residual_optimal of {format_count(tokens, 'token')} of width {width:,} is a linear programme that "
             f"takes hours: {advice}."
         )
-    found = nearest_row(matrix)
+    found = find_nearest_row(matrix)
     if not found.gap <= PROVED:
         raise LimitError(
             f"log10_residual_optimal is only known to {found.gap:.1g} of itself: {advice}."

@@ -1,11 +1,11 @@
 from attncli.maths.matrices.norms import spectral_norm
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 from attncli.metrics._residual import log10_relative
 
 
 @unit("log10")
-def log10_residual_spectral(state: Split) -> float:
+def log10_residual_spectral(state: SplitState) -> float:
     """log10 of ‖X - 1x̄^T‖_2 / ‖X‖_2 (largest singular values); the token mean x̄ is the centre that minimises it.
 
     0: the common row is not the leading direction; -∞: all tokens are the same vector.

@@ -1,12 +1,12 @@
 import math
 
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
-from attncli.maths.residuals.split import Split, normalised
+from attncli.maths.residuals.split import SplitState, normalise_tokens
 from attncli.metrics import unit
 
 
 @unit("log10")
-def log10_token_cosine_gap(state: Split) -> float:
+def log10_token_cosine_gap(state: SplitState) -> float:
     """log10 of 1 - cos, cos the mean cosine between two different tokens.
 
     With unit rows u_i, 1 - cos = Σ_i ‖u_i - ū‖² / (n - 1), which needs no subtraction from 1 (our own form).
@@ -14,7 +14,7 @@ def log10_token_cosine_gap(state: Split) -> float:
     """
     if state.tokens < 2 or state.residual.is_zero():
         return -math.inf
-    directions = normalised(state, epsilon=0.0, centre=False)
+    directions = normalise_tokens(state, epsilon=0.0, centre=False)
     width = directions.common.mantissa.size
     square = 2.0 * log10_norm(directions.residual, frobenius_norm)
     return square - math.log10(width * (state.tokens - 1))

@@ -2,18 +2,18 @@ import math
 
 import numpy as np
 
-from attncli.maths.residuals.scaled import plus, scaled
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.scaled import make_scaled, plus
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("log10")
-def log10_variance(state: Split) -> float:
+def log10_variance(state: SplitState) -> float:
     """log10 of the variance of the state's entries over tokens and features.
 
     In Pre-LN models it grows with depth, and the later blocks add ever less to it ("curse of depth"); -∞: all are equal.
     """
-    common, varying = (scaled(p.mantissa - p.mantissa.mean(), p.exponent) for p in state.parts)
+    common, varying = (make_scaled(p.mantissa - p.mantissa.mean(), p.exponent) for p in state.parts)
     rest = plus(
         common, varying
     )  # apart until here: a uniform common row takes no digits from what varies

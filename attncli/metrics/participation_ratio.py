@@ -1,10 +1,10 @@
 from attncli.maths.matrices.norms import singular_values
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("dimensions")
-def participation_ratio(state: Split) -> float:
+def participation_ratio(state: SplitState) -> float:
     """(Σ s²)² / Σ s⁴ over the singular values s of X.
 
     1: one direction; min(tokens, width): all equally.

@@ -1,11 +1,11 @@
 import numpy as np
 
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("features")
-def spike_features(state: Split) -> float:
+def spike_features(state: SplitState) -> float:
     """(Σ x²)² / Σ x⁴ of the longest token: how many of its features carry it.
 
     1: one feature; the width: all alike; about a third of the width: normal numbers. Massive activations have few.

@@ -1,11 +1,11 @@
 import numpy as np
 
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("1")
-def spike_ratio(state: Split) -> float:
+def spike_ratio(state: SplitState) -> float:
     """Largest ‖x_i‖ over the median: how far one token stands out, such as a sink's massive activations.
 
     1: no token is longer than the others; hundreds: a spike that norms turn into one fixed direction.

@@ -1,10 +1,10 @@
 from attncli.maths.matrices.norms import singular_values
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("dimensions")
-def stable_rank(state: Split) -> float:
+def stable_rank(state: SplitState) -> float:
     """‖X‖_F² / ‖X‖_2²: how many directions carry the tokens' energy.
 
     1: one direction; min(tokens, width): all equally.

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 
 
-def in_dtype(model: nn.Module, dtype: torch.dtype) -> None:
+def cast_model(model: nn.Module, dtype: torch.dtype) -> None:
     """In place. Indices and complex angles stay what they are."""
     with torch.no_grad():
-        for tensor in numbers_of(model, dtype):
+        for tensor in iter_castable_tensors(model, dtype):
             if tensor.is_floating_point() and tensor.dtype != dtype:
                 tensor.data = tensor.data.to(dtype)
 
 
-def numbers_of(model: nn.Module, dtype: torch.dtype) -> Iterator[Tensor]:
+def iter_castable_tensors(model: nn.Module, dtype: torch.dtype) -> Iterator[Tensor]:
     """Parameters and buffers, but those outside the checkpoint (rotary angles) where the type is short: they are never rounded."""
     for module in model.modules():
         yield from module.parameters(recurse=False)

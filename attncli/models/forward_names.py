@@ -8,20 +8,22 @@ from torch import nn
 ANYTHING = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
-def forward_of(module: nn.Module) -> inspect.Signature:
+def forward_signature(module: nn.Module) -> inspect.Signature:
     """Of its own forward, or, where that hands on whatever comes (`*args, **kwargs`), of the next one that names it."""
     own = inspect.signature(module.forward)
-    if named(own):
+    if named_parameters(own):
         return own
-    return next(filter(named, map(unbound, forwards_above(type(module)))), own)
+    return next(
+        filter(named_parameters, map(signature_without_self, inherited_forwards(type(module)))), own
+    )
 
 
-def named(signature: inspect.Signature) -> Mapping[str, inspect.Parameter]:
+def named_parameters(signature: inspect.Signature) -> Mapping[str, inspect.Parameter]:
     """Parameters that have names."""
     return {name: each for name, each in signature.parameters.items() if each.kind not in ANYTHING}
 
 
-def forwards_above(kind: type) -> list[Callable[..., object]]:
+def inherited_forwards(kind: type) -> list[Callable[..., object]]:
     """That of the class and of those that it is made from; what torch says of all modules is no forward."""
     return [
         each.__dict__["forward"]
@@ -30,7 +32,7 @@ def forwards_above(kind: type) -> list[Callable[..., object]]:
     ]
 
 
-def unbound(function: Callable[..., object]) -> inspect.Signature:
+def signature_without_self(function: Callable[..., object]) -> inspect.Signature:
     """Without `self`."""
     signature = inspect.signature(function)
     return signature.replace(parameters=list(signature.parameters.values())[1:])

@@ -7,21 +7,21 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 
-def said_by(config: "PreTrainedConfig", name: str) -> Any:
+def config_value(config: "PreTrainedConfig", name: str) -> Any:
     """What it has under transformers' usual name, whatever its own is; read past the guard where layers differ in it."""
     return vars(config).get(config.attribute_map.get(name, name))
 
 
-def configs_of_layers(config: "PreTrainedConfig") -> "Sequence[PreTrainedConfig]":
+def per_layer_configs(config: "PreTrainedConfig") -> "Sequence[PreTrainedConfig]":
     """One for each layer where these have sizes of their own, else the one for all."""
     return config.per_layer_config if config.is_heterogeneous else (config,)
 
 
-def heads_of_layers(config: "PreTrainedConfig") -> set[int]:
+def head_counts(config: "PreTrainedConfig") -> set[int]:
     """All numbers of heads that its layers have; some types list one for every stage."""
     found = set()
-    for each in configs_of_layers(config):
-        said = said_by(each, "num_attention_heads")
+    for each in per_layer_configs(config):
+        said = config_value(each, "num_attention_heads")
         listed = said if isinstance(said, (list, tuple)) else [said]
         found |= {number for number in listed if isinstance(number, int)}
     return found
@@ -38,5 +38,5 @@ LAYERS = ("num_hidden_layers", "encoder_layers", "decoder_layers", "num_decoder_
 
 def most_layers(config: "PreTrainedConfig") -> int | None:
     """How many layers the deepest stack of the model has; None where no part of the config says it as one number."""
-    counts = [said_by(part, name) for part in configs_within(config) for name in LAYERS]
+    counts = [config_value(part, name) for part in configs_within(config) for name in LAYERS]
     return max((count for count in counts if isinstance(count, int)), default=None)

@@ -13,33 +13,33 @@ EXTRAS = {"timm": "vision"}
 """Libraries that model classes ask for, and the extra of this package that brings them."""
 
 
-def understood(folder: Path | str, what: str, action: Callable[[], T]) -> T:
+def translate_library_errors(folder: Path | str, what: str, action: Callable[[], T]) -> T:
     """Run the library's code on data nobody has checked: whatever it raises is about the folder, or what else brought it."""
     try:
         return action()
     except (AttnError, MemoryError, KeyboardInterrupt):
         raise
     except ImportError as error:
-        needed = library(error)
+        needed = missing_library(error)
         how = f"pip install 'attncli[{EXTRAS[needed]}]'" if needed in EXTRAS else "install it"
         raise InputError(
             f"{folder}: its code needs {needed}, which is not installed: {how}."
         ) from error
     except ZeroDivisionError as error:
-        raise InputError(f"{folder}: {what}: {zero_divisor(error)}.") from error
+        raise InputError(f"{folder}: {what}: {describe_zero_division(error)}.") from error
     except BaseException as error:  # a panic of the tokenizer library is no Exception
         raise InputError(
             f"{folder}: {what} ({type(error).__name__}: {first_line(error)})."
         ) from error
 
 
-def library(error: ImportError) -> str:
+def missing_library(error: ImportError) -> str:
     """The name that transformers' sentence about a missing library holds."""
     words = str(error).split()
     return words[words.index("the") + 1] if "the" in words[:-1] else str(error.name or error)
 
 
-def zero_divisor(error: ZeroDivisionError) -> str:
+def describe_zero_division(error: ZeroDivisionError) -> str:
     """Which sizes of a config a model's code cannot divide by, in its own words: Python says only that it divided."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     line = (place.line or "").partition("#")[0].strip()

@@ -25,7 +25,7 @@ def body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
 
 def body_classes(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
     """All classes made for this config, the one to take first."""
-    others = sorted(classes_for(type(config)), key=headness)
+    others = sorted(find_model_classes(type(config)), key=body_rank)
     try:
         found: Any = MODEL_MAPPING[type(config)]
     except (KeyError, ValueError):  # of no mapping, or mapped to a class that does not exist
@@ -34,11 +34,11 @@ def body_classes(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
     return [chosen, *(other for other in others if other is not chosen)]
 
 
-def classes_for(kind: type[PreTrainedConfig]) -> list[type[PreTrainedModel]]:
+def find_model_classes(kind: type[PreTrainedConfig]) -> list[type[PreTrainedModel]]:
     """Model classes of the config's own modelling files that declare this very config."""
     return [
         found
-        for module in modelling_files(kind)
+        for module in iter_modelling_modules(kind)
         for found in vars(module).values()
         if inspect.isclass(found)
         and issubclass(found, PreTrainedModel)
@@ -48,7 +48,7 @@ def classes_for(kind: type[PreTrainedConfig]) -> list[type[PreTrainedModel]]:
     ]
 
 
-def modelling_files(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]:
+def iter_modelling_modules(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]:
     """The file beside the config's own, and any other in its folder."""
     folder, _, own = kind.__module__.rpartition(".configuration_")
     try:
@@ -62,15 +62,15 @@ def modelling_files(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]:
         yield importlib.import_module(f"{folder}.{name}")
 
 
-def headness(found: type[PreTrainedModel]) -> tuple[bool, bool, int]:
+def body_rank(found: type[PreTrainedModel]) -> tuple[bool, bool, int]:
     """Bodies before heads: `XModel` before `XEncoder` before `XForCausalLM`."""
     name = found.__name__
     return ("For" in name, not name.endswith("Model"), len(name))
 
 
-def configs_of(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
+def iter_configs(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
     """The config and all nested in it."""
     yield config
     for value in vars(config).values():
         if isinstance(value, PreTrainedConfig):
-            yield from configs_of(value)
+            yield from iter_configs(value)

@@ -13,28 +13,28 @@ from transformers.utils import logging as transformers_logging
 SILENT = logging.CRITICAL + 1
 
 
-class Depth:
+class NestingDepth:
     """How many of these contexts are open: the outermost alone changes anything."""
 
     now = 0
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_libraries() -> Iterator[None]:
     """No log line, no Python warning, no progress bar; everything is as before afterwards.
 
     A new level makes every logger forget what it knows, which costs more than many a pass of a small model.
     """
-    Depth.now += 1
+    NestingDepth.now += 1
     try:
-        with silenced() if Depth.now == 1 else nullcontext():
+        with silence_logging() if NestingDepth.now == 1 else nullcontext():
             yield
     finally:
-        Depth.now -= 1
+        NestingDepth.now -= 1
 
 
 @contextmanager
-def silenced() -> Iterator[None]:
+def silence_logging() -> Iterator[None]:
     levels = [(log, log.get_verbosity()) for log in (transformers_logging, hub_logging)]
     accelerate = logging.getLogger("accelerate")
     level = accelerate.level
@@ -56,7 +56,7 @@ def silenced() -> Iterator[None]:
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
+def silence_native_stderr() -> Iterator[None]:
     """What code in other languages writes to stderr by itself, such as the report of a panic, goes nowhere."""
     try:
         kept = os.dup(2)

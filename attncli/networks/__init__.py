@@ -16,7 +16,7 @@ mlp(u) = f(u W_in + b_in) W_out + b_out, f relu, silu or gelu (tanh form)
 N subtracts the mean over features (layer) or not (rms) and divides by √(mean of squares + 1e-5); no gain, no bias
 
 fixed_maps     a one-headed layer of attention alone with its weights held: a map A [query, key] and a matrix W = W_V W_O
-frozen         one layer's attention as a linear map: attention weights, gates and norm denominators stay those of a full pass
+frozen_layers  one layer's attention as a linear map: attention weights, gates and norm denominators stay those of a full pass
 gated_heads    what the gates of a synthetic layer multiply, in plain numbers: the heads' outputs, and the weights on token 0
 layer          one block of a synthetic network as a map of split states
 network_files  networks in safetensors files, as design describes them for other programs

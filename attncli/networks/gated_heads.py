@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled import Array, plus, scaled
-from attncli.maths.residuals.split import Split
-from attncli.networks.layer import attention_logits, norm, per_head, with_head_bias
-from attncli.networks.positions import visible_rows
+from attncli.maths.residuals.scaled import Array, make_scaled, plus
+from attncli.maths.residuals.split import SplitState
+from attncli.networks.layer import add_head_bias, apply_norm, attention_logits, project_per_head
+from attncli.networks.positions import visibility_mask
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import Layer
 
@@ -24,25 +24,25 @@ class GatedHeads(NamedTuple):
     """[head, query]: the weight on token 0; nan for queries that see one key alone, or not that one."""
 
 
-def gated_heads(state: Split, layer: Layer, spec: NetworkSpec) -> GatedHeads:
+def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> GatedHeads:
     """Of the state before the block."""
     assert layer.w_g is not None
     read = state.joined()
-    read = norm(read, spec) if spec.norm_position == "pre" else read
-    logits, values = attention_logits(read, layer, spec), per_head(read.parts, layer.w_v)
-    context = plus(softmax_output(logits, values.varying), with_head_bias(values.common, layer.b_v))
+    read = apply_norm(read, spec) if spec.norm_position == "pre" else read
+    logits, values = attention_logits(read, layer, spec), project_per_head(read.parts, layer.w_v)
+    context = plus(softmax_output(logits, values.varying), add_head_bias(values.common, layer.b_v))
     first = np.zeros((spec.heads, spec.tokens, 1))
     first[:, 0] = 1.0
-    column = softmax_output(logits, scaled(first)).value()[..., 0]
-    argument = per_head(read.parts, layer.w_g).varying.value()
+    column = softmax_output(logits, make_scaled(first)).value()[..., 0]
+    argument = project_per_head(read.parts, layer.w_g).varying.value()
     gate = np.exp(-np.logaddexp(0.0, -argument))
-    return GatedHeads(gate, context.value(), np.where(choosing(spec), column, np.nan))
+    return GatedHeads(gate, context.value(), np.where(queries_with_choice(spec), column, np.nan))
 
 
-def choosing(spec: NetworkSpec) -> np.ndarray:
+def queries_with_choice(spec: NetworkSpec) -> np.ndarray:
     """[query] bool: who sees token 0 and another one."""
     if spec.window is None:
         return np.full(spec.tokens, spec.tokens > 1)
-    visible = visible_rows(spec.tokens, spec.window, slice(None))
+    visible = visibility_mask(spec.tokens, spec.window, slice(None))
     chosen: np.ndarray = visible[:, 0] & (visible.sum(axis=1) > 1)
     return chosen

@@ -6,18 +6,24 @@ from functools import partial
 import numpy as np
 
 from attncli.errors import InputError, Unresolved
-from attncli.maths.residuals.activations import ACTIVATIONS, gated
+from attncli.maths.residuals.activations import ACTIVATIONS, gated_product
 from attncli.maths.residuals.logits import Logits, largest_deviation
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled import Array, Scaled, matmul, plus, scaled, times
+from attncli.maths.residuals.scaled import Array, Scaled, make_scaled, matmul, plus, times
 from attncli.maths.residuals.sinkhorn import sinkhorn_deviation, sinkhorn_output
 from attncli.maths.residuals.softmax import (
     RESOLVED_BITS,
     reference_offset,
     softmax_deviation,
 )
-from attncli.maths.residuals.split import Split, SplitParts, normalised, together, with_bias
-from attncli.networks.positions import rotated, visible_rows
+from attncli.maths.residuals.split import (
+    SplitParts,
+    SplitState,
+    add_bias,
+    add_skip,
+    normalise_tokens,
+)
+from attncli.networks.positions import rotate_by_position, visibility_mask
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
 from attncli.networks.variants import FOR_MODELS_ONLY, Switches, require_known
 from attncli.networks.weights import Layer
@@ -31,72 +37,76 @@ SAFE = -20
 KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", *FOR_MODELS_ONLY)
 """Switches that a synthetic block reads, or that are none of its own."""
 
-SubBlock = Callable[[Split], SplitParts]
+SubBlock = Callable[[SplitState], SplitParts]
 
 
-def block(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> Split:
+def run_block(state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches) -> SplitState:
     """Attention, then the MLP, each with its skip and norm where the variant has them."""
     require_known(switches, KNOWN, "a synthetic block")
-    attend = partial(attention, layer=layer, spec=spec, switches=switches)
-    state = sub_block(state, attend, switches.skip, spec)
+    attend = partial(apply_attention, layer=layer, spec=spec, switches=switches)
+    state = run_sub_block(state, attend, switches.skip, spec)
     if switches.mlp:
-        state = sub_block(state, partial(mlp, layer=layer, spec=spec), switches.mlp_skip, spec)
+        state = run_sub_block(
+            state, partial(apply_mlp, layer=layer, spec=spec), switches.mlp_skip, spec
+        )
     return state
 
 
-def sub_block(state: Split, part: SubBlock, skip: bool, spec: NetworkSpec) -> Split:
+def run_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSpec) -> SplitState:
     """In plain form where tokens differ before and after, else in split form."""
     if state.log2_spread > APART:
-        result = through(state.joined(), part, skip, spec)
+        result = apply_sub_block(state.joined(), part, skip, spec)
         if result.log2_spread > SAFE:
             return result
-    return through(state.split(), part, skip, spec)
+    return apply_sub_block(state.split(), part, skip, spec)
 
 
-def through(state: Split, part: SubBlock, skip: bool, spec: NetworkSpec) -> Split:
+def apply_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSpec) -> SplitState:
     """Pre-norm, the part itself, the skip, post-norm."""
-    update = part(norm(state, spec) if spec.norm_position == "pre" else state)
-    result = together(state, update) if skip else Split(*update, state.plain)
+    update = part(apply_norm(state, spec) if spec.norm_position == "pre" else state)
+    result = add_skip(state, update) if skip else SplitState(*update, state.plain)
     if not result.is_finite():
         raise InputError("values leave float range: lower `init_scale` or add a `norm`.")
     if not skip and result.varying.exponent < update.varying.exponent - RESOLVED_BITS:
         raise Unresolved("what all tokens share drowns what sets them apart.")
-    return norm(result, spec) if spec.norm_position == "post" else result
+    return apply_norm(result, spec) if spec.norm_position == "post" else result
 
 
-def norm(state: Split, spec: NetworkSpec) -> Split:
+def apply_norm(state: SplitState, spec: NetworkSpec) -> SplitState:
     if spec.norm == "none":
         return state
-    return normalised(state, NORM_EPSILON, centre=spec.norm == "layer")
+    return normalise_tokens(state, NORM_EPSILON, centre=spec.norm == "layer")
 
 
-def mlp(state: Split, layer: Layer, spec: NetworkSpec) -> SplitParts:
-    hidden = ACTIVATIONS[spec.activation](with_bias(state.parts @ layer.w_in, layer.b_in))
-    return with_bias(hidden @ layer.w_out, layer.b_out)
+def apply_mlp(state: SplitState, layer: Layer, spec: NetworkSpec) -> SplitParts:
+    hidden = ACTIVATIONS[spec.activation](add_bias(state.parts @ layer.w_in, layer.b_in))
+    return add_bias(hidden @ layer.w_out, layer.b_out)
 
 
-def attention(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> SplitParts:
+def apply_attention(
+    state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches
+) -> SplitParts:
     """Σ_h P_h X W_V,h W_O,h + b, as common and varying parts; without the outlier, P_h - 11^T/n in place of P_h."""
-    values = per_head(state.parts, layer.w_v)
+    values = project_per_head(state.parts, layer.w_v)
     logits = attention_logits(state, layer, spec)
     remove_outlier = switches.remove_outlier
-    if state.plain and (not remove_outlier or sharp(logits)):
-        varying = plain_output(logits, values.varying, spec.rounds, remove_outlier)
-        heads = SplitParts(scaled(np.zeros_like(values.common.mantissa)), varying)
+    if state.plain and (not remove_outlier or is_far_from_uniform(logits)):
+        varying = plain_attention(logits, values.varying, spec.rounds, remove_outlier)
+        heads = SplitParts(make_scaled(np.zeros_like(values.common.mantissa)), varying)
     else:
-        heads = split_output(logits, values.varying, spec.rounds, needed=not switches.skip)
+        heads = split_attention(logits, values.varying, spec.rounds, needed=not switches.skip)
     if not remove_outlier:
-        own = with_head_bias(values.common, layer.b_v)
+        own = add_head_bias(values.common, layer.b_v)
         heads = heads._replace(common=plus(heads.common, own))
-    return merged(heads, state, layer)
+    return merge_heads(heads, state, layer)
 
 
-def sharp(logits: Logits) -> bool:
+def is_far_from_uniform(logits: Logits) -> bool:
     """Whether attention is far enough from uniform that P - 11^T/n may be formed by subtraction."""
     return largest_deviation(logits) > 0.0
 
 
-def plain_output(logits: Logits, values: Scaled, rounds: int, remove_outlier: bool) -> Scaled:
+def plain_attention(logits: Logits, values: Scaled, rounds: int, remove_outlier: bool) -> Scaled:
     """P V, or (P - 11^T/n) V."""
     if rounds:
         output = sinkhorn_deviation if remove_outlier else sinkhorn_output
@@ -105,7 +115,7 @@ def plain_output(logits: Logits, values: Scaled, rounds: int, remove_outlier: bo
     return softmax_output(logits, values, minus=1.0 / tokens if remove_outlier else 0.0)
 
 
-def split_output(logits: Logits, values: Scaled, rounds: int, needed: bool) -> SplitParts:
+def split_attention(logits: Logits, values: Scaled, rounds: int, needed: bool) -> SplitParts:
     """(π - 1/n)^T V and (P - 1π^T) V: together (P - 11^T/n) V, which is all of P V where V is centred.
 
     Sinkhorn attention has the uniform row as its reference. `needed` says that nothing else holds the residual up,
@@ -113,7 +123,7 @@ def split_output(logits: Logits, values: Scaled, rounds: int, needed: bool) -> S
     """
     if rounds:
         return SplitParts(
-            scaled(np.zeros_like(values.mantissa[:, :1])),
+            make_scaled(np.zeros_like(values.mantissa[:, :1])),
             sinkhorn_deviation(logits, values, rounds),
         )
     varying, resolved = softmax_deviation(logits, values)
@@ -122,10 +132,10 @@ def split_output(logits: Logits, values: Scaled, rounds: int, needed: bool) -> S
     return SplitParts(weighted_sum(reference_offset(logits), values), varying)
 
 
-def merged(heads: SplitParts, state: Split, layer: Layer) -> SplitParts:
+def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitParts:
     """The heads' outputs [head, …, value], gated where the layer has gates, through W_O."""
     if layer.w_g is not None:
-        heads = gated(heads, per_head(state.parts, layer.w_g))
+        heads = gated_product(heads, project_per_head(state.parts, layer.w_g))
     width = layer.w_o.shape[-1]
     w_o = layer.w_o.reshape(-1, width)
     common = heads.common.mantissa.reshape(-1)
@@ -133,68 +143,77 @@ def merged(heads: SplitParts, state: Split, layer: Layer) -> SplitParts:
     joined = SplitParts(
         Scaled(common, heads.common.exponent), Scaled(varying, heads.varying.exponent)
     )
-    return with_bias(joined @ w_o, layer.b_o)
+    return add_bias(joined @ w_o, layer.b_o)
 
 
-def attention_logits(state: Split, layer: Layer, spec: NetworkSpec) -> Logits:
+def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logits:
     """What every query's logits have in common, and what deviates from it.
 
     In split form the reference is the last token's query, which sees every key whatever the mask: where all tokens
     attend alike it does too, so deviations are as small as they can be. In plain form there is no reference.
     """
-    turn = partial(rotated, tokens=state.tokens) if spec.positions == "rope" else unturned
-    queries, keys = per_head(state.parts, layer.w_q), per_head(state.parts, layer.w_k)
-    shared, own = turn(with_head_bias(queries.common, layer.b_q)), turn(queries.varying)
+    turn = (
+        partial(rotate_by_position, tokens=state.tokens)
+        if spec.positions == "rope"
+        else without_rotation
+    )
+    queries, keys = (
+        project_per_head(state.parts, layer.w_q),
+        project_per_head(state.parts, layer.w_k),
+    )
+    shared, own = turn(add_head_bias(queries.common, layer.b_q)), turn(queries.varying)
     if spec.positions == "rope":
         # A turned common key differs from token to token, so it does not drop out of the softmax.
-        keys = keys._replace(varying=plus(keys.varying, with_head_bias(keys.common, layer.b_k)))
+        keys = keys._replace(varying=plus(keys.varying, add_head_bias(keys.common, layer.b_k)))
     key_side, scale = turn(keys.varying), 1.0 / np.sqrt(spec.d)
     if state.plain:
-        reference, deviating = scaled(np.zeros_like(shared.mantissa[:, :1])), plus(shared, own)
+        reference, deviating = make_scaled(np.zeros_like(shared.mantissa[:, :1])), plus(shared, own)
     else:
-        reference = plus(last(shared), last(own))
-        deviating = plus(minus_last(shared), minus_last(own))
+        reference = plus(last_token(shared), last_token(own))
+        deviating = plus(subtract_last_token(shared), subtract_last_token(own))
     return Logits(
         reference=times(matmul_heads(reference, key_side), scale),
         queries=times(deviating, scale),
         keys=key_side,
         bias=layer.relative_bias if spec.positions == "relative" else None,
         bias_in_reference=not state.plain,
-        visible=None if spec.window is None else partial(visible_rows, state.tokens, spec.window),
+        visible=None
+        if spec.window is None
+        else partial(visibility_mask, state.tokens, spec.window),
     )
 
 
-def unturned(vectors: Scaled) -> Scaled:
+def without_rotation(vectors: Scaled) -> Scaled:
     return vectors
 
 
-def last(vectors: Scaled) -> Scaled:
+def last_token(vectors: Scaled) -> Scaled:
     """The last token's vector of every head [head, 1, width]."""
-    return scaled(vectors.mantissa[:, -1:], vectors.exponent)
+    return make_scaled(vectors.mantissa[:, -1:], vectors.exponent)
 
 
-def minus_last(vectors: Scaled) -> Scaled:
-    return scaled(vectors.mantissa - vectors.mantissa[:, -1:], vectors.exponent)
+def subtract_last_token(vectors: Scaled) -> Scaled:
+    return make_scaled(vectors.mantissa - vectors.mantissa[:, -1:], vectors.exponent)
 
 
-def per_head(parts: SplitParts, weights: Array) -> SplitParts:
+def project_per_head(parts: SplitParts, weights: Array) -> SplitParts:
     """Projections: common [head, 1, width], varying [head, token, width]."""
     common = Scaled(parts.common.mantissa[None, None, :], parts.common.exponent)
     return SplitParts(matmul(common, weights), matmul(parts.varying, weights))
 
 
-def with_head_bias(common: Scaled, bias: Array | None) -> Scaled:
+def add_head_bias(common: Scaled, bias: Array | None) -> Scaled:
     """A bias [head, width] joins the common part [head, 1, width]."""
-    return common if bias is None else plus(common, scaled(bias[:, None, :]))
+    return common if bias is None else plus(common, make_scaled(bias[:, None, :]))
 
 
 def matmul_heads(common: Scaled, keys: Scaled) -> Scaled:
     """c_q · k_j [head, key]"""
     product = common.mantissa @ keys.mantissa.swapaxes(1, 2)
-    return scaled(product[:, 0, :], common.exponent + keys.exponent)
+    return make_scaled(product[:, 0, :], common.exponent + keys.exponent)
 
 
 def weighted_sum(weights: Scaled, values: Scaled) -> Scaled:
     """Σ_j w_j v_j [head, 1, value]"""
     product = weights.mantissa[:, None, :] @ values.mantissa
-    return scaled(product, weights.exponent + values.exponent)
+    return make_scaled(product, weights.exponent + values.exponent)

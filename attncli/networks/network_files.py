@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attncli.errors import InputError, UsageError, counted
+from attncli.errors import InputError, UsageError, format_count
 from attncli.io.arrays import StoredArrays
 from attncli.limits import whole_number
 from attncli.maths.residuals.scaled import Array
@@ -33,7 +33,7 @@ def tensor_name(layer: int, weight: str) -> str:
     return f"layers.{layer}.{'mlp.' if weight in IN_MLP else ''}{weight}"
 
 
-def tensors(network: Network) -> dict[str, Array]:
+def network_tensors(network: Network) -> dict[str, Array]:
     """Everything a network file holds, by tensor name."""
     named = {"x": network.embeddings()}
     for index in range(network.spec.layers):
@@ -43,7 +43,7 @@ def tensors(network: Network) -> dict[str, Array]:
     return named
 
 
-def metadata(network: Network, variant: str) -> dict[str, str]:
+def network_metadata(network: Network, variant: str) -> dict[str, str]:
     spec = network.spec
     kinds = {name: getattr(spec, name) for name in KINDS}
     if spec.rounds:
@@ -139,7 +139,7 @@ class FileNetwork:
         shape = self.shape(name)
         if len(shape) != axes:
             raise InputError(
-                f"{self.path}: tensor {name} has {counted(len(shape), 'axis', 'axes')}, not {axes}."
+                f"{self.path}: tensor {name} has {format_count(len(shape), 'axis', 'axes')}, not {axes}."
             )
         return shape
 
@@ -157,7 +157,7 @@ class FileNetwork:
         for index in range(spec.layers):
             for weight, expected in weight_shapes(spec).items():
                 name = tensor_name(index, weight)
-                if name in self.names or weight not in OPTIONAL or needed(weight, spec):
+                if name in self.names or weight not in OPTIONAL or is_required_weight(weight, spec):
                     yield name, expected
 
 
@@ -171,7 +171,7 @@ def refuse_far_apart(what: str, array: Array) -> None:
         )
 
 
-def needed(weight: str, spec: NetworkSpec) -> bool:
+def is_required_weight(weight: str, spec: NetworkSpec) -> bool:
     """Optional weights without which the network's own kinds cannot be computed."""
     return (weight == "w_g" and spec.attention == "gated") or (
         weight == "relative_bias" and spec.positions == "relative"

@@ -3,26 +3,26 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.residuals.scaled import Array, Scaled, scaled
+from attncli.maths.residuals.scaled import Array, Scaled, make_scaled
 from attncli.networks.spec import ROPE_BASE
 
 
-def angles(tokens: int, width: int) -> Array:
+def rotary_angles(tokens: int, width: int) -> Array:
     """Position times frequency [token, width / 2]."""
     frequencies = ROPE_BASE ** (-2.0 * np.arange(width // 2) / width)
     return np.arange(tokens)[:, None] * frequencies
 
 
-def rotated(vectors: Scaled, tokens: int) -> Scaled:
+def rotate_by_position(vectors: Scaled, tokens: int) -> Scaled:
     """Vectors [head, token or 1, width] turned by position; feature m is paired with m + width / 2."""
-    angle = angles(tokens, vectors.mantissa.shape[-1])
+    angle = rotary_angles(tokens, vectors.mantissa.shape[-1])
     cosine, sine = np.cos(angle), np.sin(angle)
     first, second = np.split(vectors.mantissa, 2, axis=-1)
     turned = (first * cosine - second * sine, first * sine + second * cosine)
-    return scaled(np.concatenate(turned, axis=-1), vectors.exponent)
+    return make_scaled(np.concatenate(turned, axis=-1), vectors.exponent)
 
 
-def visible_rows(tokens: int, window: int, rows: slice) -> NDArray[np.bool_]:
+def visibility_mask(tokens: int, window: int, rows: slice) -> NDArray[np.bool_]:
     """Boolean [query, key]: the query itself and the window - 1 keys before it."""
     behind = np.arange(tokens)[rows, None] - np.arange(tokens)
     return (behind >= 0) & (behind < window)

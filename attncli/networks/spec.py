@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attncli.errors import UsageError, parameter, unknown_name
+from attncli.errors import UsageError, quote_parameter, unknown_name
 from attncli.limits import whole_number
 
 NORM_EPSILON = 1e-5
@@ -58,7 +58,7 @@ class NetworkSpec:
             size = getattr(self, name)
             if size is not None and not 1 <= size <= LARGEST_SIZE:
                 raise UsageError(
-                    f"{parameter(name)} must be from 1 to {LARGEST_SIZE:,}, not {size}."
+                    f"{quote_parameter(name)} must be from 1 to {LARGEST_SIZE:,}, not {size}."
                 )
         if not SMALLEST_SCALE <= self.init_scale <= 1.0 / SMALLEST_SCALE:
             raise UsageError(
@@ -66,7 +66,7 @@ class NetworkSpec:
                 f"not {self.init_scale:g}."
             )
         for name in KINDS:
-            kind_and_number(name, getattr(self, name))
+            parse_kind(name, getattr(self, name))
         if self.key_width is None and self.width % self.heads:
             raise UsageError(
                 f"`heads={self.heads!r}` does not divide `width={self.width!r}`: "
@@ -96,13 +96,13 @@ class NetworkSpec:
     @property
     def window(self) -> int | None:
         """How many keys a query sees, the last one itself; None = all keys, before and after."""
-        kind, size = kind_and_number("mask", self.mask)
+        kind, size = parse_kind("mask", self.mask)
         return {"none": None, "causal": self.tokens, "window": size}[kind]
 
     @property
     def rounds(self) -> int:
         """Sinkhorn rounds; 0 for softmax attention."""
-        kind, rounds = kind_and_number("attention", self.attention)
+        kind, rounds = parse_kind("attention", self.attention)
         return (rounds or SINKHORN_ROUNDS) if kind == "sinkhorn" else 0
 
     @property
@@ -117,12 +117,12 @@ class NetworkSpec:
         return 8 * (4 * self.heads * self.width * self.d + 2 * self.width * self.hidden)
 
 
-def kind_and_number(field: str, text: str) -> tuple[str, int | None]:
+def parse_kind(field: str, text: str) -> tuple[str, int | None]:
     """`window:8` → ("window", 8); `causal` → ("causal", None)."""
     kind, colon, number = text.partition(":")
     kinds = KINDS[field]
     if kind not in kinds:
-        raise unknown_name(parameter(field), text, kinds)
+        raise unknown_name(quote_parameter(field), text, kinds)
     if not colon and kind not in NUMBER_NEEDED:
         return kind, None
     size = whole_number(number) or 0

@@ -71,7 +71,7 @@ def require_known(switches: Switches, known: Collection[str], reader: str) -> No
             raise NotImplementedError(f"{reader} does not know the switch '{each.name}'")
 
 
-def by_names(names: Iterable[str]) -> dict[str, Switches]:
+def parse_variants(names: Iterable[str]) -> dict[str, Switches]:
     """Variants by name or by set, in the order given; a name that comes twice means what it meant first."""
     chosen: dict[str, Switches] = {}
     for name in names:
@@ -84,12 +84,14 @@ def by_names(names: Iterable[str]) -> dict[str, Switches]:
     return chosen
 
 
-def of_network(switches: Switches) -> dict[str, bool]:
+def network_switch_values(switches: Switches) -> dict[str, bool]:
     """The switches as a report on synthetic networks tells them."""
     return {name: on for name, on in asdict(switches).items() if name not in FOR_MODELS_ONLY}
 
 
-def by_switches(skip: bool | None, mlp: bool | None, mlp_skip: bool | None) -> dict[str, Switches]:
+def variant_from_switches(
+    skip: bool | None, mlp: bool | None, mlp_skip: bool | None
+) -> dict[str, Switches]:
     """The one variant that the switches describe; what is not said is on."""
     mlp = mlp is not False
     wanted = Switches(skip is not False, mlp, mlp and mlp_skip is not False)

@@ -11,7 +11,7 @@ CHOICE = re.compile(r"([a-z][a-z0-9_-]*)(?:[:\[].*)?")
 RANDOM = "random:"
 
 
-def completion(names: Callable[[], Iterable[str]]) -> Complete:
+def complete_names(names: Callable[[], Iterable[str]]) -> Complete:
     """Names, one or several with commas between them."""
 
     def complete(incomplete: str) -> list[str]:
@@ -21,44 +21,46 @@ def completion(names: Callable[[], Iterable[str]]) -> Complete:
     return complete
 
 
-def choices(metavar: str | None) -> Complete | None:
+def complete_choices(metavar: str | None) -> Complete | None:
     """Of an option that says what it takes, as in `float64|float32`."""
     found = [CHOICE.fullmatch(part) for part in re.split("[|,]", metavar or "")]
-    return completion(lambda: [match[1] for match in found if match]) if all(found) else None
+    return complete_names(lambda: [match[1] for match in found if match]) if all(found) else None
 
 
 def complete_source(incomplete: str) -> list[str]:
     """Model types with random weights; folders are the shell's own affair, and the hub is not asked."""
     if not incomplete.startswith(RANDOM.removesuffix(":")):
         return []
-    return [name for name in map(RANDOM.__add__, architectures()) if name.startswith(incomplete)]
+    return [
+        name for name in map(RANDOM.__add__, list_architectures()) if name.startswith(incomplete)
+    ]
 
 
-def architectures() -> list[str]:
+def list_architectures() -> list[str]:
     from importlib.resources import files
 
     lines = (files("attncli.models.random") / "architectures.tsv").read_text().splitlines()
     return [line.partition("\t")[0] for line in lines[1:]]
 
 
-def head_metrics() -> list[str]:
+def list_head_metrics() -> list[str]:
     """Of maps, states and weights."""
     packages = ("attncli.metrics.attention", "attncli.metrics.activations", "attncli.metrics", "attncli.metrics.weights")  # fmt: skip
     return [name for package in packages for name in Registry("metric", package).names()]
 
 
-def weight_metrics() -> list[str]:
+def list_weight_metrics() -> list[str]:
     return list(Registry("metric", "attncli.metrics.weights").names())
 
 
 def complete_order(incomplete: str) -> list[str]:
     """`METRIC` or `METRIC:rising`."""
     metric, colon, _ = incomplete.partition(":")
-    found = [f"{metric}:rising"] if colon else head_metrics()
+    found = [f"{metric}:rising"] if colon else list_head_metrics()
     return [name for name in found if name.startswith(incomplete)]
 
 
-def depth_metrics() -> list[str]:
+def list_depth_metrics() -> list[str]:
     """Of states and of blocks, and the words for several."""
     packages = ("attncli.metrics", "attncli.metrics.steps")
     return [
@@ -68,7 +70,7 @@ def depth_metrics() -> list[str]:
     ]
 
 
-complete_metric = completion(Registry("metric", "attncli.metrics").names)
-complete_depth_metric = completion(depth_metrics)
-complete_format = completion(Registry("format", "attncli.render").names)
-complete_map = completion(Registry("map", "attncli.maps").names)
+complete_metric = complete_names(Registry("metric", "attncli.metrics").names)
+complete_depth_metric = complete_names(list_depth_metrics)
+complete_format = complete_names(Registry("format", "attncli.render").names)
+complete_map = complete_names(Registry("map", "attncli.maps").names)

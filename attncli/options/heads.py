@@ -9,7 +9,7 @@ from typing import Annotated
 from attncli.declare.options import Option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_order
-from attncli.options.shared import separated
+from attncli.options.shared import split_names
 
 LARGEST_NUMBER = 100_000
 """Of a layer or head that can be named."""
@@ -60,8 +60,8 @@ class HeadChoice:
     def chosen_layers(self) -> frozenset[int] | None:
         """The layers that need to be looked at; None = all."""
         if self.layers:
-            return frozenset(numbers("layers", self.layers))
-        named = [HEAD.fullmatch(part) for part in separated(self.heads)] if self.heads else []
+            return frozenset(parse_numbers("layers", self.layers))
+        named = [HEAD.fullmatch(part) for part in split_names(self.heads)] if self.heads else []
         if named and all(named):
             return frozenset(int(match[1]) for match in named if match)
         return None
@@ -70,9 +70,9 @@ class HeadChoice:
         """Whether a head of a layer is reported."""
         if not self.heads:
             return lambda layer, head: True
-        parts = separated(self.heads)
+        parts = split_names(self.heads)
         pairs = {(int(m[1]), int(m[2])) for part in parts if (m := HEAD.fullmatch(part))}
-        plain = set(numbers("heads", [part for part in parts if not HEAD.fullmatch(part)]))
+        plain = set(parse_numbers("heads", [part for part in parts if not HEAD.fullmatch(part)]))
         return lambda layer, head: head in plain or (layer, head) in pairs
 
 
@@ -109,10 +109,10 @@ class LayerHeadOptions:
     ] = field(default_factory=list)
 
 
-def numbers(name: str, texts: list[str]) -> list[int]:
+def parse_numbers(name: str, texts: list[str]) -> list[int]:
     """`0,3-5` as 0 3 4 5."""
     found: list[int] = []
-    for part in separated(texts) if texts else []:
+    for part in split_names(texts) if texts else []:
         match = RANGE.fullmatch(part)
         if match is None:
             how = "write numbers and ranges, as in 0,3-5."

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.declare.applies import ANY_MODEL, Applies
 from attncli.declare.options import RUNS_CODE, Argument, Option, rows_of_numbers
 from attncli.declare.values import INPUT
-from attncli.errors import UsageError, parameter
+from attncli.errors import UsageError, quote_parameter
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
-from attncli.options.shared import checked_seed, variant_option
-from attncli.ranks import launch
+from attncli.options.shared import validate_seed, variant_option
+from attncli.ranks import read_launch
 from attncli.sources import MODELS
 
 if TYPE_CHECKING:
-    from attncli.models.files.local_folder import Fetching
-    from attncli.models.inputs.requested_input import WantedInput
+    from attncli.models.files.local_folder import FetchSettings
+    from attncli.models.inputs.requested_input import RequestedInput
     from attncli.models.loading.load_options import LoadOptions
 
 OF_MODELS = Applies(to=ANY_MODEL)
@@ -68,11 +68,11 @@ class FetchOptions:
         """Names of the options that the command line sets."""
         return [name for name, value in asdict(self).items() if value]
 
-    def to_fetch(self) -> "Fetching":
-        from attncli.models.files.local_folder import Fetching
+    def to_fetch(self) -> "FetchSettings":
+        from attncli.models.files.local_folder import FetchSettings
 
         known = {field.name for field in fields(self)} & set(OF_FILES)
-        return Fetching(**{name: getattr(self, name) for name in known})
+        return FetchSettings(**{name: getattr(self, name) for name in known})
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class CheckpointOptions(WeightFileOptions):
     def to_load(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
 
-        return LoadOptions(**asdict(self), seed=checked_seed(seed))
+        return LoadOptions(**asdict(self), seed=validate_seed(seed))
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,11 @@ class ModelOptions(CheckpointOptions):
 
         self.refuse_other_processes()
         said = asdict(self) | {"device": self.own_device()}
-        return LoadOptions(**said, seed=checked_seed(seed))
+        return LoadOptions(**said, seed=validate_seed(seed))
 
     def refuse_other_processes(self) -> None:
         """What one process cannot do, or several cannot."""
-        several = launch().several
+        several = read_launch().several
         if self.tensor_parallel and not several:
             raise UsageError(
                 "`tensor_parallel` splits a model over processes: start them with `torchrun`.",
@@ -187,7 +187,7 @@ class ModelOptions(CheckpointOptions):
         """Where what a split model shows of itself is not understood: by a parameter, or in words."""
         if self.tensor_parallel:
             raise UsageError(
-                f"`tensor_parallel` is not understood with {in_words or parameter(what)}: leave one out.",
+                f"`tensor_parallel` is not understood with {in_words or quote_parameter(what)}: leave one out.",
                 about=["tensor_parallel", what],
             )
 
@@ -200,7 +200,7 @@ class ModelOptions(CheckpointOptions):
 
     def own_device(self) -> str:
         """Of several processes on one machine each takes the CUDA device of its number."""
-        here = launch()
+        here = read_launch()
         if self.device == "cuda" and here.several:
             return f"cuda:{here.local_rank}"
         return self.device or "cpu"
@@ -289,18 +289,18 @@ class InputOptions:
     def given(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]
 
-    def to_read(self, tokens: int | None, seed: int) -> "WantedInput":
+    def to_read(self, tokens: int | None, seed: int) -> "RequestedInput":
         """With what other groups say: the longest text, and the seed of random ones."""
-        from attncli.models.inputs.requested_input import WantedInput, refuse_impossible
+        from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible
 
-        wanted = WantedInput(
+        wanted = RequestedInput(
             tuple(self.text),
             self.text_file,
             tuple(self.token_ids),
             self.random_tokens,
             1 if self.samples is None else self.samples,
             tokens,
-            checked_seed(seed),
+            validate_seed(seed),
         )
         refuse_impossible(wanted)
         return wanted

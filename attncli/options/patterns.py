@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attncli.declare.applies import Applies
 from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
-from attncli.options.completion import completion
-from attncli.options.shared import RunOptions, separated
+from attncli.options.completion import complete_names
+from attncli.options.shared import RunOptions, split_names
 from attncli.registry import Registry
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
 
 
-def matrices_by_name(value: Any) -> Any:
+def name_matrices(value: Any) -> Any:
     """Matrices of numpy, scipy, torch or pandas, alone or among texts, each as a name that carries it."""
     if isinstance(value, str | os.PathLike):
         return value
@@ -32,13 +32,13 @@ def matrices_by_name(value: Any) -> Any:
         raise UsageError("`pattern`: give a matrix as an array, such as numpy.array(…).")
     if not any(getattr(each, "shape", ()) for each in several):
         return several or value
-    from attncli.patterns._matrices import named
+    from attncli.patterns._matrices import name_patterns
 
-    return named(several)
+    return name_patterns(several)
 
 
-complete_pattern = completion(Registry("pattern", "attncli.patterns").names)
-complete_method = completion(lambda: ["auto", *Registry("method", "attncli.fits").names()])
+complete_pattern = complete_names(Registry("pattern", "attncli.patterns").names)
+complete_method = complete_names(lambda: ["auto", *Registry("method", "attncli.fits").names()])
 
 
 OF_ONE_HEAD = Applies(needs=("head",), why="{name} goes with one head: name it with `head`.")
@@ -61,7 +61,7 @@ class PatternOptions:
                 ".safetensors); or the map of a trained head on --text, as in ./model:0.3:top=4. Repeatable. "
                 f"[default: {DEFAULT_PATTERN}]"
             ),
-            in_words=matrices_by_name,
+            in_words=name_matrices,
         ),
     ] = field(default_factory=list)
     length: Annotated[
@@ -115,7 +115,7 @@ class MethodOptions:
         from attncli.fits import FITS
 
         methods: list[str] = []
-        for part in separated(self.method) or ["auto"]:
+        for part in split_names(self.method) or ["auto"]:
             if methods and "=" in part.partition(":")[0]:
                 methods[-1] += f",{part}"
             else:
@@ -194,7 +194,7 @@ class DrawOptions(RunOptions):
     ] = 2
 
 
-def request_of(
+def build_request(
     patterns: PatternOptions, search: MethodOptions, precision: PrecisionOptions
 ) -> "FitRequest":
     from attncli.fits import MOST_WIDTH, FitRequest

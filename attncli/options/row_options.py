@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated
 
 from attncli.declare.options import Option
-from attncli.options.shared import separated
+from attncli.options.shared import split_names
 
 row_option = partial(Option, panel="Rows")
 
@@ -33,4 +33,4 @@ class RowOptions:
 
     @property
     def metrics(self) -> list[str]:
-        return list(dict.fromkeys(separated(self.metric)))
+        return list(dict.fromkeys(split_names(self.metric)))

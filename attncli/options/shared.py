@@ -16,11 +16,11 @@ from attncli.networks.variants import (
     SETS,
     VARIANTS,
     Switches,
-    by_names,
-    by_switches,
+    parse_variants,
+    variant_from_switches,
     with_outlier_removed,
 )
-from attncli.options.completion import complete_format, completion
+from attncli.options.completion import complete_format, complete_names
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000
@@ -30,7 +30,7 @@ SMALLEST_FIGURE, LARGEST_FIGURE = 1.0, 40.0
 LARGEST_SEED = 2**63 - 1
 
 
-def separated(names: Iterable[str]) -> list[str]:
+def split_names(names: Iterable[str]) -> list[str]:
     """Repeated and comma-separated names as one list."""
     parts = [part.strip() for text in names for part in text.split(",")]
     if "" in parts:
@@ -38,7 +38,7 @@ def separated(names: Iterable[str]) -> list[str]:
     return parts
 
 
-def kinds(field: str) -> str:
+def format_kinds(field: str) -> str:
     """The kinds of a part, as a metavar: `none|causal|window:W`."""
     forms = (name + (f":{number}" if number else "") for name, number in KINDS[field].items())
     return "|".join(forms)
@@ -47,9 +47,9 @@ def kinds(field: str) -> str:
 def kind_option(field: str, help: str) -> Any:
     """An option whose value is one of the kinds of a part."""
     return network_option(
-        metavar=kinds(field),
+        metavar=format_kinds(field),
         help=f"{help} {default(field)}",
-        complete=completion(lambda: list(KINDS[field])),
+        complete=complete_names(lambda: list(KINDS[field])),
     )
 
 
@@ -57,7 +57,7 @@ def default(field: str) -> str:
     return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
 
 
-complete_variant = completion(lambda: [*SETS, *VARIANTS])
+complete_variant = complete_names(lambda: [*SETS, *VARIANTS])
 
 OF_NETWORKS = Applies(to=SYNTHETIC)
 ANY_RUN = Applies(to=(*SYNTHETIC, *ANY_MODEL))
@@ -184,7 +184,7 @@ class SwitchOptions:
         return [name for name, value in asdict(self).items() if value is not None]
 
     def chosen(self) -> dict[str, Switches]:
-        return by_switches(self.skip, self.mlp, self.mlp_skip)
+        return variant_from_switches(self.skip, self.mlp, self.mlp_skip)
 
 
 @dataclass(frozen=True)
@@ -221,16 +221,18 @@ class VariantOptions(VariantNames):
 
     def chosen(self, switches: SwitchOptions, default: str = "paper") -> dict[str, Switches]:
         """The variants by name; a saved network brings its own default."""
-        chosen = named_variants(self, switches, default)
+        chosen = resolve_variants(self, switches, default)
         return with_outlier_removed(chosen) if self.remove_outlier else chosen
 
 
-def named_variants(
+def resolve_variants(
     variants: VariantNames, switches: SwitchOptions, default: str = "paper"
 ) -> dict[str, Switches]:
     """The variants by name or by single switches, which exclude each other."""
     return (
-        switches.chosen() if switches.given else by_names(separated(variants.variants) or [default])
+        switches.chosen()
+        if switches.given
+        else parse_variants(split_names(variants.variants) or [default])
     )
 
 
@@ -260,7 +262,7 @@ class RunOptions:
         return list(range(first, first + count))
 
 
-def checked_seed(seed: int) -> int:
+def validate_seed(seed: int) -> int:
     if not 0 <= seed <= LARGEST_SEED:
         raise UsageError(f"`seed` must be from 0 to {LARGEST_SEED}, not {seed}.")
     return seed

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from attncli.errors import UsageError
-from attncli.registry import convert
+from attncli.registry import convert_parameter
 
 MOST_STEPS = 1000
 FORM = "NAME=FROM:TO, NAME=FROM:TO:STEPS or NAME=1,2,4"
@@ -21,12 +21,12 @@ def parse_sweep(text: str, swept: Mapping[str, type]) -> tuple[str, list[float]]
 def parse_range(where: str, name: str, values: str, kind: type) -> list[float]:
     """What a list or a range of sizes stands for; `where` names the option in sentences."""
     if ":" not in values:
-        points = [convert(where, name, part, kind) for part in values.split(",")]
+        points = [convert_parameter(where, name, part, kind) for part in values.split(",")]
         return list(dict.fromkeys(points))
     first, last, *steps = values.split(":")
-    ends = convert(where, "FROM", first, kind), convert(where, "TO", last, kind)
+    ends = convert_parameter(where, "FROM", first, kind), convert_parameter(where, "TO", last, kind)
     doublings = steps or [str(doubling_steps(*ends))]
-    count = convert(where, "STEPS", ":".join(doublings), int)
+    count = convert_parameter(where, "STEPS", ":".join(doublings), int)
     if not 0 < ends[0] < ends[1] < math.inf or not 2 <= count <= MOST_STEPS:
         raise UsageError(f"{where}: the range must go up from above 0, in 2 to {MOST_STEPS} steps.")
     exact = [ends[0] * (ends[1] / ends[0]) ** (index / (count - 1)) for index in range(count)]

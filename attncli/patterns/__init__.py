@@ -8,14 +8,14 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.patterns._pattern_files import is_file, read_pattern
-from attncli.patterns._sparse import row_normalised, union, visible_part, with_self_where_empty
+from attncli.patterns._pattern_files import is_pattern_file, read_pattern
+from attncli.patterns._sparse import causal_part, fill_empty_rows, normalise_rows, union_patterns
 from attncli.registry import Registry, call_spec
 
 PATTERNS = Registry("pattern", "attncli.patterns")
 
 
-def build(
+def build_pattern(
     text: str, length: int | None, rng: np.random.Generator, causal: bool = False
 ) -> csr_array:
     """The pattern that `text` names, at `length` tokens (None: as long as the file it names).
@@ -23,8 +23,8 @@ def build(
     Under the causal mask keys ahead of the query are dropped from built-in patterns (a file with such keys is
     refused), and a query left without any key attends to itself.
     """
-    if is_file(text):
-        return row_normalised(read_pattern(text, length, causal))
+    if is_pattern_file(text):
+        return normalise_rows(read_pattern(text, length, causal))
     if length is None or length < 1:
         raise UsageError(f"pattern '{text}' needs a length of at least 1 token (`length`).")
     parts = [
@@ -32,8 +32,8 @@ def build(
     ]
     total = parts[0]
     for part in parts[1:]:
-        total = union(total, part)
-    return row_normalised(with_self_where_empty(visible_part(total) if causal else total))
+        total = union_patterns(total, part)
+    return normalise_rows(fill_empty_rows(causal_part(total) if causal else total))
 
 
 def split_sum(text: str) -> list[str]:

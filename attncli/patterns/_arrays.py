@@ -12,9 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, vstack
 
-from attncli.errors import InputError, counted, few
-from attncli.io.numpy_files import Claim, array_of, holds_numbers, numbers, read_claim
-from attncli.patterns._checks import affordable_file, from_dense, without_duplicates
+from attncli.errors import InputError, format_count, list_few
+from attncli.io.numpy_files import (
+    ArrayHeader,
+    holds_numbers,
+    read_array,
+    read_array_header,
+    read_numbers,
+)
+from attncli.patterns._checks import from_dense, refuse_duplicates, require_affordable_file
 
 PLACES = ("shape", "row", "col", "indices", "indptr", "offsets")
 """Parts of a sparse matrix that say where its weights stand."""
@@ -26,7 +32,7 @@ ROWS_AT_ONCE = 2**22
 
 def read_npy(path: Path) -> csr_array:
     with path.open("rb") as stream:
-        return dense_rows(path, stream)
+        return sparsify_dense(path, stream)
 
 
 def read_npz(path: Path) -> csr_array:
@@ -34,63 +40,61 @@ def read_npz(path: Path) -> csr_array:
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
         if "format" in names:
-            return sparse_parts(path, archive, names)
+            return read_scipy_sparse(path, archive, names)
         if len(names) != 1:
             raise InputError(
-                f"{path} holds {counted(len(names), 'array')}{f' ({few(names)})' if names else ''}: save one pattern alone."
+                f"{path} holds {format_count(len(names), 'array')}{f' ({list_few(names)})' if names else ''}: save one pattern alone."
             )
         with archive.open(archive.namelist()[0]) as stream:
-            return dense_rows(path, stream)
+            return sparsify_dense(path, stream)
 
 
-def claim(path: Path, stream: IO[bytes]) -> Claim:
+def read_checked_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
     """The header of an array that a pattern may be."""
-    found = read_claim(path, stream)
+    found = read_array_header(path, stream)
     if not holds_numbers(found):
         raise InputError(
             f"{path} cannot be read: it holds {found.dtype} values, and a pattern needs real numbers."
         )
-    affordable_file(path, math.prod(found.shape))
+    require_affordable_file(path, math.prod(found.shape))
     return found
 
 
-def whole(path: Path, stream: IO[bytes]) -> NDArray[Any]:
-    return array_of(path, stream, claim(path, stream))
+def read_whole_array(path: Path, stream: IO[bytes]) -> NDArray[Any]:
+    return read_array(path, stream, read_checked_header(path, stream))
 
 
-def dense_rows(path: Path, stream: IO[bytes]) -> csr_array:
+def sparsify_dense(path: Path, stream: IO[bytes]) -> csr_array:
     """A dense matrix made sparse some rows at a time."""
-    said = claim(path, stream)
+    said = read_checked_header(path, stream)
     if len(said.shape) != 2 or said.by_columns or 0 in said.shape:
-        return from_dense(path, array_of(path, stream, said))
+        return from_dense(path, read_array(path, stream, said))
     rows, columns = said.shape
     step = max(1, ROWS_AT_ONCE // columns)
     parts = []
     for start in range(0, rows, step):
         size = min(step, rows - start)
-        block = numbers(path, stream, said.dtype, size * columns).reshape(size, columns)
+        block = read_numbers(path, stream, said.dtype, size * columns).reshape(size, columns)
         parts.append(from_dense(path, block))
     return csr_array(vstack(parts))
 
 
-def sparse_parts(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_array:
+def read_scipy_sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_array:
     """What `scipy.sparse.save_npz` writes; every index is checked before anything follows it."""
     members = zip(names, archive.namelist(), strict=True)
-    held = {name: member(path, archive, stored) for name, stored in members}
+    held = {name: read_member(path, archive, stored) for name, stored in members}
     kind = held["format"].item()
     kind = kind.decode() if isinstance(kind, bytes) else str(kind)
-    refuse_odd_places(path, held)
+    refuse_bad_indices(path, held)
     rows, columns = (int(size) for size in held["shape"])
     shape = (rows, columns)
-    affordable_file(path, max(shape))
+    require_affordable_file(path, max(shape))
     if "offsets" in held and (np.abs(held["offsets"].astype(float)) >= max(shape)).any():
         raise InputError(f"{path} has a diagonal that lies outside its {rows} × {columns} matrix.")
     if kind == "coo":
-        return without_duplicates(
-            path, coo_array((held["data"], (held["row"], held["col"])), shape)
-        )
+        return refuse_duplicates(path, coo_array((held["data"], (held["row"], held["col"])), shape))
     if kind == "dia":
-        return without_duplicates(path, dia_array((held["data"], held["offsets"]), shape))
+        return refuse_duplicates(path, dia_array((held["data"], held["offsets"]), shape))
     makers = {"csr": csr_array, "csc": csc_array, "bsr": bsr_array}
     if kind not in makers:
         raise InputError(
@@ -98,10 +102,10 @@ def sparse_parts(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_
         )
     made = makers[kind]((held["data"], held["indices"], held["indptr"]), shape)
     made.check_format(full_check=True)
-    return without_duplicates(path, coo_array(made))
+    return refuse_duplicates(path, coo_array(made))
 
 
-def refuse_odd_places(path: Path, held: dict[str, NDArray[Any]]) -> None:
+def refuse_bad_indices(path: Path, held: dict[str, NDArray[Any]]) -> None:
     """Places are whole numbers; what a cast would cut off or wrap around is never read."""
     for name in (each for each in PLACES if each in held):
         if held[name].dtype.kind not in "iu":
@@ -115,9 +119,9 @@ def refuse_odd_places(path: Path, held: dict[str, NDArray[Any]]) -> None:
         raise InputError(f"{path}: its shape has {held['shape'].size} numbers: a pattern is [query, key].")  # fmt: skip
 
 
-def member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     with archive.open(name) as stream:
-        return whole(path, stream)
+        return read_whole_array(path, stream)
 
 
 def read_mtx(path: Path) -> csr_array:
@@ -133,17 +137,17 @@ def read_mtx(path: Path) -> csr_array:
             f"{path} holds a {' '.join(words[2:])[:60]} matrix, which is not read: save real numbers."
         )
     content = [line for line in lines[1:] if line.strip() and not line.startswith("%")]
-    sizes = mtx_sizes(path, content, 3 if layout == "coordinate" else 2)
+    sizes = parse_mtx_sizes(path, content, 3 if layout == "coordinate" else 2)
     if symmetry != "general" and sizes[0] != sizes[1]:
         raise InputError(f"{path} is {sizes[0]} × {sizes[1]} and cannot be {symmetry}.")
     if layout == "coordinate":
-        entries = coordinates(path, content[1:], sizes, with_values=field != "pattern")
+        entries = parse_coordinates(path, content[1:], sizes, with_values=field != "pattern")
     else:
-        entries = columns_of(path, content[1:], sizes[:2], symmetry)
-    return without_duplicates(path, mirrored(entries, sizes[:2], symmetry))
+        entries = parse_columns(path, content[1:], sizes[:2], symmetry)
+    return refuse_duplicates(path, mirror_symmetric(entries, sizes[:2], symmetry))
 
 
-def plain_number(word: str) -> float:
+def parse_number(word: str) -> float:
     """As files write one; Python itself reads 1_0 and other scripts' digits too."""
     if "_" in word or not word.isascii():
         raise ValueError(f"'{word[:20]}' is no number")
@@ -157,37 +161,39 @@ Places = NDArray[np.int64]
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
-def mtx_sizes(path: Path, content: list[str], count: int) -> tuple[int, ...]:
+def parse_mtx_sizes(path: Path, content: list[str], count: int) -> tuple[int, ...]:
     words = content[0].split() if content else []
     if len(words) != count or not all(word.isascii() and word.isdecimal() for word in words):
         raise InputError(
-            f"{path} cannot be read as mtx: its line of sizes needs {counted(count, 'number')}."
+            f"{path} cannot be read as mtx: its line of sizes needs {format_count(count, 'number')}."
         )
     if any(len(word) > 12 for word in words):
         raise InputError(f"{path} cannot be read as mtx: its sizes are beyond any memory.")
     sizes = tuple(map(int, words))
-    affordable_file(path, sizes[2] if count == 3 else sizes[0] * sizes[1])
-    affordable_file(path, max(sizes[:2]))
+    require_affordable_file(path, sizes[2] if count == 3 else sizes[0] * sizes[1])
+    require_affordable_file(path, max(sizes[:2]))
     return sizes
 
 
-def coordinates(path: Path, lines: list[str], sizes: tuple[int, ...], with_values: bool) -> Entries:
+def parse_coordinates(
+    path: Path, lines: list[str], sizes: tuple[int, ...], with_values: bool
+) -> Entries:
     """A line for each entry: row, column (from 1), and its value."""
     rows, columns, count = sizes
     table = [line.split() for line in lines]
     wanted = 3 if with_values else 2
     if len(table) != count or any(len(words) != wanted for words in table):
         raise InputError(
-            f"{path} cannot be read as mtx: it says {counted(count, 'entry', 'entries')} of {wanted} numbers and holds others."
+            f"{path} cannot be read as mtx: it says {format_count(count, 'entry', 'entries')} of {wanted} numbers and holds others."
         )
     places = np.array([(int(words[0]), int(words[1])) for words in table], np.int64).reshape(-1, 2)
     if count and (places.min() < 1 or places[:, 0].max() > rows or places[:, 1].max() > columns):
         raise InputError(f"{path} cannot be read as mtx: an entry lies outside the matrix.")
-    values = [plain_number(words[2]) for words in table] if with_values else [1.0] * count
+    values = [parse_number(words[2]) for words in table] if with_values else [1.0] * count
     return places[:, 0] - 1, places[:, 1] - 1, np.array(values)
 
 
-def columns_of(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: str) -> Entries:
+def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: str) -> Entries:
     """Every value, column by column; of a symmetric matrix those on and below the diagonal, of a skew one below."""
     held, wanted = (
         sum(len(line.split()) for line in lines),
@@ -195,12 +201,12 @@ def columns_of(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: s
     )
     if held != wanted:  # before anything is made of what the sizes claim
         raise InputError(
-            f"{path} cannot be read as mtx: it holds {counted(held, 'number')} and should {wanted}."
+            f"{path} cannot be read as mtx: it holds {format_count(held, 'number')} and should {wanted}."
         )
     words = (word for line in lines for word in line.split())
-    values = np.fromiter(map(plain_number, words), np.float64, held)
+    values = np.fromiter(map(parse_number, words), np.float64, held)
     at = np.flatnonzero(values)
-    rows, columns = stored_places(at, sizes[0], symmetry)
+    rows, columns = stored_indices(at, sizes[0], symmetry)
     return rows, columns, values[at]
 
 
@@ -210,7 +216,7 @@ def stored_count(rows: int, columns: int, symmetry: str) -> int:
     return of_triangle.get(symmetry, rows * columns)
 
 
-def stored_places(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]:
+def stored_indices(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]:
     """Row and column of the numbers at these places of the file."""
     if symmetry == "general":
         return at % rows, at // rows
@@ -220,7 +226,7 @@ def stored_places(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]
     return at - starts[columns] + columns + first, columns
 
 
-def mirrored(entries: Entries, shape: tuple[int, ...], symmetry: str) -> coo_array:
+def mirror_symmetric(entries: Entries, shape: tuple[int, ...], symmetry: str) -> coo_array:
     rows, columns, values = entries
     if symmetry != "general":
         off = rows != columns

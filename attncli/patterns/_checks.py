@@ -13,7 +13,7 @@ SMALLEST_SHARE = 1e-290
 """Of a row's largest weight: below, its share of the row is no normal number, and neither is its inverse."""
 
 
-def affordable_file(path: Path, numbers: int) -> None:
+def require_affordable_file(path: Path, numbers: int) -> None:
     """Refuse what could not be held, before it is read."""
     if numbers > LARGEST:
         raise LimitError(
@@ -36,7 +36,7 @@ def from_dense(path: Path | str, matrix: Any) -> csr_array:
     return csr_array(array.astype(np.float64))
 
 
-def without_duplicates(path: Path | str, matrix: Any) -> csr_array:
+def refuse_duplicates(path: Path | str, matrix: Any) -> csr_array:
     """Refuse a matrix that gives the same entry twice: adding and replacing would both be guesses."""
     pairs = coo_array(matrix)
     if np.iscomplexobj(pairs.data):

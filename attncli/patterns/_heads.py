@@ -11,7 +11,12 @@ from scipy.sparse import csr_array
 from attncli.errors import UsageError
 from attncli.limits import whole_number
 from attncli.patterns import PATTERNS
-from attncli.patterns._pattern_files import heavier, is_file, strongest, threshold
+from attncli.patterns._pattern_files import (
+    is_pattern_file,
+    keep_above,
+    keep_strongest,
+    parse_threshold,
+)
 
 SPEC = re.compile(r"(?P<model>.+?):(?P<layer>\d{1,9})\.(?P<head>\d{1,9})(?::(?P<keep>[^:]*))?")
 RANDOM_MODEL = re.compile(r"random:[A-Za-z][\w-]*(\?.*)?")
@@ -32,30 +37,30 @@ class ModelHead:
     def thinned(self, rows: csr_array) -> csr_array:
         """The largest weights of each row, or those above the threshold."""
         if self.top is not None:
-            return strongest(rows, self.top)
+            return keep_strongest(rows, self.top)
         assert self.above is not None
-        return heavier(rows, self.above)
+        return keep_above(rows, self.above)
 
 
-def model_head(text: str) -> ModelHead | None:
+def parse_model_head(text: str) -> ModelHead | None:
     """The head that the text names; None if it names a file or a built-in pattern."""
     found = SPEC.fullmatch(text)
-    if found is None or is_file(text):
+    if found is None or is_pattern_file(text):
         return None
     model = found["model"]
     if model.partition(":")[0] in PATTERNS.names() and not RANDOM_MODEL.fullmatch(model):
         return None
-    top, above = kept(text, found["keep"] or "")
+    top, above = parse_keep(text, found["keep"] or "")
     return ModelHead(text, model, int(found["layer"]), int(found["head"]), top, above)
 
 
-def kept(text: str, keep: str) -> tuple[int | None, float | None]:
+def parse_keep(text: str, keep: str) -> tuple[int | None, float | None]:
     """`top=4` or `above=0.05`; a map has weights everywhere, so one of them must be said."""
     name, _, value = keep.partition("=")
     if name == "top" and (count := whole_number(value)):
         return count, None
     if name == "above":
-        return None, threshold(text, value)
+        return None, parse_threshold(text, value)
     raise UsageError(
         f"pattern '{text}': say which weights of each row to keep, by :top=4 (at least 1) or :above=0.05 after the head."
     )

@@ -7,19 +7,19 @@ from typing import Any
 from scipy.sparse import csr_array, issparse
 
 from attncli.errors import UsageError
-from attncli.io.in_memory_arrays import of_torch, refuse_masked
+from attncli.io.in_memory_arrays import refuse_masked, torch_to_numpy
 from attncli.patterns._checks import (
     check_numbers,
     check_rows,
     check_shape,
     from_dense,
-    without_duplicates,
+    refuse_duplicates,
 )
 
 NAME = "matrix"
 
 
-class GivenMatrix(str):
+class UserMatrix(str):
     """The name of a matrix, which goes wherever the text of a pattern goes, and the matrix itself."""
 
     weights: csr_array
@@ -38,7 +38,7 @@ class GivenMatrix(str):
         return {"shape": list(self.weights.shape), "sha256": digest.hexdigest()}
 
 
-def named(patterns: Sequence[Any]) -> list[str]:
+def name_patterns(patterns: Sequence[Any]) -> list[str]:
     """The patterns as texts: `matrix`, or `matrix 1`, `matrix 2` … where several are none."""
     several = sum(not isinstance(each, str) for each in patterns) > 1
     found: list[str] = []
@@ -46,33 +46,33 @@ def named(patterns: Sequence[Any]) -> list[str]:
         if isinstance(each, str):
             found.append(each)
             continue
-        count = 1 + sum(isinstance(one, GivenMatrix) for one in found)
-        found.append(given_matrix(f"{NAME} {count}" if several else NAME, each))
+        count = 1 + sum(isinstance(one, UserMatrix) for one in found)
+        found.append(make_user_matrix(f"{NAME} {count}" if several else NAME, each))
     return found
 
 
-def given_matrix(name: str, value: Any) -> GivenMatrix:
-    result = GivenMatrix(name)
-    result.weights = sparse(name, value)
+def make_user_matrix(name: str, value: Any) -> UserMatrix:
+    result = UserMatrix(name)
+    result.weights = to_sparse(name, value)
     check_numbers(name, result.weights)
     result.weights.eliminate_zeros()
     result.weights.sort_indices()
     return result
 
 
-def sparse(name: str, value: Any) -> csr_array:
+def to_sparse(name: str, value: Any) -> csr_array:
     """float64, with every stored weight once; what is no array of numbers is refused."""
     if issparse(value):
-        return without_duplicates(name, value)
+        return refuse_duplicates(name, value)
     if not hasattr(value, "shape"):
         raise UsageError(
             f"`pattern` must be names or matrices, not {value!r:.80}: give a matrix as an array."
         )
     if hasattr(value, "detach"):
-        return from_dense(name, of_torch(value, name))
+        return from_dense(name, torch_to_numpy(value, name))
     refuse_masked(value, name)
     return from_dense(name, value)
 
 
-def described(patterns: Iterable[str]) -> dict[str, Any]:
-    return {str(each): each.described for each in patterns if isinstance(each, GivenMatrix)}
+def describe_matrices(patterns: Iterable[str]) -> dict[str, Any]:
+    return {str(each): each.described for each in patterns if isinstance(each, UserMatrix)}

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from attncli.errors import AttnError, InputError, UsageError, counted, first_line
+from attncli.errors import AttnError, InputError, UsageError, first_line, format_count
 from attncli.io.arrays import StoredArrays
 from attncli.limits import whole_number
-from attncli.patterns._arrays import plain_number, read_mtx, read_npy, read_npz
+from attncli.patterns._arrays import parse_number, read_mtx, read_npy, read_npz
 from attncli.patterns._checks import (
-    affordable_file,
     check_numbers,
     check_rows,
     check_shape,
     from_dense,
+    require_affordable_file,
 )
 
 SPEC = re.compile(
@@ -30,12 +30,12 @@ SPEC = re.compile(
 )
 
 
-def is_file(text: str) -> bool:
+def is_pattern_file(text: str) -> bool:
     """Whether the text names a file rather than a built-in pattern."""
     return SPEC.fullmatch(text) is not None
 
 
-def path_in(text: str) -> Path:
+def pattern_path(text: str) -> Path:
     """The file that a text names which is one."""
     spec = SPEC.fullmatch(text)
     assert spec is not None
@@ -52,17 +52,17 @@ def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
         raise UsageError(
             f"'{text}': only .safetensors files have heads, '{path.name}' has one pattern."
         )
-    check_numbers(path, raw := load(path, head))
+    check_numbers(path, raw := load_matrix(path, head))
     check_shape(path, raw.shape, length)
-    pattern = strongest(raw, keys_of(text, spec["top"])) if spec["top"] else raw
+    pattern = keep_strongest(raw, parse_top(text, spec["top"])) if spec["top"] else raw
     if spec["above"]:
-        pattern = heavier(raw, threshold(text, spec["above"]))
+        pattern = keep_above(raw, parse_threshold(text, spec["above"]))
     pattern.eliminate_zeros()
     check_rows(path, pattern, causal)
     return pattern
 
 
-def load(path: Path, head: tuple[int, int] | None) -> csr_array:
+def load_matrix(path: Path, head: tuple[int, int] | None) -> csr_array:
     """The file's matrix; every way in which reading can fail becomes one sentence."""
     if not path.is_file():
         raise InputError(f"{path} does not exist or is not a file: check the path.")
@@ -79,28 +79,28 @@ def load(path: Path, head: tuple[int, int] | None) -> csr_array:
 
 def read_csv(path: Path) -> csr_array:
     """Rows of comma-separated numbers, no header; the first cell that is no number is named."""
-    affordable_file(path, path.stat().st_size // 2)  # a digit and a comma
+    require_affordable_file(path, path.stat().st_size // 2)  # a digit and a comma
     rows: list[list[float]] = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         if not line.strip():
             continue
         rows.append(
             [
-                cell_value(path, number, column, cell)
+                parse_cell(path, number, column, cell)
                 for column, cell in enumerate(line.split(","), 1)
             ]
         )
         if len(rows[-1]) != len(rows[0]):
             raise InputError(
-                f"{path} line {number} has {counted(len(rows[-1]), 'cell')}, the first has {len(rows[0])}: "
+                f"{path} line {number} has {format_count(len(rows[-1]), 'cell')}, the first has {len(rows[0])}: "
                 "a pattern is a square table."
             )
     return from_dense(path, np.array(rows, ndmin=2))
 
 
-def cell_value(path: Path, line: int, column: int, cell: str) -> float:
+def parse_cell(path: Path, line: int, column: int, cell: str) -> float:
     try:
-        return plain_number(cell)
+        return parse_number(cell)
     except ValueError:
         raise InputError(
             f"{path} line {line}, column {column}: '{cell.strip()[:40]}' is not a number; "
@@ -115,7 +115,9 @@ def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
     if head is not None:
         name = f"layers.{head[0]}.attention"
         if name not in names or len(file.shape(name)) != 3 or head[1] >= file.shape(name)[0]:
-            raise InputError(f"{path} has no head {head[0]}.{head[1]}: it holds {listed(names)}.")
+            raise InputError(
+                f"{path} has no head {head[0]}.{head[1]}: it holds {list_names(names)}."
+            )
         twins = [
             other for other in names if re.fullmatch(rf"layers\.0+{head[0]}\.attention", other)
         ]
@@ -123,14 +125,14 @@ def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
             raise InputError(
                 f"{path}: {name} and {twins[0]} are both of layer {head[0]}: give each layer one tensor."
             )
-        affordable_file(path, math.prod(file.shape(name)[1:]))
+        require_affordable_file(path, math.prod(file.shape(name)[1:]))
         return from_dense(path, file.block(name, head[1], head[1] + 1)[0])
     if len(names) != 1:
         raise InputError(
-            f"{path} holds {counted(len(names), 'tensor')} ({listed(names)}): name a head of saved maps, "
+            f"{path} holds {format_count(len(names), 'tensor')} ({list_names(names)}): name a head of saved maps, "
             f"as in {path.name}:0.0."
         )
-    affordable_file(path, math.prod(file.shape(names[0])))
+    require_affordable_file(path, math.prod(file.shape(names[0])))
     return from_dense(path, file.array(names[0]))
 
 
@@ -142,26 +144,26 @@ READERS: dict[str, Callable[[Path], csr_array]] = {
 }
 
 
-def listed(names: list[str]) -> str:
+def list_names(names: list[str]) -> str:
     """The first few names."""
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "") if names else "nothing"
 
 
-def keys_of(text: str, number: str) -> int:
+def parse_top(text: str, number: str) -> int:
     count = whole_number(number)
     if not count:
         raise UsageError(f"'{text}': top must be a whole number from 1 on, not '{number}'.")
     return count
 
 
-def threshold(text: str, number: str) -> float:
+def parse_threshold(text: str, number: str) -> float:
     try:
         return float(number)
     except ValueError:
         raise UsageError(f"'{text}': above must be a number, not '{number}'.") from None
 
 
-def strongest(pattern: csr_array, count: int) -> csr_array:
+def keep_strongest(pattern: csr_array, count: int) -> csr_array:
     """The `count` largest weights of each row."""
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     order = np.lexsort((-pattern.data, rows))
@@ -172,7 +174,7 @@ def strongest(pattern: csr_array, count: int) -> csr_array:
     )
 
 
-def heavier(pattern: csr_array, limit: float) -> csr_array:
+def keep_above(pattern: csr_array, limit: float) -> csr_array:
     """The weights above a limit."""
     pairs = pattern.tocoo()
     kept = pairs.data > limit

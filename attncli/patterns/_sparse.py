@@ -12,13 +12,13 @@ LARGEST = 200_000_000
 """Stored weights above which a pattern is refused: 12 bytes each, 2.4 GB."""
 
 
-def at_least(pattern: str, name: str, value: int, smallest: int) -> None:
+def require_at_least(pattern: str, name: str, value: int, smallest: int) -> None:
     """Refuse a parameter below its smallest meaningful value."""
     if value < smallest:
         raise UsageError(f"pattern '{pattern}': {name} must be at least {smallest}, not {value}.")
 
 
-def affordable(pattern: str, nonzeros: float) -> None:
+def require_affordable(pattern: str, nonzeros: float) -> None:
     """Refuse a pattern that would not fit in memory, before it is made."""
     if nonzeros > LARGEST:
         raise LimitError(
@@ -43,25 +43,25 @@ def from_pairs(length: int, query: ArrayLike, key: ArrayLike, weight: ArrayLike 
 def from_offsets(length: int, offsets: range | Index, causal: bool) -> csr_array:
     """Every query i attends to the keys i + offset that exist (and, if causal, do not lie ahead)."""
     if isinstance(offsets, range):
-        offsets = np.array(within_reach(offsets, length), dtype=np.int64)
+        offsets = np.array(clip_offsets(offsets, length), dtype=np.int64)
     usable = offsets[(np.abs(offsets) < length) & ((offsets <= 0) | (not causal))]
-    affordable("offsets", float(len(usable)) * length)
+    require_affordable("offsets", float(len(usable)) * length)
     tokens = np.arange(length)[:, None]
     return from_pairs(length, tokens, tokens + usable)
 
 
-def within_reach(offsets: range, length: int) -> range:
+def clip_offsets(offsets: range, length: int) -> range:
     """Those of an ascending range at which a key can be, found without going through the others."""
     skipped = max(0, -((offsets.start + length - 1) // offsets.step))
     return range(offsets.start + skipped * offsets.step, min(offsets.stop, length), offsets.step)
 
 
-def union(first: csr_array, second: csr_array) -> csr_array:
+def union_patterns(first: csr_array, second: csr_array) -> csr_array:
     """Both patterns; where they overlap the larger weight counts."""
     return csr_array(first.maximum(second))
 
 
-def visible_part(pattern: csr_array) -> csr_array:
+def causal_part(pattern: csr_array) -> csr_array:
     """The keys that a causal query can see: those at or before it."""
     pairs = pattern.tocoo()
     seen = pairs.col <= pairs.row
@@ -69,15 +69,15 @@ def visible_part(pattern: csr_array) -> csr_array:
     return csr_array(coo_array(kept, pattern.shape))
 
 
-def with_self_where_empty(pattern: csr_array) -> csr_array:
+def fill_empty_rows(pattern: csr_array) -> csr_array:
     """A query without any key attends to itself."""
     empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
     if not empty.size:
         return pattern
-    return union(pattern, from_pairs(pattern.shape[0], empty, empty))
+    return union_patterns(pattern, from_pairs(pattern.shape[0], empty, empty))
 
 
-def row_normalised(pattern: csr_array) -> csr_array:
+def normalise_rows(pattern: csr_array) -> csr_array:
     """Rows that sum to one."""
     # Each row by its own power of two, which is exact: sums of weights at either end of float64's range stay inside.
     counts, starts = np.diff(pattern.indptr), pattern.indptr[:-1]

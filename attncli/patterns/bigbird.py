@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import union
+from attncli.patterns._sparse import union_patterns
 from attncli.patterns.longformer import longformer
 from attncli.patterns.random import random as drawn
 
@@ -19,4 +19,4 @@ def bigbird(
 ) -> csr_array:
     """BigBird: a sliding window, global tokens and `random` random keys per query (Zaheer et al. 2020)."""
     planned = longformer(length, rng, causal, window=window, tokens=tokens)
-    return union(planned, drawn(length, rng, causal, k=random))
+    return union_patterns(planned, drawn(length, rng, causal, k=random))

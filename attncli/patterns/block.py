@@ -3,13 +3,13 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import affordable, at_least, from_pairs
+from attncli.patterns._sparse import from_pairs, require_affordable, require_at_least
 
 
 def block(length: int, rng: np.random.Generator, causal: bool, *, size: int = 16) -> csr_array:
     """Blocks on the diagonal: all keys in the query's own block of `size` tokens (the last may be shorter)."""
-    at_least("block", "size", size, 1)
+    require_at_least("block", "size", size, 1)
     size = min(size, length)
-    affordable("block", float(length) * size)
+    require_affordable("block", float(length) * size)
     tokens = np.arange(length)[:, None]
     return from_pairs(length, tokens, tokens // size * size + np.arange(size))

@@ -4,15 +4,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.patterns._sparse import affordable, at_least, from_pairs
+from attncli.patterns._sparse import from_pairs, require_affordable, require_at_least
 
 
 def global_(length: int, rng: np.random.Generator, causal: bool, *, tokens: int = 1) -> csr_array:
     """Global tokens: the first `tokens` attend to all keys, and all queries to them (Beltagy et al. 2020)."""
-    at_least("global", "tokens", tokens, 1)
+    require_at_least("global", "tokens", tokens, 1)
     if tokens > length:
         raise UsageError(f"pattern 'global': {tokens} global tokens, but there are only {length}.")
-    affordable("global", 2.0 * length * tokens)
+    require_affordable("global", 2.0 * length * tokens)
     query, key = np.broadcast_arrays(np.arange(length)[:, None], np.arange(tokens))
     return from_pairs(length, np.stack([query, key]), np.stack([key, query]))
 

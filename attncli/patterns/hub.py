@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.patterns._sparse import affordable, at_least, from_pairs
+from attncli.patterns._sparse import from_pairs, require_affordable, require_at_least
 
 
 def hub(
@@ -15,8 +15,8 @@ def hub(
     Key j is drawn with probability ∝ (j + 1)^-exponent among the visible ones; repeated draws count once, so columns
     are far from the theorem's k nonzeros.
     """
-    at_least("hub", "k", k, 0)
-    affordable("hub", float(length) * (k + 1))
+    require_at_least("hub", "k", k, 0)
+    require_affordable("hub", float(length) * (k + 1))
     if not 0.0 <= exponent < 50.0:
         raise UsageError(f"pattern 'hub': exponent must be in 0 … 50, not {exponent}.")
     cumulative = np.cumsum(np.arange(1.0, length + 1.0) ** -exponent)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import at_least, from_pairs
+from attncli.patterns._sparse import from_pairs, require_at_least
 
 
 def induction(
@@ -13,7 +13,7 @@ def induction(
 
     Tokens are random, from `vocabulary` kinds (Olsson et al. 2022); token 0 is where such heads rest.
     """
-    at_least("induction", "vocabulary", vocabulary, 1)
+    require_at_least("induction", "vocabulary", vocabulary, 1)
     tokens = rng.integers(vocabulary, size=length)
     order = np.argsort(tokens, kind="stable")
     same = np.flatnonzero(tokens[order][1:] == tokens[order][:-1])

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.patterns import PATTERNS
-from attncli.patterns._sparse import union
+from attncli.patterns._sparse import union_patterns
 from attncli.patterns.window import window as sliding
 
 
@@ -13,4 +13,4 @@ def longformer(
 ) -> csr_array:
     """Longformer: a sliding window and global tokens (Beltagy et al. 2020)."""
     near = sliding(length, rng, causal, size=window)
-    return union(near, PATTERNS["global"](length, rng, causal, tokens=tokens))
+    return union_patterns(near, PATTERNS["global"](length, rng, causal, tokens=tokens))

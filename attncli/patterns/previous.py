@@ -3,11 +3,11 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import at_least, from_pairs
+from attncli.patterns._sparse import from_pairs, require_at_least
 
 
 def previous(length: int, rng: np.random.Generator, causal: bool, *, back: int = 1) -> csr_array:
     """Previous token: query i attends to key i - `back`, the first ones to token 0."""
-    at_least("previous", "back", back, 1)
+    require_at_least("previous", "back", back, 1)
     tokens = np.arange(length)
     return from_pairs(length, tokens, np.maximum(tokens - back, 0))

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError, unknown_name
-from attncli.patterns._sparse import affordable, at_least, from_pairs
+from attncli.patterns._sparse import from_pairs, require_affordable, require_at_least
 
 WEIGHTS = ("uniform", "dirichlet", "exponential")
 
@@ -19,8 +19,8 @@ def random(
     min(k, i + 1) of its visible keys, and columns are free. `dirichlet` weights are uniform on the simplex;
     `exponential` ones are 2^0, 2^-1, … in random order, so that their largest ratio is known.
     """
-    at_least("random", "k", k, 1)
-    affordable("random", float(length) * k)
+    require_at_least("random", "k", k, 1)
+    require_affordable("random", float(length) * k)
     if k > length:
         raise UsageError(f"pattern 'random': k = {k} keys per query, but there are only {length}.")
     if weights not in WEIGHTS:
@@ -58,13 +58,13 @@ def regular_pairs(
         return np.repeat(np.arange(length), k), rng.permutation(length)[shift].ravel()
     keys = np.stack([rng.permutation(length) for _ in range(k)], axis=1)
     for column in range(1, k):
-        while (rows := np.flatnonzero(clashes(keys, column))).size:
+        while (rows := np.flatnonzero(find_clashes(keys, column))).size:
             for row, other in zip(rows, rng.integers(length, size=rows.size), strict=True):
                 keys[[row, other], column] = keys[[other, row], column]
     return np.repeat(np.arange(length), k), keys.ravel()
 
 
-def clashes(keys: NDArray[np.int64], column: int) -> NDArray[np.bool_]:
+def find_clashes(keys: NDArray[np.int64], column: int) -> NDArray[np.bool_]:
     """Which queries have the key of `column` in an earlier column already."""
     result: NDArray[np.bool_] = (keys[:, :column] == keys[:, column, None]).any(axis=1)
     return result

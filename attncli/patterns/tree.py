@@ -3,12 +3,12 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import at_least, from_pairs
+from attncli.patterns._sparse import from_pairs, require_at_least
 
 
 def tree(length: int, rng: np.random.Generator, causal: bool, *, arity: int = 2) -> csr_array:
     """A tree in heap order: the query itself, its parent (i - 1) // arity and (unless causal) its children."""
-    at_least("tree", "arity", arity, 1)
+    require_at_least("tree", "arity", arity, 1)
     child = np.arange(1, length)
     parent = (child - 1) // arity
     own = np.arange(length)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from attncli.errors import AttnError, LimitError
 from attncli.limits import free_memory, share_memory
-from attncli.ranks import launch, started_by_attn
+from attncli.ranks import read_launch, started_by_attn
 
 MEETING = timedelta(minutes=10)
 """For all processes to come together at the start."""
@@ -29,7 +29,7 @@ LOST = (
 )
 
 
-class Left(NamedTuple):
+class RankExit(NamedTuple):
     """How a rank has ended."""
 
     code: int
@@ -37,15 +37,15 @@ class Left(NamedTuple):
     """Its last sentence; empty where it was fine."""
 
 
-class Ended(AttnError):
+class OtherRankFailed(AttnError):
     """Another rank has failed, so this one ends too, with its code."""
 
-    def __init__(self, left: Left) -> None:
+    def __init__(self, left: RankExit) -> None:
         super().__init__(left.said or LOST)
         self.exit_code = left.code or LimitError.exit_code
 
 
-class Line:
+class RankConnection:
     """The connection between the ranks."""
 
     def __init__(self) -> None:
@@ -78,34 +78,34 @@ class Line:
         """What all ranks hand in, in the order of the ranks."""
         import torch.distributed as dist
 
-        found: list[Any] = [None] * launch().size
+        found: list[Any] = [None] * read_launch().size
         try:
             dist.all_gather_object(found, mine, self.group)
         except RuntimeError as error:
             self.over = self.broken = True
             if started_by_attn():
-                end(LimitError.exit_code)
+                exit_process(LimitError.exit_code)
             raise LimitError(LOST) from error
         return found
 
 
-LINE = Line()
+LINE = RankConnection()
 """Of this process."""
 
 
-def exchange(mine: object) -> list[Any]:
+def gather_from_ranks(mine: object) -> list[Any]:
     """What all ranks hand in; where one of them has left instead, this one ends as that one did."""
     found = LINE.gather(mine)
-    left = [each for each in found if isinstance(each, Left)]
+    left = [each for each in found if isinstance(each, RankExit)]
     if left:
         LINE.over = True
-        raise Ended(left[0])
+        raise OtherRankFailed(left[0])
     return found
 
 
-def leave(code: int, said: str) -> Left:
+def leave_together(code: int, said: str) -> RankExit:
     """The last call of a rank: how they have all ended together, the first failure before all else."""
-    mine = Left(code, said)
+    mine = RankExit(code, said)
     if LINE.over or LINE.group is None:
         return mine
     try:
@@ -113,11 +113,11 @@ def leave(code: int, said: str) -> Left:
     except LimitError:  # all that was to be shared has been, so nothing is missing
         return mine
     LINE.over = True
-    ended = [each for each in found if isinstance(each, Left) and each.code]
+    ended = [each for each in found if isinstance(each, RankExit) and each.code]
     return ended[0] if ended else mine
 
 
-def meet() -> None:
+def synchronize_ranks() -> None:
     """Come together before the work, so that from then on whatever happens to one is noticed by all."""
     try:
         LINE.open()
@@ -126,14 +126,14 @@ def meet() -> None:
     except RuntimeError as error:
         LINE.over = LINE.broken = True
         raise LimitError(
-            f"the {launch().size} processes did not find each other within {MEETING}: are all of them started, "
+            f"the {read_launch().size} processes did not find each other within {MEETING}: are all of them started, "
             "with the same MASTER_ADDR and MASTER_PORT?"
         ) from error
     LINE.processes = [(host, process) for host, process, _ in met]
     share_memory([free for host, _, free in met if host == here])
 
 
-def end(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """End this process, now that all is said and written.
 
     The interpreter's own end would take torch's threads down while they run, which aborts one process in ten

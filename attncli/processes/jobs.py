@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import AttnError
-from attncli.io.addresses import is_address, put_whole
+from attncli.io.addresses import is_address, write_address
 from attncli.limits import MEMORY
-from attncli.processes.runs import SETTING, ProcessRun, last_sentence, output_words, with_settings
-from attncli.ranks import without_launch
+from attncli.processes.runs import SETTING, ProcessRun, last_line, merge_settings, output_arguments
+from attncli.ranks import environment_without_launch
 
 
 class Job(NamedTuple):
@@ -36,28 +36,28 @@ class Job(NamedTuple):
     """Environment variables that set options; those of the worker itself do not count."""
 
 
-def made(job: Job) -> ProcessRun:
+def run_job(job: Job) -> ProcessRun:
     """Run the job in this process; its report is written whole or not at all."""
-    with surroundings(job):
+    with apply_job_environment(job):
         if not is_address(job.report):
-            return in_this_process(job.words, Path(job.report))
+            return run_in_this_process(job.words, Path(job.report))
         with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
             path = Path(scratch) / "report.json"
-            run = in_this_process(job.words, path)
+            run = run_in_this_process(job.words, path)
             try:
                 if run.finished:
-                    put_whole(job.report, path.read_bytes())
+                    write_address(job.report, path.read_bytes())
             except AttnError as error:
                 return ProcessRun(error.exit_code, str(error))
             return run
 
 
 @contextlib.contextmanager
-def surroundings(job: Job) -> Iterator[None]:
+def apply_job_environment(job: Job) -> Iterator[None]:
     """The folder and the settings of whoever asked, and no rank among other processes."""
     before, here = dict(os.environ), Path.cwd()
     os.environ.clear()
-    os.environ.update(with_settings(without_launch(before), job.settings))
+    os.environ.update(merge_settings(environment_without_launch(before), job.settings))
     try:
         with contextlib.suppress(
             FileNotFoundError
@@ -70,7 +70,7 @@ def surroundings(job: Job) -> Iterator[None]:
         os.chdir(here)
 
 
-def settings_here(environment: Mapping[str, str]) -> dict[str, str]:
+def option_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """What sets options of the runs that are started here."""
     return {
         name: value
@@ -79,16 +79,16 @@ def settings_here(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def in_this_process(words: Sequence[str], path: Path) -> ProcessRun:
+def run_in_this_process(words: Sequence[str], path: Path) -> ProcessRun:
     """As `python -m attncli` runs, but for the process."""
     before, said = sys.argv, io.StringIO()
-    sys.argv = ["attn", *words, *output_words(path)]
+    sys.argv = ["attn", *words, *output_arguments(path)]
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
             runpy.run_module("attncli", run_name="__main__")
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-        return ProcessRun(code, last_sentence(said.getvalue()))
+        return ProcessRun(code, last_line(said.getvalue()))
     finally:
         sys.argv = before
     return ProcessRun(0, "")

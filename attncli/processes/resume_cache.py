@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attncli.ranks import launch
+from attncli.ranks import read_launch
 
 Keep = Callable[[str, Callable[[], Any]], Any]
 """keep(name, make): what is kept under the name, or what is made now and kept from now on."""
@@ -22,33 +22,33 @@ Keep = Callable[[str, Callable[[], Any]], Any]
 ENDING = ".parts"
 
 
-def unsaid(sentence: str) -> None:
+def ignore_sentence(sentence: str) -> None:
     """Nobody listens."""
 
 
-def no_keep(name: str, make: Callable[[], Any]) -> Any:
+def make_without_cache(name: str, make: Callable[[], Any]) -> Any:
     """Nothing outlives the process."""
     return make()
 
 
-class FinishedParts:
+class ResumeCache:
     """The folder of one report; without one nothing is kept."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.facts: Callable[[], str] = str
-        self.say: Callable[[str], None] = unsaid
+        self.say: Callable[[str], None] = ignore_sentence
         self.full = False
         """Whether one could not be written: no other is tried."""
 
     def begin(
-        self, output: Path, facts: Callable[[], str], say: Callable[[str], None] = unsaid
+        self, output: Path, facts: Callable[[], str], say: Callable[[str], None] = ignore_sentence
     ) -> int:
         """Keep results for this report from now on; returns how many an earlier run has left.
 
         `facts`: all that they depend on beside the model and the text; asked for once there is a result to keep.
         """
-        self.folder = folder_of(output)
+        self.folder = cache_folder(output)
         self.facts = cache(facts)
         self.say, self.full = say, False
         return len(list(self.folder.glob("*.pt")))
@@ -72,32 +72,32 @@ class FinishedParts:
         self.say(f"finished texts are no longer kept in {self.folder} ({why}): an interrupted run would begin again with these.")  # fmt: skip
 
 
-def folder_of(output: Path) -> Path:
+def cache_folder(output: Path) -> Path:
     """Where the results of this report are kept."""
     return output.with_name(output.name + ENDING)
 
 
-PARTS = FinishedParts()
+PARTS = ResumeCache()
 """Of this process."""
 
 
-def kept_as(*types: type) -> Keep:
+def build_result_cache(*types: type) -> Keep:
     """Keeps results that are made of these types, of tensors and of plain numbers, words and containers."""
 
     def keep(name: str, make: Callable[[], Any]) -> Any:
         path = PARTS.path(name)
         if path is None:
             return make()
-        found = read(path, types)
+        found = read_result(path, types)
         if found is None:
             found = make()
-            keep_in(path, found)
+            try_write_result(path, found)
         return found
 
     return keep
 
 
-def read(path: Path, types: Sequence[type]) -> Any:
+def read_result(path: Path, types: Sequence[type]) -> Any:
     """torch's restricted reader builds nothing but the types named; what it cannot read does not count."""
     import torch
 
@@ -108,17 +108,17 @@ def read(path: Path, types: Sequence[type]) -> Any:
         return None
 
 
-def keep_in(path: Path, result: Any) -> None:
+def try_write_result(path: Path, result: Any) -> None:
     """Where there is no room for it, the run goes on all the same, and this is said once."""
     if PARTS.full:
         return
     try:
-        write(path, result)
+        write_result(path, result)
     except OSError as error:
         PARTS.go_on_without(error)
 
 
-def write(path: Path, result: Any) -> None:
+def write_result(path: Path, result: Any) -> None:
     """Whole or not at all."""
     import torch
 
@@ -126,7 +126,7 @@ def write(path: Path, result: Any) -> None:
         io.BytesIO()
     )  # of a file that cannot be written torch raises a RuntimeError of its own
     torch.save(result, content)
-    half = path.with_suffix(f".{launch().rank}")
+    half = path.with_suffix(f".{read_launch().rank}")
     try:
         path.parent.mkdir(exist_ok=True)
         half.write_bytes(content.getbuffer())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from attncli.errors import FAILED_GATE, AttnError, LimitError
 from attncli.limits import MEMORY
-from attncli.ranks import without_launch
+from attncli.ranks import environment_without_launch
 
 SETTING = "ATTN_"
 """How environment variables begin that set attn's options."""
@@ -28,7 +28,7 @@ class ProcessRun(NamedTuple):
         return self.code in (0, FAILED_GATE)
 
 
-class Stopped(AttnError):
+class RunStopped(AttnError):
     """A run ended without a report; its exit code is the check's."""
 
     def __init__(self, code: int, sentence: str) -> None:
@@ -43,39 +43,39 @@ def run_to_file(
 
     `settings`: environment variables that set options, in the place of those of this process.
     """
-    surroundings = os.environ if settings is None else with_settings(os.environ, settings)
+    surroundings = os.environ if settings is None else merge_settings(os.environ, settings)
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "attncli", *arguments, *output_words(path)],  # nothing of this folder is imported
-        env=without_launch(surroundings),
+        [sys.executable, "-P", "-m", "attncli", *arguments, *output_arguments(path)],  # nothing of this folder is imported
+        env=environment_without_launch(surroundings),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
         errors="replace",
         check=False,
     )  # fmt: skip
-    return ended(done.returncode, done.stderr)
+    return describe_exit(done.returncode, done.stderr)
 
 
-def with_settings(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+def merge_settings(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
     """The environment with these settings in the place of its own; how much memory there is stays its own."""
     plain = {name: value for name, value in environment.items() if not name.startswith(SETTING)}
     kept = {name: value for name, value in environment.items() if name == MEMORY}
     return {**plain, **settings, **kept}
 
 
-def output_words(path: Path) -> tuple[str, ...]:
+def output_arguments(path: Path) -> tuple[str, ...]:
     return ("--format", "json", "--output", str(path), "--no-progress")
 
 
-def ended(code: int, said: str = "") -> ProcessRun:
+def describe_exit(code: int, said: str = "") -> ProcessRun:
     """How a process has ended, by its code as the system gives it; one that was killed is a limit, as far as anybody knows."""
     if code < 0:
         sentence = f"its process was lost ({signal.Signals(-code).name}; out of memory?)"
         return ProcessRun(LimitError.exit_code, sentence)
-    return ProcessRun(code, last_sentence(said))
+    return ProcessRun(code, last_line(said))
 
 
-def last_sentence(said: str) -> str:
+def last_line(said: str) -> str:
     """The reason, where it failed."""
     last = said.strip().splitlines()[-1:] or ["no reason was given"]
     return last[0].removeprefix("attn: ")

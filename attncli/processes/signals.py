@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 
 from attncli.errors import LimitError
-from attncli.processes.collectives import LINE, end
-from attncli.ranks import launch, started_by_attn
+from attncli.processes.collectives import LINE, exit_process
+from attncli.ranks import read_launch, started_by_attn
 
 ENDED = (
     "this run was ended before it was done, as torchrun does once one of its processes is lost (killed, or out of "
@@ -19,7 +19,7 @@ ENDED = (
 )
 
 
-def say_when_ended(say: Callable[[str], None]) -> None:
+def report_termination(say: Callable[[str], None]) -> None:
     """From now on SIGTERM is answered by a sentence, at once, even while the main thread waits inside of torch.
 
     The interpreter's own handlers run in the main thread alone; what is written to a wake-up descriptor another can read.
@@ -28,29 +28,29 @@ def say_when_ended(say: Callable[[str], None]) -> None:
     os.set_blocking(write, False)
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    threading.Thread(target=listen, args=(read, say), daemon=True).start()
+    threading.Thread(target=wait_for_signal, args=(read, say), daemon=True).start()
 
 
-def listen(read: int, say: Callable[[str], None]) -> None:
+def wait_for_signal(read: int, say: Callable[[str], None]) -> None:
     while signal.SIGTERM not in os.read(read, 1):
         pass
     if LINE.over:  # this process knows already, and is about to end by itself
         return
-    if speaks():
+    if is_first_alive():
         say(ENDED)
-    end(LimitError.exit_code)
+    exit_process(LimitError.exit_code)
 
 
-def speaks() -> bool:
+def is_first_alive() -> bool:
     """The first of the processes that are left; of those on other machines nothing is known but that they were there.
 
     Where attn itself has started them it speaks for them.
     """
     if started_by_attn():
         return False
-    here, before = socket.gethostname(), LINE.processes[: launch().rank]
+    here, before = socket.gethostname(), LINE.processes[: read_launch().rank]
     if not LINE.processes:
-        return launch().first
+        return read_launch().first
     return not any(host != here or is_alive(process) for host, process in before)
 
 

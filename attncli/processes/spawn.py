@@ -38,18 +38,18 @@ def run_in_processes(count: int, words: Sequence[str], parts: Path | None) -> in
             "attn",
             sys.executable,
             args=dict.fromkeys(ranks, (*PROGRAM, *words)),
-            envs=environments(count),
+            envs=rank_environments(count),
             logs_specs=DefaultLogsSpecs(log_dir=scratch),
         )
         try:
             result = context.wait(period=POLLED)
         except SignalException as stopped:
             context.close()
-            end_by(signal.Signals(stopped.sigval))
-    return code_of(result.failures if result else {}, parts)
+            exit_by_signal(signal.Signals(stopped.sigval))
+    return agreed_exit_code(result.failures if result else {}, parts)
 
 
-def environments(count: int) -> dict[int, dict[str, str]]:
+def rank_environments(count: int) -> dict[int, dict[str, str]]:
     """Who each process is among the others, as torchrun says it; they share the cores."""
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
     shared = {
@@ -69,7 +69,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def end_by(stopped: signal.Signals) -> NoReturn:
+def exit_by_signal(stopped: signal.Signals) -> NoReturn:
     """As one process would: Ctrl-C is told by the command line, another signal is the shell's to tell."""
     if stopped is signal.SIGINT:
         raise KeyboardInterrupt
@@ -78,7 +78,7 @@ def end_by(stopped: signal.Signals) -> NoReturn:
     raise KeyboardInterrupt  # never reached: the signal ends the process
 
 
-def code_of(failures: dict[int, Any], parts: Path | None) -> int:
+def agreed_exit_code(failures: dict[int, Any], parts: Path | None) -> int:
     """What they have agreed on; a process that was killed is a limit of the machine's, as far as anybody knows.
 
     The launcher ends by SIGTERM whoever is a little slower than the first to fail: that says nothing.

@@ -7,15 +7,15 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from attncli.errors import InputError
-from attncli.processes.collectives import exchange
-from attncli.processes.resume_cache import Keep, no_keep
-from attncli.ranks import launch
+from attncli.processes.collectives import gather_from_ranks
+from attncli.processes.resume_cache import Keep, make_without_cache
+from attncli.ranks import read_launch
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Share(NamedTuple):
+class RankShare(NamedTuple):
     """What one rank has done of a loop."""
 
     results: dict[int, Any]
@@ -32,39 +32,39 @@ class Work:
 
     @property
     def divided(self) -> bool:
-        return launch().several and not self.together
+        return read_launch().several and not self.together
 
 
 WORK = Work()
 """Of this process."""
 
 
-def own_share(items: Sequence[T]) -> range:
+def rank_share(items: Sequence[T]) -> range:
     """The places of the items that fall to this rank: every n-th."""
     if not WORK.divided:
         return range(len(items))
-    here = launch()
+    here = read_launch()
     return range(here.rank, len(items), here.size)
 
 
-def shared_out(
+def share_work(
     items: Sequence[T],
     work: Callable[[T], R],
     name: Callable[[T], str],
-    keep: Keep = no_keep,
+    keep: Keep = make_without_cache,
 ) -> list[R]:
     """`work` of every item, in order, on every rank. A failure is raised on all ranks: that of the first such item.
 
     `name` says all that an item's result depends on, so that ranks which do not see the same files are found out.
     """
-    if not launch().several:
-        keep = keep if len(items) > 1 else no_keep
+    if not read_launch().several:
+        keep = keep if len(items) > 1 else make_without_cache
         return [keep(name(item), partial(work, item)) for item in items]
     names = [name(item) for item in items]
-    refuse_unlike(exchange(names))
+    refuse_unlike(gather_from_ranks(names))
     if WORK.together:
         return [work(item) for item in items]
-    shares: list[Share] = exchange(done(items, names, work, keep))
+    shares: list[RankShare] = gather_from_ranks(run_share(items, names, work, keep))
     failures = [share.failed for share in shares if share.failed is not None]
     if failures:
         raise min(failures, key=lambda failed: failed[0])[1]
@@ -72,20 +72,24 @@ def shared_out(
     return [results[place] for place in range(len(items))]
 
 
-def done(items: Sequence[T], names: Sequence[str], work: Callable[[T], R], keep: Keep) -> Share:
+def run_share(
+    items: Sequence[T], names: Sequence[str], work: Callable[[T], R], keep: Keep
+) -> RankShare:
     """This rank's share, up to its first failure."""
     results: dict[int, R] = {}
-    for place in own_share(items):
+    for place in rank_share(items):
         try:
             results[place] = keep(names[place], partial(work, items[place]))
         except Exception as error:
-            return Share(results, (place, portable(error)))
-    return Share(results, None)
+            return RankShare(results, (place, make_portable(error)))
+    return RankShare(results, None)
 
 
-def portable(error: Exception) -> Exception:
+def make_portable(error: Exception) -> Exception:
     """The error as it can travel to the other ranks, with the place where it was raised for --debug."""
-    error.add_note(f"Raised on rank {launch().rank}:\n{''.join(traceback.format_exception(error))}")
+    error.add_note(
+        f"Raised on rank {read_launch().rank}:\n{''.join(traceback.format_exception(error))}"
+    )
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from attncli import gates
-from attncli.analysis.report_selection import choose_rows
+from attncli.analysis.report_selection import select_rows
 from attncli.declare.values import as_number, operator_index, single
 from attncli.errors import UsageError
 from attncli.io.whole_files import require_writable, write_whole
 from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
-from attncli.python.baselines import baseline_of
+from attncli.python.baselines import build_baseline
 from attncli.records import Report
-from attncli.render import FORMATS, endings
-from attncli.render._cells import grids
-from attncli.render._columns import columns
-from attncli.render.page.tables import plain as plain_text
-from attncli.render.page.tables import table_of
+from attncli.render import FORMATS, format_endings
+from attncli.render._cells import build_grids
+from attncli.render._columns import list_columns
+from attncli.render.page.tables import escape_text as plain_text
+from attncli.render.page.tables import format_table
 from attncli.render.plots.targets import FIGURES
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ class Answer(Report):
         for text in conditions:
             if not isinstance(text, str):
                 raise UsageError(f"`conditions` must be texts, each by itself, such as 'mean(sink) > 0.5', not {text!r:.80}.")  # fmt: skip
-        parsed = [gates.parse(text) for text in dict.fromkeys(conditions)]
-        against, held = baseline_of(baseline, fail_on, family_wise)
+        parsed = [gates.parse_condition(text) for text in dict.fromkeys(conditions)]
+        against, held = build_baseline(baseline, fail_on, family_wise)
         decided = against.verdicts(self, parsed, held or against.read())
         again = {verdict.condition for verdict in decided}
         before = [verdict for verdict in self.verdicts if verdict.condition not in again]
-        return answer(self.with_verdicts([*before, *decided]))
+        return to_answer(self.with_verdicts([*before, *decided]))
 
     def select(
         self,
@@ -84,7 +84,7 @@ class Answer(Report):
         count = None if top is None else operator_index(top)
         if count is None and top is not None:
             raise UsageError(f"`top` must be a whole number, not {top!r:.80}.")
-        return answer(choose_rows(self, named, sort, count))
+        return to_answer(select_rows(self, named, sort, count))
 
     @property
     def passed(self) -> bool:
@@ -103,15 +103,15 @@ class Answer(Report):
             raise UsageError(
                 "to_pandas() needs pandas: pip install pandas, or take to_dicts()."
             ) from None
-        frame = pandas.DataFrame(self.to_dicts(), columns=columns(self))
+        frame = pandas.DataFrame(self.to_dicts(), columns=list_columns(self))
         return frame.astype(
             {name: kind for name in frame if (kind := column_type(name, frame[name]))}
         )
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the report, whole or not at all, in the format that the file's ending names."""
-        target = path_given(path)
-        text = self.text(format_of(target))
+        target = require_path(path)
+        text = self.text(format_for_path(target))
         require_writable(target)
         write_whole(target, lambda file: file.write_bytes(text.encode(errors="backslashreplace")))
         return target
@@ -124,7 +124,7 @@ class Answer(Report):
         if columns is None or isinstance(width, bool) or columns < NARROWEST:
             raise UsageError(f"`width` must be a whole number of columns, {NARROWEST} or more, not {width!r:.80}.")  # fmt: skip
         made = FORMATS[format](self)
-        return plain(made, width) if not isinstance(made, str) else made
+        return render_plain(made, width) if not isinstance(made, str) else made
 
     @overload
     def plot(self, path: None = None, size: tuple[float, float] | None = None) -> "Figure": ...
@@ -137,21 +137,21 @@ class Answer(Report):
 
         `size`: width and height in inches, else what its panels need.
         """
-        from attncli.render.plots.figure import NOTHING, figure, has_figure, made_figure
+        from attncli.render.plots.figure import NOTHING, build_figure, has_figure, save_figure
         from attncli.render.plots.targets import require_drawing, require_figure
 
-        target = None if path is None else path_given(path)
+        target = None if path is None else require_path(path)
         if target is None:
             require_drawing("plot()")
         else:
             require_figure(target, str(target))
-        inches = None if size is None else inches_given(size)
+        inches = None if size is None else require_figure_size(size)
         if not has_figure(self):
             raise UsageError(f"{NOTHING}: ask for it with `pictures=True`, or for a number at several layers or sizes.")  # fmt: skip
         if target is None:
-            made: Figure = made_figure(self, inches)
+            made: Figure = build_figure(self, inches)
             return made
-        write_whole(target, lambda file: figure(self, file, inches))
+        write_whole(target, lambda file: save_figure(self, file, inches))
         return target
 
     def __str__(self) -> str:
@@ -166,14 +166,14 @@ class Answer(Report):
 
     def _repr_html_(self) -> str:
         """For notebooks: the answer, the picture where matplotlib is there, the tables."""
-        return "\n".join(html_parts(self))
+        return "\n".join(render_html(self))
 
 
-def answer(report: Report) -> Answer:
+def to_answer(report: Report) -> Answer:
     return Answer.of(report)
 
 
-def path_given(path: Any) -> Path:
+def require_path(path: Any) -> Path:
     if not isinstance(path, str | PathLike):
         raise UsageError(f"`path` must be a path, not {path!r:.80}.")
     if "\0" in fspath(path):
@@ -183,7 +183,7 @@ def path_given(path: Any) -> Path:
     return Path(path)
 
 
-def inches_given(size: Any) -> tuple[float, float]:
+def require_figure_size(size: Any) -> tuple[float, float]:
     """Width and height that a figure may have."""
     sides = [as_number(single(side)) for side in size] if isinstance(size, list | tuple) else []
     found = [side for side in sides if side and SMALLEST_FIGURE <= side <= LARGEST_FIGURE]
@@ -211,19 +211,19 @@ def is_missing(value: Any) -> bool:
     return value is None or value != value
 
 
-def format_of(path: Path) -> str:
+def format_for_path(path: Path) -> str:
     """The format that a file's ending means."""
     if path.suffix.lower() in FIGURES:
         raise UsageError(
             f"cannot save as {path}, which is a figure: draw it with plot({str(path)!r})."
         )
-    found = endings().get(path.suffix.lower())
+    found = format_endings().get(path.suffix.lower())
     if found is None:
-        raise UsageError(f"cannot save as {path}: end it in {', '.join(endings())}.")
+        raise UsageError(f"cannot save as {path}: end it in {', '.join(format_endings())}.")
     return found
 
 
-def plain(renderable: "RenderableType", width: int) -> str:
+def render_plain(renderable: "RenderableType", width: int) -> str:
     """A rich renderable as text without colours."""
     from rich.console import Console
 
@@ -235,12 +235,12 @@ def plain(renderable: "RenderableType", width: int) -> str:
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n"))
 
 
-def html_parts(report: Report) -> Iterator[str]:
+def render_html(report: Report) -> Iterator[str]:
     """Everything that comes from outside is escaped: a token may well be called <script>."""
     yield f"<p><strong>{plain_text(report.headline)}</strong></p>"
-    drawn = list(pictures(report))
+    drawn = list(render_pictures(report))
     yield from drawn
-    yield from (table_of(grid) for grid in grids(report) if not (drawn and grid.is_heat))
+    yield from (format_table(grid) for grid in build_grids(report) if not (drawn and grid.is_heat))
     for verdict in report.verdicts:
         mark = "✗" if verdict.failed else "✓"
         yield f"<p>{mark} <code>{plain_text(verdict.condition)}</code> {plain_text(verdict.text)}</p>"
@@ -248,7 +248,7 @@ def html_parts(report: Report) -> Iterator[str]:
         yield f"<p><em>{plain_text(warning)}</em></p>"
 
 
-def pictures(report: Report) -> Iterator[str]:
+def render_pictures(report: Report) -> Iterator[str]:
     """The figure that `plot` draws, inside the page; one of very many heads in dots, which then take less room."""
     from importlib.util import find_spec
 
@@ -277,9 +277,9 @@ FITTED = "max-width: 100%; height: auto"
 def figure_bytes(report: Report, ending: str, dots: int) -> bytes:
     import tempfile
 
-    from attncli.render.plots.figure import figure
+    from attncli.render.plots.figure import save_figure
 
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         path = Path(scratch) / f"figure{ending}"
-        figure(report, path, dots=dots)
+        save_figure(report, path, dots=dots)
         return path.read_bytes()

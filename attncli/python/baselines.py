@@ -75,9 +75,9 @@ class BaselineOptions:
         self, report: Report, conditions: "Iterable[Condition]", old: Report | None
     ) -> "list[Verdict]":
         """Of conditions on the report alone, and of how far it has moved from an earlier one."""
-        from attncli.gates import decide, decide_changes
+        from attncli.gates import decide_changes, decide_conditions
 
-        found = decide(report, conditions)
+        found = decide_conditions(report, conditions)
         if old is None:
             return found
         name = str(self.baseline)
@@ -85,19 +85,19 @@ class BaselineOptions:
 
     def read(self) -> "Report | None":
         """The earlier report; a misprint in what is asked is told before a file that is not there."""
-        from attncli.reports import is_there, read
+        from attncli.reports import read_report, report_exists
 
         self.changes()
         if self.baseline is None:
             return None
-        if not is_there(self.baseline):
+        if not report_exists(self.baseline):
             raise NoBaseline(
                 f"there is no baseline {self.baseline}: save a report there, and check again."
             )
-        return read(self.baseline)
+        return read_report(self.baseline)
 
 
-def baseline_of(
+def build_baseline(
     baseline: Any, fail_on: Any, family_wise: Any
 ) -> "tuple[BaselineOptions, Report | None]":
     """As Python gives them: the earlier report may be at hand."""

@@ -9,19 +9,19 @@ from attncli.declare.values import metavar, parts_of
 from attncli.python.keywords import SOURCE
 
 
-def described(docstring: str | None, parameters: Iterable[inspect.Parameter]) -> str:
+def add_keyword_help(docstring: str | None, parameters: Iterable[inspect.Parameter]) -> str:
     """The docstring with a line for every keyword, in Python's words."""
-    lines = [f"    {each.name}: {helped(each)}" for each in parameters]
-    return "\n".join([pythonic(inspect.cleandoc(docstring or "")), "", "Keywords:", *lines])
+    lines = [f"    {each.name}: {format_keyword(each)}" for each in parameters]
+    return "\n".join([to_python_words(inspect.cleandoc(docstring or "")), "", "Keywords:", *lines])
 
 
-def helped(parameter: inspect.Parameter) -> str:
+def format_keyword(parameter: inspect.Parameter) -> str:
     _, said = parts_of(parameter)
     text = next((one.help for one in said if isinstance(one, Option | Argument)), "")
     more = " Or a module that you hold." if parameter.name == SOURCE else ""
     form = metavar(parameter)
     choices = f"{form} – " if CHOICES.search(form) else ""
-    return choices + pythonic(text) + more
+    return choices + to_python_words(text) + more
 
 
 CHOICES = re.compile(r"[a-z].*[|=]|[|=].*[a-z]")
@@ -36,15 +36,15 @@ IN_OTHER_WORDS = (
 )
 
 
-def pythonic(text: str) -> str:
+def to_python_words(text: str) -> str:
     """Words for the command line as a reader in Python has them: `--with-random-init` is `with_random_init`."""
-    text = COMMAND.sub(lambda found: f"`{keyword(found[1])}({keyword(found[2])}={found[3]!r})`", text)  # fmt: skip
-    text = NOT.sub(lambda found: f"`{keyword(found[1])}=False`", text)
-    text = FLAG.sub(lambda found: f"`{keyword(found[1])}`", text)
+    text = COMMAND.sub(lambda found: f"`{flag_to_keyword(found[1])}({flag_to_keyword(found[2])}={found[3]!r})`", text)  # fmt: skip
+    text = NOT.sub(lambda found: f"`{flag_to_keyword(found[1])}=False`", text)
+    text = FLAG.sub(lambda found: f"`{flag_to_keyword(found[1])}`", text)
     for words, others in IN_OTHER_WORDS:
         text = words.sub(others, text)
     return text
 
 
-def keyword(flag: str) -> str:
+def flag_to_keyword(flag: str) -> str:
     return flag.replace("-", "_")

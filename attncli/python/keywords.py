@@ -63,13 +63,15 @@ OF_PYTHON = {
 OF_ALL = ("progress", "pictures")
 
 
-def in_python(parameters: Iterable[inspect.Parameter], answer: Any) -> inspect.Signature:
+def build_signature(parameters: Iterable[inspect.Parameter], answer: Any) -> inspect.Signature:
     """The argument without a name first, then keywords; lists and tuples may come as one value."""
-    shown = sorted(map(as_shown, parameters), key=lambda parameter: parameter.kind)
+    shown = sorted(map(display_parameter, parameters), key=lambda parameter: parameter.kind)
     return inspect.Signature(shown, return_annotation=answer)
 
 
-def second(name: str, usual: str, parameters: Iterable[inspect.Parameter]) -> inspect.Parameter:
+def plural_parameter(
+    name: str, usual: str, parameters: Iterable[inspect.Parameter]
+) -> inspect.Parameter:
     """A second name of a keyword, for whom its value is several."""
     (found,) = (each for each in parameters if each.name == usual)
     kind, said = parts_of(found)
@@ -78,27 +80,27 @@ def second(name: str, usual: str, parameters: Iterable[inspect.Parameter]) -> in
     return found.replace(name=name, default=None, annotation=Annotated[kind, option])
 
 
-def as_shown(parameter: inspect.Parameter) -> inspect.Parameter:
+def display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
     _, said = parts_of(parameter)
     required = parameter.default is parameter.empty
     first = required or any(isinstance(each, Argument) for each in said)
     way = parameter.POSITIONAL_OR_KEYWORD if first else parameter.KEYWORD_ONLY
     default = () if parameter.default == [] else parameter.default
-    return parameter.replace(annotation=hint(parameter), kind=way, default=default)
+    return parameter.replace(annotation=type_hint(parameter), kind=way, default=default)
 
 
-def hint(parameter: inspect.Parameter) -> Any:
+def type_hint(parameter: inspect.Parameter) -> Any:
     """What a type checker lets pass: all that `converted` takes, None where there is a default."""
     kind, said = parts_of(parameter)
     if kind is Any or parameter.name == SOURCE or words_of(said):
         return Any
-    found = [one for each in kinds_of(kind) for one in taken(each, parameter)]
+    found = [one for each in kinds_of(kind) for one in accepted_types(each, parameter)]
     found += [Report] if takes_reports(said) else []
     found += [] if parameter.default is parameter.empty else [None]
-    return either(found)
+    return union_of(found)
 
 
-def taken(kind: Any, parameter: inspect.Parameter) -> list[Any]:
+def accepted_types(kind: Any, parameter: inspect.Parameter) -> list[Any]:
     """The types of values that are taken for one of this."""
     known: dict[Any, list[Any]] = {
         int: [SupportsIndex],
@@ -106,17 +108,17 @@ def taken(kind: Any, parameter: inspect.Parameter) -> list[Any]:
         Path: [str, os.PathLike[str]],
     }
     if kind is str:
-        return texts_taken(parameter)
+        return accepted_text_types(parameter)
     if get_origin(kind) is list:
-        texts = texts_taken(parameter)
-        return [*texts, Iterable[either(texts)]]  # type: ignore[misc]
+        texts = accepted_text_types(parameter)
+        return [*texts, Iterable[union_of(texts)]]  # type: ignore[misc]
     return known.get(kind, [kind])
 
 
-def either(kinds: Iterable[Any]) -> Any:
+def union_of(kinds: Iterable[Any]) -> Any:
     return functools.reduce(operator.or_, dict.fromkeys(kinds))
 
 
-def texts_taken(parameter: inspect.Parameter) -> list[Any]:
+def accepted_text_types(parameter: inspect.Parameter) -> list[Any]:
     paths = [os.PathLike[str]] if takes_paths(parameter) else []
     return [str, *paths, *([SupportsIndex] if takes_numbers(parameter) else [])]

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from attncli.analysis import Progress, no_progress
-from attncli.ranks import first
-from attncli.sanitize import visible
+from attncli.analysis import Progress, ignore_progress
+from attncli.ranks import is_first_rank
+from attncli.sanitize import make_visible
 
 PATIENCE = 1.0
 """Seconds before a bar appears."""
@@ -29,10 +29,10 @@ NARROWEST, USUAL = 20, 80
 @contextlib.contextmanager
 def progress_bar(wanted: bool) -> Iterator[Progress]:
     """A callback for studies; it draws nothing unless somebody watches."""
-    if not (wanted and first() and sys.stderr.isatty()):
-        yield no_progress
+    if not (wanted and is_first_rank() and sys.stderr.isatty()):
+        yield ignore_progress
         return
-    bar = Bar()
+    bar = ProgressBar()
     try:
         yield bar
     finally:
@@ -40,20 +40,20 @@ def progress_bar(wanted: bool) -> Iterator[Progress]:
 
 
 @contextlib.contextmanager
-def progress_asked_for() -> Iterator[Progress]:
+def show_progress() -> Iterator[Progress]:
     """For callers who have said that they want to see it, wherever stderr goes."""
-    if sys.stderr is None or sys.stderr.isatty() or not first():
+    if sys.stderr is None or sys.stderr.isatty() or not is_first_rank():
         with progress_bar(sys.stderr is not None) as progress:
             yield progress
         return
-    line = PlainLine()
+    line = PlainProgress()
     try:
         yield line
     finally:
         line.doing("")
 
 
-class PlainLine:
+class PlainProgress:
     """One line of words, written over in place: all that a notebook and a log file understand."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class PlainLine:
 
     def doing(self, what: str) -> None:
         """Words in the place of what was said before; none for none."""
-        line = f"{visible(what)} …"[: USUAL - 1] if what else ""
+        line = f"{make_visible(what)} …"[: USUAL - 1] if what else ""
         blank = " " * len(self.said)
         print(f"\r{blank}\r{line}" if self.said else line, end="", file=sys.stderr, flush=True)
         self.said = line
@@ -74,12 +74,14 @@ class PlainLine:
             self.doing(f"{done}{what}" if what.startswith("%") else f"{done:,} of {total:,} {what}")
 
 
-def doing_of(progress: Progress) -> Callable[[str], None]:
+def status_callback(progress: Progress) -> Callable[[str], None]:
     """Says what is being done before there are numbers: a bar shows it, what else watches is told nothing."""
-    return progress.doing if isinstance(progress, Bar | PlainLine) else lambda what: None
+    return (
+        progress.doing if isinstance(progress, ProgressBar | PlainProgress) else lambda what: None
+    )
 
 
-class Bar:
+class ProgressBar:
     """Created cheap: a line of words until patience ends, then rich's bar, which is imported for it."""
 
     def __init__(self) -> None:
@@ -92,7 +94,7 @@ class Bar:
         """Words in the place of what was said before; none for none."""
         self.clear()
         if what and self.display is None and os.environ.get("TERM") not in DUMB:
-            self.said = fitted(f"{visible(what)} …")
+            self.said = fit_to_terminal(f"{make_visible(what)} …")
             print(self.said, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
@@ -123,7 +125,7 @@ class Bar:
             self.display.stop()
 
 
-def fitted(text: str) -> str:
+def fit_to_terminal(text: str) -> str:
     """On one line of the terminal: a longer one could not be taken back."""
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or USUAL

@@ -20,18 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.analysis import Progress, Say, no_progress
+from attncli.analysis import Progress, Say, ignore_progress
 from attncli.declare.groups import flat_parameters, gathered
 from attncli.declare.moved import refuse_moved_keyword
 from attncli.declare.settle import Given, is_set, rules_of, settle
 from attncli.declare.subject import subject_of
 from attncli.declare.values import converted, require_known, second_names
-from attncli.errors import UsageError, refused_by_system
+from attncli.errors import UsageError, translate_system_error
 from attncli.gates import Condition
-from attncli.python.answers import Answer, answer
-from attncli.python.keyword_help import described
-from attncli.python.keywords import OF_ALL, OF_PYTHON, SOURCE, in_python, second
-from attncli.python.progress import doing_of, progress_asked_for
+from attncli.python.answers import Answer, to_answer
+from attncli.python.keyword_help import add_keyword_help
+from attncli.python.keywords import OF_ALL, OF_PYTHON, SOURCE, build_signature, plural_parameter
+from attncli.python.progress import show_progress, status_callback
 from attncli.records import Report
 from attncli.sources import Source
 from attncli.threads import TURNS, one_blas_thread
@@ -55,18 +55,18 @@ NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
 """Settings of runs that Python asks for: only their own words count."""
 
 
-def silent(sentence: str) -> None:
+def ignore_sentence(sentence: str) -> None:
     """Nobody listens."""
 
 
 @dataclass(frozen=True)
-class How:
+class RunContext:
     """What surrounds a question: who watches, and what else the answer is wanted for."""
 
-    progress: Progress = no_progress
-    doing: Say = silent
+    progress: Progress = ignore_progress
+    doing: Say = ignore_sentence
     """For what is being done now, which is forgotten when the next thing is."""
-    say: Say = silent
+    say: Say = ignore_sentence
     """For what a person wants to know before long work."""
     conditions: tuple[Condition, ...] = ()
     """Gates: what they ask for is measured, and what cannot be there is said before the work."""
@@ -96,8 +96,8 @@ def question(
         apart = {name: OF_PYTHON[name] for name in (*own, *OF_ALL)}
         answered = Answer if asked.__annotations__["return"] is Report else Path
         plural = second_names(parameter.name for parameter in parameters)
-        seconds = [second(name, usual, parameters) for name, usual in plural.items()]
-        signature = in_python([*parameters, *seconds, *apart.values()], answered)
+        seconds = [plural_parameter(name, usual, parameters) for name, usual in plural.items()]
+        signature = build_signature([*parameters, *seconds, *apart.values()], answered)
 
         @functools.wraps(asked)
         def ask(*args: Any, **keywords: Any) -> Any:
@@ -113,12 +113,12 @@ def question(
             found = run_asked(asked, parameters, values, beside, any_module)
             if not isinstance(found, Report):
                 return found
-            from attncli.reports.provenance import with_provenance
+            from attncli.reports.provenance import add_provenance
 
-            words = call_in_words(asked.__name__, keywords, args)
-            return answer(with_provenance(found, words))
+            words = format_call(asked.__name__, keywords, args)
+            return to_answer(add_provenance(found, words))
 
-        ask.__doc__ = described(asked.__doc__, [*parameters, *seconds, *apart.values()])
+        ask.__doc__ = add_keyword_help(asked.__doc__, [*parameters, *seconds, *apart.values()])
         ask.__annotations__ = annotations_of(signature)
         ask.__signature__ = signature  # type: ignore[attr-defined]
         ask.asked = asked  # type: ignore[attr-defined]
@@ -140,19 +140,19 @@ def run_asked(
     with TURNS.question(), ExitStack() as around:
         around.enter_context(one_blas_thread())
         if SOURCE in values:
-            at_hand = subject(values[SOURCE], beside, any_module)
+            at_hand = resolve_subject(values[SOURCE], beside, any_module)
             options[SOURCE] = around.enter_context(at_hand)
-        watch = around.enter_context(watched(beside["progress"]))
+        watch = around.enter_context(open_progress(beside["progress"]))
         refuse_misfits(parameters, options | set_beside(beside), asked.__name__)
-        how = How(
+        how = RunContext(
             watch,
-            doing_of(watch),
+            status_callback(watch),
             pictures=beside["pictures"],
             maps=beside["pictures"],
             save_module=beside.get("save_module"),
             settings=NO_CONFIGURATION,
         )
-        around.enter_context(as_a_program())
+        around.enter_context(translate_system_errors())
         return asked(**gathered(asked, options), how=how)
 
 
@@ -178,7 +178,7 @@ def refuse_misfits(
 
 
 @contextmanager
-def as_a_program() -> Iterator[None]:
+def translate_system_errors() -> Iterator[None]:
     """Exponentials may vanish, whatever the caller's numpy raises of them; memory that is not there is an error of ours."""
     import numpy as np
 
@@ -186,13 +186,13 @@ def as_a_program() -> Iterator[None]:
         with np.errstate(under="ignore"):
             yield
     except (MemoryError, OSError) as error:
-        refused = None if is_callers(error) else refused_by_system(error)
+        refused = None if raised_by_caller(error) else translate_system_error(error)
         if refused is None:
             raise
         raise refused from error
 
 
-def is_callers(error: BaseException) -> bool:
+def raised_by_caller(error: BaseException) -> bool:
     """Whether code outside of this package has raised it, called by it, such as a function for `progress`."""
     names = [
         frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
@@ -220,7 +220,7 @@ def annotations_of(signature: inspect.Signature) -> dict[str, Any]:
 
 
 @contextmanager
-def subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator[Any]:
+def resolve_subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator[Any]:
     """A live module is at rest while it is asked about; whatever has a name or path is found by it.
 
     `beside`: keywords of Python's own; `any_module`: as of the question.
@@ -234,41 +234,43 @@ def subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator
         yield None if value is None else os.fspath(value)
         return
     from attncli.models.inputs.tokenizing import refuse_no_tokenizer
-    from attncli.models.loading.in_memory.in_memory_model import left_as_it_was, live_model
-    from attncli.models.loading.isolate_global_state import alone
+    from attncli.models.loading.in_memory.in_memory_model import restore_model, wrap_in_memory_model
+    from attncli.models.loading.isolate_global_state import isolate_question
 
-    alone()
+    isolate_question()
     if tokenizer is not None:
         refuse_no_tokenizer(tokenizer)
-    live = live_model(value, tokenizer, inputs, any_module)
-    with left_as_it_was(live.model):
+    live = wrap_in_memory_model(value, tokenizer, inputs, any_module)
+    with restore_model(live.model):
         yield Source("live", str(live), live=live)
 
 
-def watched(progress: Progress | bool | None) -> AbstractContextManager[Progress]:
+def open_progress(progress: Progress | bool | None) -> AbstractContextManager[Progress]:
     """`progress=True` shows how far the work is, a bar on a terminal as the command does; a callable is called."""
     if progress is True:
-        return progress_asked_for()
-    return contextlib.nullcontext(progress or no_progress)
+        return show_progress()
+    return contextlib.nullcontext(progress or ignore_progress)
 
 
-def call_in_words(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> list[str]:
+def format_call(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> list[str]:
     """The call, for the report: what is no plain value by its type."""
-    said = [shown(each) for each in args]
-    said += [f"{key}={shown(value)}" for key, value in keywords.items() if key != "progress"]
+    said = [format_argument(each) for each in args]
+    said += [
+        f"{key}={format_argument(value)}" for key, value in keywords.items() if key != "progress"
+    ]
     return [f"attncli.{name}({', '.join(said)})"]
 
 
-def shown(value: Any) -> str:
+def format_argument(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return f"[{', '.join(grouped(map(shown, value)))}]"
+        return f"[{', '.join(group_repeats(map(format_argument, value)))}]"
     if isinstance(value, os.PathLike):
         return repr(os.fspath(value))
     plain = value is None or isinstance(value, str | int | float)
     return repr(value) if plain else f"<{type(value).__name__}>"
 
 
-def grouped(words: Iterable[str]) -> Iterator[str]:
+def group_repeats(words: Iterable[str]) -> Iterator[str]:
     """Things of one type in a row are counted."""
     for word, alike in itertools.groupby(words):
         count = len(list(alike))

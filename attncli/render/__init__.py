@@ -16,7 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class FormatSpec:
     """What is known of a format without rendering anything."""
 
     endings: tuple[str, ...]
@@ -42,7 +42,7 @@ def renderer(
     """Attach a format's manner; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.manner = Manner(  # type: ignore[attr-defined]
+        function.manner = FormatSpec(  # type: ignore[attr-defined]
             endings, tells_verdicts, holds_rows, shows_maps, warnings_apart
         )
         return function
@@ -50,16 +50,16 @@ def renderer(
     return attach
 
 
-def manner(name: str) -> Manner:
-    found: Manner = FORMATS[name].manner  # type: ignore[attr-defined]
+def format_spec(name: str) -> FormatSpec:
+    found: FormatSpec = FORMATS[name].manner  # type: ignore[attr-defined]
     return found
 
 
-def endings(holding_rows: bool = True) -> dict[str, str]:
+def format_endings(holding_rows: bool = True) -> dict[str, str]:
     """Endings of files, and the format that each of them means."""
     return {
         ending: name
         for name in FORMATS.names()
-        for ending in manner(name).endings
-        if manner(name).holds_rows == holding_rows
+        for ending in format_spec(name).endings
+        if format_spec(name).holds_rows == holding_rows
     }

@@ -4,7 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attncli.maths.digits import decimals, fixed, number, with_interval, with_spread
+from attncli.maths.digits import (
+    decimal_places,
+    format_fixed,
+    format_number,
+    format_with_deviation,
+    format_with_interval,
+)
 from attncli.records import (
     HIGH,
     LOW,
@@ -39,38 +45,44 @@ class Grid:
     """Whether cells are letters and shades, which a figure of the report draws too."""
 
 
-def grids(report: Report) -> Iterator[Grid]:
+def build_grids(report: Report) -> Iterator[Grid]:
     """Every view of the report, empty ones left out."""
     for view in report.views:
-        rows = [row for row in report.rows if shown(row, view)]
+        rows = [row for row in report.rows if is_shown(row, view)]
         if view.findings and report.findings:
             lines = tuple((finding.about, finding.text) for finding in report.findings)
             yield Grid(view.title, (view.down, view.findings), lines, words=True)
         elif rows:
-            yield grid(view, rows, report.metrics)
+            yield build_grid(view, rows, report.metrics)
 
 
-def shown(row: Row, view: View) -> bool:
+def is_shown(row: Row, view: View) -> bool:
     return (
         row.metric in view.metrics
         and row.axis(view.down) is not None
-        and all(stands_at(row, axis, value) for axis, value in view.where.items())
+        and all(has_coordinate(row, axis, value) for axis, value in view.where.items())
     )
 
 
-def stands_at(row: Row, axis: str, value: Scalar) -> bool:
+def has_coordinate(row: Row, axis: str, value: Scalar) -> bool:
     """Whether the row has this coordinate; an empty one asks for rows without the axis."""
     own = row.axis(axis)
     return value == ("" if own is None else own)
 
 
-def grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> Grid:
-    downs = distinct(row.axis(view.down) for row in rows)
-    acrosses = view.metrics if view.across is None else distinct(across(row, view) for row in rows)
-    cells = {(row.axis(view.down), across(row, view)): row for row in by_layer(rows, view)}
-    show: Callable[[Row | None], str] = brief if view.across == "head" else cell
-    show = partial(shaded, key=view.heat) if view.heat else show
-    show = partial(paired, keys=view.pair) if view.pair else show
+def build_grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> Grid:
+    downs = unique_values(row.axis(view.down) for row in rows)
+    acrosses = (
+        view.metrics
+        if view.across is None
+        else unique_values(column_value(row, view) for row in rows)
+    )
+    cells = {
+        (row.axis(view.down), column_value(row, view)): row for row in sort_by_layer(rows, view)
+    }
+    show: Callable[[Row | None], str] = format_brief_cell if view.across == "head" else format_cell
+    show = partial(format_shaded, key=view.heat) if view.heat else show
+    show = partial(format_pair, keys=view.pair) if view.pair else show
     names = {row.axis(view.down): str(row.keys.get(view.names, "")) for row in rows}
     lines = [
         [
@@ -79,74 +91,78 @@ def grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> 
         ]
         for down in downs
     ]
-    columns = acrosses if view.across else [heading(str(name), metrics) for name in acrosses]
+    columns = acrosses if view.across else [format_heading(str(name), metrics) for name in acrosses]
     header = (view.down, *map(str, columns))
     return Grid(view.title, header, tuple(map(tuple, lines)), is_heat=bool(view.heat))
 
 
-def heading(metric: str, metrics: Mapping[str, Definition]) -> str:
+def format_heading(metric: str, metrics: Mapping[str, Definition]) -> str:
     """What a reader understands over a metric's column: its name, unless that says too little."""
     known = metrics.get(metric)
     return (known.heading if known else "") or metric
 
 
-def distinct(values: Iterable[Scalar | None]) -> list[Scalar | None]:
+def unique_values(values: Iterable[Scalar | None]) -> list[Scalar | None]:
     return list(dict.fromkeys(values))
 
 
-def by_layer(rows: Sequence[Row], view: View) -> Sequence[Row]:
+def sort_by_layer(rows: Sequence[Row], view: View) -> Sequence[Row]:
     """With `last_layer_only`, the highest layer comes last and so wins its cell."""
     if not view.last_layer_only:
         return rows
     return sorted(rows, key=lambda row: -1 if row.layer is None else row.layer)
 
 
-def across(row: Row, view: View) -> Scalar | None:
+def column_value(row: Row, view: View) -> Scalar | None:
     return row.axis(view.across) if view.across else row.metric
 
 
-def cell(row: Row | None) -> str:
+def format_cell(row: Row | None) -> str:
     if row is None or row.value is None:
         return NOTHING
     if row.spread is not None:
-        return with_spread(row.value, row.spread)
+        return format_with_deviation(row.value, row.spread)
     low, high = row.keys.get(LOW), row.keys.get(HIGH)
     if isinstance(low, float) and isinstance(high, float) and low < high:
-        return with_interval(row.value, low, high)
-    shown, by = number(row.value), row.keys.get(UNCERTAINTY)
-    return with_spread(row.value, by) if isinstance(by, float) and touches(shown, by) else shown
+        return format_with_interval(row.value, low, high)
+    shown, by = format_number(row.value), row.keys.get(UNCERTAINTY)
+    return (
+        format_with_deviation(row.value, by)
+        if isinstance(by, float) and reaches_shown_digits(shown, by)
+        else shown
+    )
 
 
-def brief(row: Row | None) -> str:
+def format_brief_cell(row: Row | None) -> str:
     """In a grid of heads three digits are enough to look at."""
     if row is None or row.value is None or row.spread is not None or abs(row.value) >= 100.0:
-        return cell(row)
-    return fixed(row.value, decimals(row.value, BRIEF))
+        return format_cell(row)
+    return format_fixed(row.value, decimal_places(row.value, BRIEF))
 
 
-def paired(row: Row | None, keys: Sequence[str]) -> str:
+def format_pair(row: Row | None, keys: Sequence[str]) -> str:
     """`fox@3 ← quick@1 0.93 (0.11)`: positions stand for tokens that have no names, and a space is seen."""
     if row is None or row.value is None:
         return NOTHING
     even = row.keys.get("uniform")
-    beside = f" ({short(even)})" if isinstance(even, float) else ""
+    beside = f" ({format_short(even)})" if isinstance(even, float) else ""
     words = " ← ".join(named_token(row, key) for key in keys)
-    return f"{words} {short(row.value)}{beside}"
+    return f"{words} {format_short(row.value)}{beside}"
 
 
-def short(value: float) -> str:
+def format_short(value: float) -> str:
     """Two decimals, or two digits of what is smaller."""
     return f"{value:.2f}" if abs(value) >= 0.1 or value == 0.0 else f"{value:.2g}"
 
 
-def touches(shown: str, by: float) -> bool:
+def reaches_shown_digits(shown: str, by: float) -> bool:
     """Whether an uncertainty reaches the last digit that is shown."""
     mantissa, _, exponent = shown.replace(",", "").partition("e")
     digits = len(mantissa.partition(".")[2])
     return by >= 0.5 * 10.0 ** (int(exponent or 0) - digits)
 
 
-def shaded(row: Row | None, key: str) -> str:
+def format_shaded(row: Row | None, key: str) -> str:
     """The letter under the key, and the number from 0 to 1 as a shade; the letter alone where there is none.
 
     What stands behind a letter already, as in `I?`, leaves no room for a shade.

@@ -3,8 +3,8 @@ import io
 
 from attncli.records import Report, Scalar
 from attncli.render import renderer
-from attncli.render._columns import columns
-from attncli.sanitize import all_visible
+from attncli.render._columns import list_columns
+from attncli.sanitize import sanitize_value
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula, and may run."""
@@ -13,17 +13,17 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 @renderer(endings=(".csv",))
 def csv(report: Report) -> str:
     """Comma-separated rows with a header line; what does not apply is empty."""
-    report = all_visible(report)
-    names = columns(report)
+    report = sanitize_value(report)
+    names = list_columns(report)
     buffer = io.StringIO()
     writer = standard.writer(buffer, lineterminator="\n")
-    writer.writerow(map(cell, names))
+    writer.writerow(map(format_cell, names))
     for row in report.rows:
         flat = row.flat()
-        writer.writerow(cell(flat.get(name)) for name in names)
+        writer.writerow(format_cell(flat.get(name)) for name in names)
     return buffer.getvalue()
 
 
-def cell(value: Scalar | None) -> Scalar | None:
+def format_cell(value: Scalar | None) -> Scalar | None:
     """A text that would be a formula stands behind an apostrophe, which spreadsheets do not show; numbers are numbers."""
     return f"'{value}" if isinstance(value, str) and value.lstrip().startswith(FORMULA) else value

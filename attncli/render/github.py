@@ -2,37 +2,37 @@ from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.sanitize import all_visible
+from attncli.sanitize import sanitize_value
 
 
 @renderer(tells_verdicts=True)
 def github(report: Report) -> str:
     """Annotations of GitHub Actions: an error per failed gate; with GITHUB_STEP_SUMMARY also the job's summary."""
-    return "".join(f"{line}\n" for line in annotations(report))
+    return "".join(f"{line}\n" for line in format_annotations(report))
 
 
-def annotations(report: Report) -> Iterator[str]:
+def format_annotations(report: Report) -> Iterator[str]:
     """The answer as a notice, warnings, then what failed; passed gates are debug lines."""
-    report = all_visible(report)
+    report = sanitize_value(report)
     title = f"attn {report.study}"
-    yield command("notice", title, report.headline)
+    yield format_command("notice", title, report.headline)
     for warning in report.warnings:
-        yield command("warning", title, warning)
+        yield format_command("warning", title, warning)
     for verdict in report.verdicts:
         if verdict.failed:
-            yield command("error", f"{title}: {verdict.condition}", verdict.text)
+            yield format_command("error", f"{title}: {verdict.condition}", verdict.text)
         else:
-            yield f"::debug::{data(f'{verdict.condition}: {verdict.text}')}"
+            yield f"::debug::{escape_data(f'{verdict.condition}: {verdict.text}')}"
 
 
-def command(level: str, title: str, text: str) -> str:
-    return f"::{level} title={property_value(title)}::{data(text)}"
+def format_command(level: str, title: str, text: str) -> str:
+    return f"::{level} title={escape_property(title)}::{escape_data(text)}"
 
 
-def data(text: str) -> str:
+def escape_data(text: str) -> str:
     """A workflow command is one line: what would end it is written as the runner reads it back."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def property_value(text: str) -> str:
-    return data(text).replace(":", "%3A").replace(",", "%2C")
+def escape_property(text: str) -> str:
+    return escape_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -5,7 +5,7 @@ from typing import Any
 from attncli import __version__
 from attncli.records import SCHEMA_VERSION, Definition, Finding, Report, Verdict, View
 from attncli.render import renderer
-from attncli.sanitize import in_json
+from attncli.sanitize import sanitize_json
 
 ADDED = ("heading", "names", "lowest_drawn", "measure", "pair", "metric", "heads")
 """Fields of metrics, views and findings that the first reports did not have: left out where they are empty, so that those
@@ -15,11 +15,11 @@ stay as they were."""
 @renderer(endings=(".json",))
 def json(report: Report) -> str:
     """The whole report as one strict JSON document: provenance, definitions, rows, verdicts."""
-    text = standard.dumps(document(report), indent=1, ensure_ascii=False, allow_nan=False)
-    return in_json(text) + "\n"
+    text = standard.dumps(build_document(report), indent=1, ensure_ascii=False, allow_nan=False)
+    return sanitize_json(text) + "\n"
 
 
-def document(report: Report) -> dict[str, Any]:
+def build_document(report: Report) -> dict[str, Any]:
     """The report contract: provenance first, rows flat, nulls explained in their note."""
     head = {
         "schema_version": SCHEMA_VERSION,
@@ -31,16 +31,16 @@ def document(report: Report) -> dict[str, Any]:
     return {
         **head,
         **{name: getattr(report, name) for name in plain},
-        "metrics": {name: fields_of(item) for name, item in report.metrics.items()},
-        "findings": [fields_of(finding) for finding in report.findings],
+        "metrics": {name: record_fields(item) for name, item in report.metrics.items()},
+        "findings": [record_fields(finding) for finding in report.findings],
         "rows": [row.flat() for row in report.rows],
-        "views": [fields_of(view) for view in report.views],
+        "views": [record_fields(view) for view in report.views],
         "warnings": report.warnings,
-        "verdicts": [verdict_of(verdict) for verdict in report.verdicts],
+        "verdicts": [verdict_fields(verdict) for verdict in report.verdicts],
     }
 
 
-def fields_of(record: Definition | View | Finding) -> dict[str, Any]:
+def record_fields(record: Definition | View | Finding) -> dict[str, Any]:
     every = dataclasses.asdict(record)
     return {
         name: value
@@ -49,7 +49,7 @@ def fields_of(record: Definition | View | Finding) -> dict[str, Any]:
     }
 
 
-def verdict_of(verdict: Verdict) -> dict[str, Any]:
+def verdict_fields(verdict: Verdict) -> dict[str, Any]:
     """Without what is said of checks that could not run where one did."""
     said = dataclasses.asdict(verdict)
     return said if verdict.stopped else {k: v for k, v in said.items() if k != "stopped"}

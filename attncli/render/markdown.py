@@ -3,8 +3,8 @@ from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.render._cells import Grid, grids
-from attncli.sanitize import all_visible
+from attncli.render._cells import Grid, build_grids
+from attncli.sanitize import sanitize_value
 
 SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown, or HTML within it, would take for its own; an underscore within a word is one."""
@@ -13,42 +13,42 @@ SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 @renderer(endings=(".md",), tells_verdicts=True, warnings_apart=True)
 def markdown(report: Report) -> str:
     """The headline, the tables, the verdicts and the warnings as GitHub-flavoured Markdown."""
-    return "\n".join(lines(all_visible(report))) + "\n"
+    return "\n".join(format_lines(sanitize_value(report))) + "\n"
 
 
-def lines(report: Report) -> Iterator[str]:
-    yield f"**{escaped(report.headline)}**"
-    for grid in grids(report):
+def format_lines(report: Report) -> Iterator[str]:
+    yield f"**{escape_text(report.headline)}**"
+    for grid in build_grids(report):
         yield ""
-        yield f"### {escaped(grid.title)}"
+        yield f"### {escape_text(grid.title)}"
         yield ""
-        yield from table(grid)
+        yield from format_table(grid)
     if report.verdicts:
         yield ""
         for verdict in report.verdicts:
-            yield f"- {'❌' if verdict.failed else '✅'} {code(verdict.condition)} — {escaped(verdict.text)}"
+            yield f"- {'❌' if verdict.failed else '✅'} {format_code_span(verdict.condition)} — {escape_text(verdict.text)}"
     if report.warnings:
         yield ""
-        yield from (f"- ⚠️ {escaped(warning)}" for warning in report.warnings)
+        yield from (f"- ⚠️ {escape_text(warning)}" for warning in report.warnings)
 
 
-def table(grid: Grid) -> Iterator[str]:
-    yield row(grid.header)
+def format_table(grid: Grid) -> Iterator[str]:
+    yield format_row(grid.header)
     yield "| --- |" + (" :--- |" if grid.words else " ---: |") * (len(grid.header) - 1)
-    yield from map(row, grid.lines)
+    yield from map(format_row, grid.lines)
 
 
-def row(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(map(escaped, cells)) + " |"
+def format_row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(map(escape_text, cells)) + " |"
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """The text as text: an entity for what opens HTML, a backslash before the rest."""
     entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
     return SPECIAL.sub(lambda found: entities.get(found[0], f"\\{found[0]}"), text)
 
 
-def code(text: str) -> str:
+def format_code_span(text: str) -> str:
     """A code span, fenced by more backticks than the text has anywhere in a row."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     blank = " " if longest else ""

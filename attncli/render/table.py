@@ -14,40 +14,40 @@ from rich.text import Text
 
 from attncli.records import Report, Verdict
 from attncli.render import renderer
-from attncli.render._cells import Grid, grids
-from attncli.sanitize import all_visible
+from attncli.render._cells import Grid, build_grids
+from attncli.sanitize import sanitize_value
 
 
 @renderer(endings=(".txt",), tells_verdicts=True, warnings_apart=True)
 def table(report: Report) -> RenderableType:
     """For people: the answer first, then the tables, then the verdicts, then what to bear in mind."""
-    return Group(*blocks(all_visible(report)))
+    return Group(*build_blocks(sanitize_value(report)))
 
 
-def blocks(report: Report) -> Iterator[RenderableType]:
+def build_blocks(report: Report) -> Iterator[RenderableType]:
     yield Text(report.headline, style="bold")
-    for grid in grids(report):
+    for grid in build_grids(report):
         yield Text()
         yield Text(grid.title, style="italic")
-        yield Fitted(grid)
+        yield FittedGrid(grid)
     if report.verdicts:
         yield Text()
-        yield from map(verdict_line, report.verdicts)
+        yield from map(format_verdict, report.verdicts)
     if report.warnings:
         yield Text()
-        yield from map(warning_line, report.warnings)
+        yield from map(format_warning, report.warnings)
 
 
-def verdict_line(verdict: Verdict) -> Text:
+def format_verdict(verdict: Verdict) -> Text:
     mark = ("FAIL", "bold red") if verdict.failed else ("pass", "green")
     return Text.assemble(mark, f"  {verdict.condition}", (f"  ({verdict.text})", "dim"))
 
 
-def warning_line(warning: str) -> Text:
+def format_warning(warning: str) -> Text:
     return Text.assemble(("warning:", "yellow"), f" {warning}")
 
 
-class Fitted:
+class FittedGrid:
     """A grid that never loses a column: where the terminal is too narrow it becomes several tables."""
 
     def __init__(self, grid: Grid) -> None:
@@ -57,7 +57,7 @@ class Fitted:
         start, end = 1, len(self.grid.header)
         while start < end:
             stop = end
-            while stop > start + 1 and too_wide(self.part(start, stop), console, options):
+            while stop > start + 1 and is_too_wide(self.part(start, stop), console, options):
                 stop -= 1
             if start > 1:
                 yield Text()
@@ -77,6 +77,6 @@ class Fitted:
         return result
 
 
-def too_wide(part: Table, console: Console, options: ConsoleOptions) -> bool:
+def is_too_wide(part: Table, console: Console, options: ConsoleOptions) -> bool:
     wanted = Measurement.get(console, options.update(max_width=10_000), part).maximum
     return wanted > options.max_width

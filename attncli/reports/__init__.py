@@ -1,6 +1,6 @@
 """Finished reports: read back from JSON, and put side by side. No model, no numpy."""
 
-from attncli.reports.pairs import Pair, aggregated, side_by_side
-from attncli.reports.reading import from_json, is_there, read
+from attncli.reports.pairs import RowPair, aggregate_pairs, pair_rows
+from attncli.reports.reading import from_json, read_report, report_exists
 
-__all__ = ["Pair", "aggregated", "from_json", "is_there", "read", "side_by_side"]
+__all__ = ["RowPair", "aggregate_pairs", "from_json", "pair_rows", "read_report", "report_exists"]

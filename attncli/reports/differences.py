@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.errors import counted, first_capital
-from attncli.maths.noise import holm
+from attncli.errors import first_capital, format_count
+from attncli.maths.noise import adjust_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
-from attncli.reports import Pair, side_by_side
+from attncli.reports import RowPair, pair_rows
 
 LARGE = 2.0
 """Standard deviations; the headline counts the changes beyond."""
@@ -51,7 +51,7 @@ Scales = Mapping[tuple[str, str], float]
 """The largest |number| of each metric and unit: what makes changes of unlike metrics comparable."""
 
 
-def compare(
+def compare_reports(
     old: Report,
     new: Report,
     names: tuple[str, str],
@@ -62,53 +62,55 @@ def compare(
 
     `family_wise`: a change is called more than noise where it is that unlikely among all the numbers.
     """
-    both = side_by_side(old, new)
-    scales = scales_of(both)
-    pairs = sorted(both, key=lambda pair: size(pair, scales), reverse=True)
+    both = pair_rows(old, new)
+    scales = metric_scales(both)
+    pairs = sorted(both, key=lambda pair: change_size(pair, scales), reverse=True)
     moved = [pair for pair in pairs if pair.change]
     shown = moved[:top]
-    chances = chances_of(pairs) if family_wise is not None else None
+    chances = compute_chances(pairs) if family_wise is not None else None
     rows = tuple(
         row
         for pair in pairs
         for row in (
-            *rows_of(pair, names, scales, pair in shown),
-            *chance_rows(pair, names, pair in shown, chances),
+            *build_rows(pair, names, scales, pair in shown),
+            *build_chance_rows(pair, names, pair in shown, chances),
         )
     )
-    columns, order = columns_of(shown)
+    columns, order = choose_columns(shown)
     columns = (*columns, CHANCE) if chances else columns
-    title = f"The {len(shown)} largest of {counted(len(moved), 'change')}, {order}"
+    title = f"The {len(shown)} largest of {format_count(len(moved), 'change')}, {order}"
     return Report(
         study="compare",
-        headline=f"{first_capital(weights(old, new))}. {summary(pairs, moved, scales, how_many(moved, chances, family_wise))}",
+        headline=f"{first_capital(describe_weights(old, new))}. {format_summary(pairs, moved, scales, describe_changes(moved, chances, family_wise))}",
         rows=rows,
         metrics={name: each for name, each in METRICS.items() if chances or name != CHANCE},
-        source={"old": identity(old, names[0]), "new": identity(new, names[1])},
+        source={"old": report_identity(old, names[0]), "new": report_identity(new, names[1])},
         views=(View(title, "number", columns, where=SHOWN),),
-        findings=(Finding("weights", weights(old, new)),),
-        warnings=(*unlike(old, new), *missing(pairs, names)),
+        findings=(Finding("weights", describe_weights(old, new)),),
+        warnings=(*warn_unlike_runs(old, new), *warn_missing_rows(pairs, names)),
     )
 
 
-def chances_of(pairs: Sequence[Pair]) -> Chances:
+def compute_chances(pairs: Sequence[RowPair]) -> Chances:
     """How often noise alone goes as far, among all the numbers that have a standard deviation."""
     known = [(pair, pair.chance) for pair in pairs if pair.chance is not None]
-    adjusted = holm([chance or 0.0 for _, chance in known])
+    adjusted = adjust_holm([chance or 0.0 for _, chance in known])
     return {id(pair): chance for (pair, _), chance in zip(known, adjusted, strict=True)}
 
 
-def how_many(moved: Sequence[Pair], chances: Chances | None, family_wise: float | None) -> str:
+def describe_changes(
+    moved: Sequence[RowPair], chances: Chances | None, family_wise: float | None
+) -> str:
     """Of the changes are large or, where that is asked, more than noise."""
     if chances is not None and family_wise is not None:
         beyond = sum(chances.get(id(pair), 1.0) <= family_wise for pair in moved)
-        return f"{beyond} by more than noise (p ≤ {family_wise:g} among {counted(len(chances), 'number')})"
+        return f"{beyond} by more than noise (p ≤ {family_wise:g} among {format_count(len(chances), 'number')})"
     if all(pair.noise is None for pair in moved):
         return "with no standard deviations to compare with"
     return f"{sum(abs(pair.in_spreads or 0.0) > LARGE for pair in moved)} by more than {LARGE:g} standard deviations"
 
 
-def scales_of(pairs: Sequence[Pair]) -> Scales:
+def metric_scales(pairs: Sequence[RowPair]) -> Scales:
     found: dict[tuple[str, str], float] = {}
     for pair in pairs:
         place = (pair.row.metric, pair.row.unit)
@@ -117,7 +119,7 @@ def scales_of(pairs: Sequence[Pair]) -> Scales:
     return found
 
 
-def relative(pair: Pair, scales: Scales) -> float | None:
+def relative_change(pair: RowPair, scales: Scales) -> float | None:
     """The change as a share of the metric's largest number."""
     if pair.change is None:
         return None
@@ -125,16 +127,16 @@ def relative(pair: Pair, scales: Scales) -> float | None:
     return pair.change / scale if scale else 0.0
 
 
-def size(pair: Pair, scales: Scales) -> tuple[float, float]:
+def change_size(pair: RowPair, scales: Scales) -> tuple[float, float]:
     """In standard deviations; what has none comes after what has, against its metric's size; what has no change comes last."""
-    share = relative(pair, scales)
+    share = relative_change(pair, scales)
     if share is None:
         return (-2.0, 0.0)
     spreads = pair.in_spreads
     return (-1.0 if spreads is None else abs(spreads), abs(share))
 
 
-def columns_of(shown: Sequence[Pair]) -> tuple[tuple[str, ...], str]:
+def choose_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...], str]:
     """What the table shows of changes, and in words by what they are sorted: standard deviations where there are some."""
     spread = any(pair.in_spreads is not None for pair in shown)
     bare = any(pair.in_spreads is None for pair in shown)
@@ -144,11 +146,11 @@ def columns_of(shown: Sequence[Pair]) -> tuple[tuple[str, ...], str]:
     return tuple(columns), ", then ".join(order)
 
 
-def rows_of(pair: Pair, names: tuple[str, str], scales: Scales, shown: bool) -> Iterator[Row]:
+def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: bool) -> Iterator[Row]:
     """Five numbers where the pair stands; a null says which report lacks it."""
     unit = pair.row.unit
-    note = None if pair.change is not None else why_not(pair, names)
-    share, missed = relative(pair, scales), note
+    note = None if pair.change is not None else explain_missing(pair, names)
+    share, missed = relative_change(pair, scales), note
     spreads = pair.in_spreads
     if spreads is None or math.isinf(spreads):
         note = note or NOT_KNOWN if spreads is None else "the standard deviations are 0"
@@ -160,34 +162,34 @@ def rows_of(pair: Pair, names: tuple[str, str], scales: Scales, shown: bool) -> 
         ("change_in_spreads", "spreads", spreads, note),
         ("relative_change", "1", share, missed),
     ):
-        yield row_about(pair, metric, own, value, why, shown)
+        yield build_row(pair, metric, own, value, why, shown)
 
 
-def chance_rows(
-    pair: Pair, names: tuple[str, str], shown: bool, chances: Chances | None
+def build_chance_rows(
+    pair: RowPair, names: tuple[str, str], shown: bool, chances: Chances | None
 ) -> Iterator[Row]:
     """How likely the change is by noise alone, where that was asked."""
     if chances is not None:
-        why = why_not(pair, names) if pair.change is None else NOT_KNOWN
-        yield row_about(pair, CHANCE, "1", chances.get(id(pair)), why, shown)
+        why = explain_missing(pair, names) if pair.change is None else NOT_KNOWN
+        yield build_row(pair, CHANCE, "1", chances.get(id(pair)), why, shown)
 
 
-def row_about(
-    pair: Pair, metric: str, unit: str, value: float | None, why: str | None, shown: bool
+def build_row(
+    pair: RowPair, metric: str, unit: str, value: float | None, why: str | None, shown: bool
 ) -> Row:
     """A number where the pair stands."""
     row = pair.row
-    keys: dict[str, Scalar] = {**row.keys, "measured": row.metric, "number": label(row)}
+    keys: dict[str, Scalar] = {**row.keys, "measured": row.metric, "number": row_label(row)}
     keys |= SHOWN if shown else {}
     note = why if value is None else None
     return Row(metric, value, unit, row.variant, row.layer, row.head, note=note, keys=keys)
 
 
-def label(row: Row) -> str:
+def row_label(row: Row) -> str:
     return f"{row.metric}, {row.place}" if row.place else row.metric
 
 
-def why_not(pair: Pair, names: tuple[str, str]) -> str:
+def explain_missing(pair: RowPair, names: tuple[str, str]) -> str:
     """Null in both for the same reason is no loss; one that is missing is."""
     for row, name in zip((pair.old, pair.new), names, strict=True):
         if row is None:
@@ -200,7 +202,7 @@ def why_not(pair: Pair, names: tuple[str, str]) -> str:
     return f"null in {name}: {row.note}"
 
 
-def weights(old: Report, new: Report) -> str:
+def describe_weights(old: Report, new: Report) -> str:
     """By the hash of the weights that were read, not by what the files are called."""
     hashes = [weight_hash(report) for report in (old, new)]
     if None in hashes:
@@ -214,35 +216,35 @@ def weight_hash(report: Report) -> str | None:
     return str(found) if found else None
 
 
-def summary(pairs: Sequence[Pair], moved: Sequence[Pair], scales: Scales, count: str) -> str:
+def format_summary(
+    pairs: Sequence[RowPair], moved: Sequence[RowPair], scales: Scales, count: str
+) -> str:
     both = sum(pair.change is not None for pair in pairs)
     if not both:
         return "No number is in both reports."
     if not moved:
         return f"Every number that both reports have is equal ({both})."
-    return f"{len(moved)} of {both} numbers changed, {count}; largest: {largest(moved[0], scales)}."
+    return f"{len(moved)} of {both} numbers changed, {count}; largest: {describe_change(moved[0], scales)}."
 
 
-def largest(pair: Pair, scales: Scales) -> str:
+def describe_change(pair: RowPair, scales: Scales) -> str:
     """The number with its change in the unit that it was found by."""
     assert pair.old is not None
     assert pair.new is not None
-    spreads, share = pair.in_spreads, relative(pair, scales)
+    spreads, share = pair.in_spreads, relative_change(pair, scales)
     tail = ""
     if spreads is not None and math.isfinite(spreads):
         tail = f", {spreads:+.2g} standard deviations"
     if spreads is None and share is not None:
         tail = f", {share:+.2g} of the metric's largest"
-    return (
-        f"{label(pair.row)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change:+.3g}{tail})"
-    )
+    return f"{row_label(pair.row)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change:+.3g}{tail})"
 
 
-def identity(report: Report, name: str) -> dict[str, object]:
+def report_identity(report: Report, name: str) -> dict[str, object]:
     return {"report": name, "study": report.study, "source": report.source}
 
 
-def unlike(old: Report, new: Report) -> Iterator[str]:
+def warn_unlike_runs(old: Report, new: Report) -> Iterator[str]:
     """What makes a difference of numbers hard to blame on the weights."""
     for what in ("study", "input", "seeds"):
         if getattr(old, what) != getattr(new, what):
@@ -252,11 +254,11 @@ def unlike(old: Report, new: Report) -> Iterator[str]:
             yield f"{metric} is defined differently in the two reports"
 
 
-def missing(pairs: Sequence[Pair], names: tuple[str, str]) -> Iterator[str]:
+def warn_missing_rows(pairs: Sequence[RowPair], names: tuple[str, str]) -> Iterator[str]:
     """Rows that one report lacks, said and never dropped in silence."""
     sides = ([p for p in pairs if p.new is None], [p for p in pairs if p.old is None])
     for alone, name in zip(sides, names, strict=True):
         if alone:
-            named = "; ".join(label(pair.row) for pair in alone[:NAMED])
+            named = "; ".join(row_label(pair.row) for pair in alone[:NAMED])
             rest = f" and {len(alone) - NAMED} more" if len(alone) > NAMED else ""
             yield f"in {name} alone: {named}{rest}"

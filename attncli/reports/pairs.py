@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from attncli.maths.noise import mean, spread, two_sided, welch_freedom
+from attncli.maths.noise import mean, standard_deviation, two_sided_p_value, welch_freedom
 from attncli.records import Report, Row
 
 Place = tuple[object, ...]
@@ -22,7 +22,7 @@ machine happens on every text alike, and is no change of the model."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RowPair:
     """One number in two reports; `None` where a report does not have it."""
 
     old: Row | None
@@ -59,12 +59,14 @@ class Pair:
 
     def noise_of_differences(self, old: Row, new: Row) -> float:
         size = max(map(abs, (*old.each, *new.each)))
-        return max(spread(self.differences, mean(self.differences)) or 0.0, ROUNDING * size)
+        return max(
+            standard_deviation(self.differences, mean(self.differences)) or 0.0, ROUNDING * size
+        )
 
     @property
     def in_spreads(self) -> float | None:
         """The change over its noise; infinite where neither side varies and they differ."""
-        return over(self.mean_change, self.noise)
+        return divide(self.mean_change, self.noise)
 
     @property
     def mean_change(self) -> float | None:
@@ -87,9 +89,9 @@ class Pair:
             return None
         assert self.old is not None
         assert self.new is not None
-        least = ROUNDING * max(abs(mean_of(self.old)), abs(mean_of(self.new)))
+        least = ROUNDING * max(abs(row_mean(self.old)), abs(row_mean(self.new)))
         if self.differences:
-            deviation = spread(self.differences, mean(self.differences))
+            deviation = standard_deviation(self.differences, mean(self.differences))
             return max((deviation or 0.0) / math.sqrt(self.counts[0]), least)
         parts = ((row.spread or 0.0) / math.sqrt(row.n) for row in (self.old, self.new))
         return max(math.hypot(*parts), least)
@@ -99,7 +101,7 @@ class Pair:
         """How often noise alone moves the mean this far or farther; None where no spread is known."""
         if self.change is None or self.old is None or self.new is None:
             return None
-        return self.chance_of(mean_of(self.new) - mean_of(self.old))
+        return self.chance_of(row_mean(self.new) - row_mean(self.old))
 
     def chance_of(self, change: float) -> float | None:
         """How often noise alone moves the mean by so much or more, by Student's t: of paired numbers, or Welch's."""
@@ -108,15 +110,15 @@ class Pair:
             return None
         first, second = ((row.spread or 0.0, row.n) for row in (self.old, self.new))
         freedom = self.counts[0] - 1 if self.differences else welch_freedom(first, second)
-        return two_sided(over(change, error) or 0.0, freedom)
+        return two_sided_p_value(divide(change, error) or 0.0, freedom)
 
 
-def mean_of(row: Row) -> float:
+def row_mean(row: Row) -> float:
     """Of a metric whose largest number counts the mean too, for that is what Student's t is about."""
     return mean(row.each) if row.each else row.value or 0.0
 
 
-def over(change: float | None, noise: float | None) -> float | None:
+def divide(change: float | None, noise: float | None) -> float | None:
     if change is None or noise is None:
         return None
     if noise == 0.0:
@@ -124,39 +126,41 @@ def over(change: float | None, noise: float | None) -> float | None:
     return change / noise
 
 
-def side_by_side(old: Report, new: Report) -> list[Pair]:
+def pair_rows(old: Report, new: Report) -> list[RowPair]:
     """Every row of either report once: in the order of the new one, then what only the old one has."""
-    before, after = dict(placed(old.rows)), dict(placed(new.rows))
-    on_texts, same_draws = same_order(old, new), old.seeds == new.seeds
-    drawn_for = {*not_on_texts(old), *not_on_texts(new)}
+    before, after = dict(key_rows(old.rows)), dict(key_rows(new.rows))
+    on_texts, same_draws = match_order(old, new), old.seeds == new.seeds
+    drawn_for = {*metrics_not_on_texts(old), *metrics_not_on_texts(new)}
 
-    def side(place: Place) -> Pair:
+    def side(place: Place) -> RowPair:
         first = before.get(place)
         draws = range(len(first.each)) if first is not None and same_draws else None
-        return paired(first, after.get(place), draws if place[0] in drawn_for else on_texts)
+        return pair_with_differences(
+            first, after.get(place), draws if place[0] in drawn_for else on_texts
+        )
 
     return [side(place) for place in {**after, **before}]
 
 
-def not_on_texts(report: Report) -> list[str]:
+def metrics_not_on_texts(report: Report) -> list[str]:
     """Metrics whose numbers are means over tokens that the seed has drawn for them."""
     names = report.input.get("not_on_texts")
     return [str(name) for name in names] if isinstance(names, list | tuple) else []
 
 
-def paired(old: Row | None, new: Row | None, order: Order | None) -> Pair:
+def pair_with_differences(old: Row | None, new: Row | None, order: Order | None) -> RowPair:
     """With the differences, where both numbers are means over the texts or seeds that both reports hold."""
     if order is None or old is None or new is None or not old.each:
-        return Pair(old, new)
+        return RowPair(old, new)
     if not len(old.each) == len(new.each) == len(order):
-        return Pair(old, new)
+        return RowPair(old, new)
     differences = (after - old.each[place] for after, place in zip(new.each, order, strict=True))
-    return Pair(old, new, tuple(differences))
+    return RowPair(old, new, tuple(differences))
 
 
-def same_order(old: Report, new: Report) -> Order | None:
+def match_order(old: Report, new: Report) -> Order | None:
     """How the texts of one report lie in the other, or the seeds; None where they are not the same."""
-    before, after = drawn(old), drawn(new)
+    before, after = sample_names(old), sample_names(new)
     if not before or before == after:
         return range(len(after)) if before else None
     if len(set(before)) < len(before) or sorted(before) != sorted(after):
@@ -164,7 +168,7 @@ def same_order(old: Report, new: Report) -> Order | None:
     return [before.index(one) for one in after]
 
 
-def drawn(report: Report) -> list[str]:
+def sample_names(report: Report) -> list[str]:
     """What the numbers of a row are the means over: texts, by what the model was given, else seeds."""
     texts = report.input.get("texts")
     if not texts:
@@ -175,44 +179,46 @@ def drawn(report: Report) -> list[str]:
     return [] if "" in hashes else hashes
 
 
-def aggregated(
-    pairs: Sequence[Pair], combine: Callable[[Sequence[float]], float], name: str
-) -> Pair:
+def aggregate_pairs(
+    pairs: Sequence[RowPair], combine: Callable[[Sequence[float]], float], name: str
+) -> RowPair:
     """One number of several: combined, and combined on each text where all of them are kept."""
     old, new = (
-        combined([row for row in rows if row is not None], combine, name)
+        combine_rows([row for row in rows if row is not None], combine, name)
         for rows in ([pair.old for pair in pairs], [pair.new for pair in pairs])
     )
     same = all(pair.differences for pair in pairs) and old.each and new.each
     if not same:
-        return Pair(old, new)
+        return RowPair(old, new)
     steps = [pair_in_old_order(pair) for pair in pairs]
     before = [combine(values) for values in zip(*steps, strict=True)]
     differences = tuple(n - o for n, o in zip(new.each, before, strict=True))
-    return Pair(old, new, differences)
+    return RowPair(old, new, differences)
 
 
-def pair_in_old_order(pair: Pair) -> tuple[float, ...]:
+def pair_in_old_order(pair: RowPair) -> tuple[float, ...]:
     """The old numbers in the order of the new report's texts."""
     assert pair.new is not None
     return tuple(n - d for n, d in zip(pair.new.each, pair.differences, strict=True))
 
 
-def combined(rows: Sequence[Row], combine: Callable[[Sequence[float]], float], name: str) -> Row:
+def combine_rows(
+    rows: Sequence[Row], combine: Callable[[Sequence[float]], float], name: str
+) -> Row:
     """A row of several rows; its spread is that of the combined numbers of each text."""
     values = [row.value for row in rows if row.value is not None]
     lengths = {len(row.each) for row in rows}
     each: tuple[float, ...] = ()
     if len(lengths) == 1 and 0 not in lengths:
         each = tuple(combine(found) for found in zip(*(row.each for row in rows), strict=True))
-    deviation = spread(each, mean(each)) if each else None
+    deviation = standard_deviation(each, mean(each)) if each else None
     first = replace(rows[0], variant=None, layer=None, head=None, keys={})
     return replace(
         first, metric=name, value=combine(values), spread=deviation, n=len(each) or 1, each=each
     )
 
 
-def placed(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
+def key_rows(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
     """Rows by what they measure and where; rows that share it all are told apart by their order."""
     seen: Counter[Place] = Counter()
     for row in rows:

@@ -13,23 +13,23 @@ LIBRARIES = ("numpy", *OF_MODELS)
 """Whose code computes or reads numbers."""
 
 
-def with_provenance(report: Report, command: Sequence[str] | None = None) -> Report:
+def add_provenance(report: Report, command: Sequence[str] | None = None) -> Report:
     """Nothing in here changes from one run to the next: the same command gives the same bytes."""
     said = ["attn", *sys.argv[1:]] if command is None else command
-    return report.with_command(said, environment())
+    return report.with_command(said, describe_environment())
 
 
-def environment() -> dict[str, str]:
+def describe_environment() -> dict[str, str]:
     """What was not used cannot change a number; which libraries a model calls on its way is not for us to know."""
     of_a_model = OF_MODELS if "torch" in sys.modules else ()
     used = [name for name in LIBRARIES if name in of_a_model or name in sys.modules]
-    found = {name: version_of(name) for name in used}
+    found = {name: library_version(name) for name in used}
     versions = {name: said for name, said in found.items() if said is not None}
     here = {"attn": __version__, "python": platform.python_version()}
     return {**here, **versions, "machine": platform.machine()}
 
 
-def version_of(name: str) -> str | None:
+def library_version(name: str) -> str | None:
     """As the package says; torch itself, where there is one, names its build too."""
     from importlib.metadata import PackageNotFoundError, version
 

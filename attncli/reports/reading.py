@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from attncli.errors import InputError
-from attncli.io.addresses import bytes_at, is_address
+from attncli.io.addresses import is_address, read_address
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
-from attncli.reports.typed import entries, typed, wrong
+from attncli.reports.json_records import require_entries, type_error, validate_value
 
 ADVICE = "give a report that attn has written, such as report.json"
 STDIN = "-"
@@ -16,13 +16,13 @@ MOST_BYTES = 2**30
 """Millions of rows."""
 
 
-def read(path: str) -> Report:
+def read_report(path: str) -> Report:
     """The report in a file, `-` for stdin; what is wrong with it is one sentence that names the file."""
     name = "stdin" if path == STDIN else path
     if path == STDIN and sys.stdin is None:
         raise InputError(f"cannot read stdin: it is closed; {ADVICE}.")
     try:
-        raw = sys.stdin.buffer.read(MOST_BYTES + 1) if path == STDIN else content(path)
+        raw = sys.stdin.buffer.read(MOST_BYTES + 1) if path == STDIN else read_content(path)
     except FileNotFoundError:
         raise InputError(f"there is no file {name}: {ADVICE}.") from None
     except (OSError, ValueError) as error:
@@ -36,22 +36,22 @@ def read(path: str) -> Report:
         raise InputError(f"{name}: {error}") from None
 
 
-def is_there(path: str) -> bool:
+def report_exists(path: str) -> bool:
     """Whether there is a file of this name or at this address."""
-    return bytes_at(path) is not None if is_address(path) else Path(path).exists()
+    return read_address(path) is not None if is_address(path) else Path(path).exists()
 
 
-def content(path: str) -> bytes:
+def read_content(path: str) -> bytes:
     """Of a file, or of what lies at an address."""
     if not is_address(path):
-        return beginning(path)
-    found = bytes_at(path)
+        return read_limited(path)
+    found = read_address(path)
     if found is None:
         raise FileNotFoundError(path)
     return found
 
 
-def beginning(path: str) -> bytes:
+def read_limited(path: str) -> bytes:
     """All of a file, or more than a report can have: a device has no end."""
     with open(path, "rb") as file:
         return file.read(MOST_BYTES + 1)
@@ -59,18 +59,18 @@ def beginning(path: str) -> bytes:
 
 def from_json(text: str | bytes) -> Report:
     """A report of any schema version that has ever been written."""
-    document = parsed(text)
+    document = parse_json(text)
     require_version(document)
     rows = document.get("rows", ())
     if isinstance(rows, list):
-        document["rows"] = [with_keys(row, f"rows[{index}]") for index, row in enumerate(rows)]
+        document["rows"] = [gather_keys(row, f"rows[{index}]") for index, row in enumerate(rows)]
     try:
-        return typed(Report, document, "the report")  # type: ignore[no-any-return]
+        return validate_value(Report, document, "the report")  # type: ignore[no-any-return]
     except InputError as error:
         raise InputError(f"{error}: {ADVICE}.") from None
 
 
-def parsed(text: str | bytes) -> dict[str, Any]:
+def parse_json(text: str | bytes) -> dict[str, Any]:
     try:
         document = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -89,7 +89,7 @@ def require_version(document: dict[str, Any]) -> None:
     """Versions are refused, never guessed at: numbers under a changed meaning would be wrong ones."""
     version = document["schema_version"]
     if isinstance(version, bool) or not isinstance(version, int):
-        raise wrong("schema_version", "a whole number", version)
+        raise type_error("schema_version", "a whole number", version)
     if version not in READ_VERSIONS:
         advice = "update attn" if version > max(READ_VERSIONS) else "measure again"
         known = " and ".join(map(str, READ_VERSIONS))
@@ -98,8 +98,8 @@ def require_version(document: dict[str, Any]) -> None:
         )
 
 
-def with_keys(row: Any, where: str) -> dict[str, Any]:
+def gather_keys(row: Any, where: str) -> dict[str, Any]:
     """A flat row with its further axes gathered, as the record holds them."""
-    flat = dict(entries(row, where))
+    flat = dict(require_entries(row, where))
     own = {name: flat.pop(name) for name in (*ROW_COLUMNS, "each") if name in flat}
     return {**own, "keys": flat}

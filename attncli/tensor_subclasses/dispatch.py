@@ -22,7 +22,7 @@ KNOWN_WITHOUT_NUMBERS = {
 """Functions and properties that ask for sizes and kinds alone."""
 
 
-class Carried(torch.Tensor):
+class StreamTensor(torch.Tensor):
     """A tensor without storage of its own; its kinds say what they carry instead."""
 
     rules: ClassVar[Table]
@@ -58,7 +58,7 @@ class Carried(torch.Tensor):
         raise cls.refusal(str(func))
 
 
-def entering(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
+def register_rules_in(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     """The decorator by which rules are entered into a table."""
 
     def rule(*functions: Any) -> Callable[[Rule], Rule]:
@@ -71,7 +71,7 @@ def entering(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     return rule
 
 
-def caller() -> str:
+def calling_line() -> str:
     """The line of model code that is being run."""
     frame = sys._getframe(1)
     while frame.f_back is not None and "transformers" not in frame.f_code.co_filename:

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.capture.strips.masks import with_all_rows
+from attncli.capture.strips.masks import materialise_mask
 
 
-def attention(
+def evaluate_sdpa(
     query: Any,
     key: Any,
     value: Any,
@@ -29,11 +29,11 @@ def attention(
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if attn_mask is not None:
-        scores = masked(scores, with_all_rows(attn_mask))
+        scores = apply_mask(scores, materialise_mask(attn_mask))
     return torch.matmul(torch.softmax(scores, dim=-1), value)
 
 
-def masked(scores: Any, mask: Tensor) -> Any:
+def apply_mask(scores: Any, mask: Tensor) -> Any:
     """Where a mask of booleans says no, or with a mask of numbers added."""
     if mask.dtype == torch.bool:
         return scores.masked_fill(~mask, float("-inf"))

@@ -10,14 +10,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.residual_stream_arguments import given, replaced, taken
+from attncli.capture.stacks.residual_stream_arguments import (
+    find_stream_input,
+    find_stream_output,
+    replace_argument,
+)
 from attncli.errors import InputError, first_line
-from attncli.tensor_subclasses.residual_split.split_run import Arrived
+from attncli.tensor_subclasses.residual_split.split_run import StopAfterLastBlock
 
 
-def directions(width: int, number: int, seed: int) -> Tensor:
+def draw_directions(width: int, number: int, seed: int) -> Tensor:
     """[direction, feature]: orthonormal ones at random, or the axes themselves where there are as many."""
     if number >= width:
         return torch.eye(width, dtype=torch.float64)
@@ -26,7 +30,7 @@ def directions(width: int, number: int, seed: int) -> Tensor:
     return found
 
 
-class PulledBack(NamedTuple):
+class PulledBackGradients(NamedTuple):
     """What orthonormal directions u of the last token's state y_n show of its derivatives."""
 
     norms: Tensor
@@ -35,25 +39,25 @@ class PulledBack(NamedTuple):
     """Of y_n."""
 
 
-def pulled_back(
+def pull_back(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], number: int, seed: int
-) -> PulledBack:
+) -> PulledBackGradients:
     """One forward pass, and a backward pass for each direction."""
-    passage = Leaf(stack)
+    passage = LeafInput(stack)
     try:
-        with torch.enable_grad(), around_forwards(passage.blocks, passage.around):
+        with torch.enable_grad(), wrap_forwards(passage.blocks, passage.around):
             model(**inputs)
-    except Arrived:
+    except StopAfterLastBlock:
         pass
     if passage.start is None or passage.end is None:
         raise InputError(f"stack {stack.name} was not run to its end.")
     state = passage.end[0, -1]
-    wanted = directions(len(state), number, seed).to(state)
-    found = torch.stack([norms(state, passage.start, each, stack) for each in wanted])
-    return PulledBack(found, len(state))
+    wanted = draw_directions(len(state), number, seed).to(state)
+    found = torch.stack([gradient_norms(state, passage.start, each, stack) for each in wanted])
+    return PulledBackGradients(found, len(state))
 
 
-def norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack) -> Tensor:
+def gradient_norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack) -> Tensor:
     try:
         (found,) = torch.autograd.grad(state, start, direction, retain_graph=True)
     except RuntimeError as error:
@@ -66,7 +70,7 @@ def norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack) -> Tens
     return sizes
 
 
-class Leaf:
+class LeafInput:
     """The first block's input as a variable of its own, and the last one's output."""
 
     def __init__(self, stack: Stack) -> None:
@@ -83,16 +87,16 @@ class Leaf:
         self.done += 1
         if self.done < len(self.stack.calls):
             return output
-        self.end = given(output)
+        self.end = find_stream_output(output)
         if self.end is None or self.end.dim() != 3 or len(self.end) != 1:
             raise InputError(f"{type(module).__name__} gives no states [1, token, feature].")
-        raise Arrived
+        raise StopAfterLastBlock
 
     def begin(self, module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         if stream is None or stream.dim() != 3 or len(stream) != 1:
             raise InputError(
                 f"one text's states [1, token, feature] must go through all blocks, which {type(module).__name__} does not take."
             )
         self.start = stream.detach().clone().requires_grad_()
-        return replaced(args, kwargs, stream, self.start)
+        return replace_argument(args, kwargs, stream, self.start)

@@ -6,7 +6,7 @@ decisions       what stops a training, and what is only said
 history         the reports of a run, kept in a folder
 scalars         the few numbers that a logger draws
 rank_zero       what several processes say together
-batch_runs      the batch of a step: its maps, seen as its own forward pass runs, or in one more pass beside it
+batch_capture   the batch of a step: its maps, seen as its own forward pass runs, or in one more pass beside it
 head_growth     how fast the numbers of heads move from one look to the next: slopes with their errors, and when a limit is reached
 packed_batches  what of a batch is text: padding is none, and several texts may be packed into one row
 probe_runs      the same texts, looked at again and again between two steps of a training

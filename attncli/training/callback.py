@@ -11,7 +11,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from attncli.declare.values import with_suggestions
 from attncli.errors import UsageError
 from attncli.training.decisions import Said
-from attncli.training.monitor import PROBE, Monitor, as_asked, checked
+from attncli.training.monitor import PROBE, Monitor, convert_arguments, validate_request
 from attncli.training.probe_runs import Probe
 
 FOLDER = "attn"
@@ -42,8 +42,10 @@ class AttnCallback(TrainerCallback):
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        asked = as_asked(locals())  # the arguments, as long as nothing else has a name here
-        checked(asked)
+        asked = convert_arguments(
+            locals()
+        )  # the arguments, as long as nothing else has a name here
+        validate_request(asked)
         self.folder, self.tokenizer = asked.pop("folder"), tokenizer
         self.asked: dict[str, Any] = {**asked, "probe": probe}
         self.trainer: Trainer | None = None
@@ -58,7 +60,7 @@ class AttnCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
     ) -> None:
         """The model is on its device and wrapped by now."""
-        self.trainer = trainer_around()
+        self.trainer = find_calling_trainer()
         self.monitor = Monitor(
             self.trainer.model_wrapped,
             tokenizer=self.tokenizer or given.get("processing_class"),
@@ -93,7 +95,7 @@ class AttnCallback(TrainerCallback):
             control.should_training_stop = True
 
 
-def trainer_around() -> Trainer:
+def find_calling_trainer() -> Trainer:
     """The Trainer that calls: callbacks are handed the model and the state, but not what logs."""
     frame = sys._getframe(1)
     while frame is not None:

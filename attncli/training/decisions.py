@@ -13,8 +13,8 @@ Said = str | Iterable[str] | None
 """One condition or several, as a caller gives them."""
 
 
-def conditions(said: Iterable[str]) -> tuple[Condition, ...]:
-    return tuple(map(gates.parse, said))
+def parse_conditions(said: Iterable[str]) -> tuple[Condition, ...]:
+    return tuple(map(gates.parse_condition, said))
 
 
 @dataclass(frozen=True)
@@ -63,37 +63,37 @@ class Rules:
 
     def decide(self, report: Report) -> Decisions:
         """A condition on growth is decided once there is some; what is only said is no verdict."""
-        stop, stops = judged(report, self.stop)
-        _, warns = judged(report, self.warn)
+        stop, stops = decide_gates(report, self.stop)
+        _, warns = decide_gates(report, self.warn)
         return Decisions(stop, "; ".join(stops.values()), warns)
 
 
-def judged(
+def decide_gates(
     report: Report, rules: Iterable[Condition]
 ) -> tuple[tuple[Verdict, ...], dict[str, str]]:
     """The verdicts, and of those that failed what a person must know, by their conditions."""
-    ready = [condition for condition in rules if has_begun(report, condition)]
-    verdicts = tuple(gates.decide(report, ready))
+    ready = [condition for condition in rules if has_slopes(report, condition)]
+    verdicts = tuple(gates.decide_conditions(report, ready))
     failed = {
-        condition.text: f"{condition.text}: {verdict.text}{where(report, condition)}"
+        condition.text: f"{condition.text}: {verdict.text}{locate_aggregate(report, condition)}"
         for condition, verdict in zip(ready, verdicts, strict=True)
         if verdict.failed
     }
     return verdicts, failed
 
 
-def has_begun(report: Report, condition: Condition) -> bool:
+def has_slopes(report: Report, condition: Condition) -> bool:
     """Slopes need a few looks: until then there is nothing to decide."""
     if not condition.metric.endswith((GROWTH, LEFT)):
         return True
     return any(row.metric == condition.metric and row.value is not None for row in report.rows)
 
 
-def where(report: Report, condition: Condition) -> str:
+def locate_aggregate(report: Report, condition: Condition) -> str:
     """The place of the number that an aggregate came from, which its verdict does not name."""
     if condition.aggregate not in ("min", "max"):
         return ""
-    known = [row for row in gates.select(report, condition) if row.value is not None]
+    known = [row for row in gates.select_rows(report, condition) if row.value is not None]
     if not known:
         return ""
     pick = max if condition.aggregate == "max" else min

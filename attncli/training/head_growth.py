@@ -26,12 +26,12 @@ TOO_FEW = NOT_APPLICABLE + f"a slope with its error needs {FEWEST} looks"
 Place = tuple[object, ...]
 
 
-def of_head(row: Row) -> Place:
+def head_key(row: Row) -> Place:
     """Which head a row is about."""
     return tuple(sorted((name, str(value)) for name, value in row.coordinates.items()))
 
 
-class Growth:
+class HeadGrowth:
     """The last looks at a training."""
 
     def __init__(self, metrics: Iterable[str], limits: Mapping[str, float] = LIMITS) -> None:
@@ -42,7 +42,7 @@ class Growth:
     def add(self, step: int, rows: Sequence[Row]) -> None:
         """One more look; what has no number leaves a gap."""
         found = {
-            (row.metric, of_head(row)): row.value
+            (row.metric, head_key(row)): row.value
             for row in rows
             if row.metric in self.metrics and row.value is not None
         }
@@ -65,11 +65,11 @@ class Growth:
                 yield self.until(row, float(slope), float(error), limit)
 
     def curve(self, row: Row) -> list[float]:
-        place = (row.metric, of_head(row))
+        place = (row.metric, head_key(row))
         return [seen.get(place, math.nan) for _, seen in self.looks]
 
     def row(self, row: Row, slope: float, error: float) -> Row:
-        return beside(
+        return derive_row(
             row, GROWTH, f"{row.unit}/step", None if math.isnan(error) else slope, TOO_FEW, error
         )
 
@@ -77,13 +77,13 @@ class Growth:
         """Steps from now on; 0 where the limit is passed already."""
         value = math.nan if row.value is None else row.value
         if math.isnan(error) or math.isnan(value):
-            return beside(row, LEFT, "steps", None, TOO_FEW)
+            return derive_row(row, LEFT, "steps", None, TOO_FEW)
         if value >= limit:
-            return beside(row, LEFT, "steps", 0.0, "")
+            return derive_row(row, LEFT, "steps", 0.0, "")
         if slope <= CLEAR * error:
             why = f"it does not grow by more than {CLEAR:g} errors"
-            return beside(row, LEFT, "steps", None, NOT_APPLICABLE + why)
-        return beside(row, LEFT, "steps", (limit - value) / slope, "")
+            return derive_row(row, LEFT, "steps", None, NOT_APPLICABLE + why)
+        return derive_row(row, LEFT, "steps", (limit - value) / slope, "")
 
     def definitions(self, measured: Iterable[str]) -> dict[str, Definition]:
         """Of the metrics made here, for those that are measured."""
@@ -105,7 +105,7 @@ class Growth:
         return found
 
 
-def beside(row: Row, ending: str, unit: str, value: float | None, why: str, error: float = math.nan) -> Row:  # fmt: skip
+def derive_row(row: Row, ending: str, unit: str, value: float | None, why: str, error: float = math.nan) -> Row:  # fmt: skip
     """A number about another row's, at the same place."""
     keys = {name: each for name, each in row.keys.items() if name not in FOUND_KEYS}
     keys |= {} if math.isnan(error) else {"error": error}

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from attncli.errors import AttnError, InputError, counted
+from attncli.errors import AttnError, InputError, format_count
 from attncli.io.whole_files import require_folder, write_whole
 from attncli.records import Report
 from attncli.render import FORMATS
-from attncli.reports import read
+from attncli.reports import read_report
 
 NAME = re.compile(r"step-(\d+)\.json")
 REPLACED = "replaced"
@@ -38,7 +38,7 @@ class History:
         require_folder(aside)
         for _, path in later:
             path.replace(aside / path.name)
-        return f"{counted(len(later), 'report')} of steps after {step}, made by an earlier run: now in {aside}."
+        return f"{format_count(len(later), 'report')} of steps after {step}, made by an earlier run: now in {aside}."
 
     def files(self) -> list[tuple[int, Path]]:
         """By their steps."""
@@ -51,7 +51,7 @@ class History:
         """The latest looks in their order; a file that is no report is passed over."""
         for step, path in self.files()[-count:]:
             try:
-                yield step, read(str(path))
+                yield step, read_report(str(path))
             except InputError:
                 continue
 

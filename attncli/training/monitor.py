@@ -10,20 +10,31 @@ from typing import Any
 from torch import nn
 
 import attncli
-from attncli.analysis.heads.metric_selection import Metrics, choose, members
+from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics, group_members
 from attncli.declare.values import converted, of_python, with_suggestions
 from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line
-from attncli.models.loading.in_memory.unwrap import unwrapped
-from attncli.options.shared import separated
+from attncli.models.loading.in_memory.unwrap import unwrap_model
+from attncli.options.shared import split_names
 from attncli.records import Report
-from attncli.reports.provenance import environment
-from attncli.training.batch_runs import BatchRuns, batch_runs, refuse_not_of_maps, require_batches
-from attncli.training.decisions import Decisions, Rules, Said, conditions
-from attncli.training.head_growth import WINDOW, Growth
+from attncli.reports.provenance import describe_environment
+from attncli.training.batch_capture import (
+    BatchCapture,
+    build_batch_capture,
+    refuse_not_of_maps,
+    require_batches,
+)
+from attncli.training.decisions import Decisions, Rules, Said, parse_conditions
+from attncli.training.head_growth import WINDOW, HeadGrowth
 from attncli.training.history import History
-from attncli.training.probe_runs import Probe, ProbeRuns, identity_of, not_finite, probe_runs
-from attncli.training.rank_zero import is_first, of_all, of_the_first
-from attncli.training.scalars import scalars
+from attncli.training.probe_runs import (
+    Probe,
+    ProbeRuns,
+    find_nonfinite_parameter,
+    prepare_probe,
+    training_identity,
+)
+from attncli.training.rank_zero import broadcast_first, gather_all, is_first
+from attncli.training.scalars import summarize_scalars
 from attncli.training.step_reports import StepReports
 
 LOG = logging.getLogger("attncli.training")
@@ -79,8 +90,10 @@ class Monitor:
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        asked = as_asked(locals())  # the arguments, as long as nothing else has a name here
-        self.rules, chosen = checked(asked)
+        asked = convert_arguments(
+            locals()
+        )  # the arguments, as long as nothing else has a name here
+        self.rules, chosen = validate_request(asked)
         self.every: int = asked["every"]
         self.now: int = asked["step"]
         self.each_layer: bool = asked["each_layer"]
@@ -91,30 +104,32 @@ class Monitor:
         self.said: set[str] = set()
         self.warned: set[str] = set()
         """Conditions of `warn_if` that held at the latest look."""
-        self.trained = unwrapped(model)
+        self.trained = unwrap_model(model)
         if asked["measure"] == BATCH:
             require_batches(self.trained)
-        self.runs = probe_runs(
+        self.runs = prepare_probe(
             self.trained, probe, tokenizer, chosen, asked["tokens"], by_default=not asked["metrics"]
         )
         chosen = self.runs.metrics
         self.batch = None
         if asked["measure"] == BATCH:
-            self.batch = batch_runs(self.runs, self.is_due)
+            self.batch = build_batch_capture(self.runs, self.is_due)
         self.history = History(asked["folder"])
         self.reports = self.prepared(chosen)
         self.first = self.look() if self.batch is None and self.now == 0 else {}
         """The numbers before the first step."""
 
-    def prepared(self, metrics: Metrics) -> StepReports:
+    def prepared(self, metrics: MetricSelection) -> StepReports:
         """What earlier looks have left, as far as they belong to this training."""
-        growth = Growth(self.rules.growing(metrics.heads), self.rules.limits())
-        read = described(self.runs, self.batch)
+        growth = HeadGrowth(self.rules.growing(metrics.heads), self.rules.limits())
+        read = describe_run(self.runs, self.batch)
         if is_first():
             self.say_once(self.history.begin(self.now))
             for step, report in self.history.last(WINDOW):
                 growth.add(step, report.rows)
-        return StepReports(self.runs.subject, metrics, identity_of(self.trained), read, growth)
+        return StepReports(
+            self.runs.subject, metrics, training_identity(self.trained), read, growth
+        )
 
     def is_due(self) -> bool:
         """Whether the step that is being made will be looked at."""
@@ -137,16 +152,16 @@ class Monitor:
             verdicts=decisions.verdicts,
             warnings=(*report.warnings, *decisions.warns.values()),
             command=("attncli.training",),
-            environment=environment(),
+            environment=describe_environment(),
         )
         self.report = attncli.Answer.of(done)
-        self.stopped = of_the_first(decisions.stops)
+        self.stopped = broadcast_first(decisions.stops)
         if is_first():
             self.say_once(self.history.add(self.now, done))
             self.warn(decisions)
             if self.stopped:
                 LOG.warning("attn, step %d: stopped by %s", self.now, self.stopped)
-        return scalars(done, self.each_layer)
+        return summarize_scalars(done, self.each_layer)
 
     def warn(self, decisions: Decisions) -> None:
         """Of what is only said, what was not so at the look before."""
@@ -158,10 +173,12 @@ class Monitor:
     def measured(self) -> Report | None:
         """The report of a look; one that finds no finite numbers says so by name and layer, in every row."""
         try:
-            seen = self.runs.look() if self.batch is None else of_all(self.batch.taken())
+            seen = self.runs.look() if self.batch is None else gather_all(self.batch.taken())
             return self.reports.report(self.now, seen) if seen else None
         except NotFinite as error:
-            report = self.reports.failed(self.now, error, not_finite(self.trained.model))
+            report = self.reports.failed(
+                self.now, error, find_nonfinite_parameter(self.trained.model)
+            )
             LOG.warning("attn, %s", report.headline)
             return report
         except AttnError as error:
@@ -202,7 +219,7 @@ class Monitor:
         self.close()
 
 
-def as_asked(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def convert_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Those of a call that are keywords, as these hold values of any library; `metric` is `metrics`."""
     given = {**arguments, **({"metrics": arguments["metric"]} if arguments["metric"] else {})}
     if arguments["metric"] and arguments["metrics"]:
@@ -210,7 +227,7 @@ def as_asked(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: converted(each, given[name]) for name, each in KEYWORDS.items() if name in given}
 
 
-def checked(asked: Mapping[str, Any]) -> tuple[Rules, Metrics]:
+def validate_request(asked: Mapping[str, Any]) -> tuple[Rules, MetricSelection]:
     """Everything that can be refused before a model is touched."""
     for name, least in (("every", 1), ("tokens", 1), ("step", 0)):
         size = asked.get(name)
@@ -219,17 +236,17 @@ def checked(asked: Mapping[str, Any]) -> tuple[Rules, Metrics]:
     measure = asked["measure"]
     if measure not in (PROBE, BATCH):
         raise UsageError(f"`measure` must be '{PROBE}' or '{BATCH}', not {measure!r:.80}.")
-    names = separated(asked["metrics"])
-    chosen = choose(names or (ON_PROBE if measure == PROBE else ON_BATCH))
+    names = split_names(asked["metrics"])
+    chosen = choose_metrics(names or (ON_PROBE if measure == PROBE else ON_BATCH))
     if measure == BATCH:
         refuse_not_of_maps(chosen)
-    rules = Rules(conditions(asked["stop_if"]), conditions(asked["warn_if"]))
-    others = [name for group in members().values() for name in group]
+    rules = Rules(parse_conditions(asked["stop_if"]), parse_conditions(asked["warn_if"]))
+    others = [name for group in group_members().values() for name in group]
     rules.refuse_unmeasured(chosen.definitions(), others)
     return rules, chosen
 
 
-def described(runs: ProbeRuns, batch: BatchRuns | None) -> dict[str, Any]:
+def describe_run(runs: ProbeRuns, batch: BatchCapture | None) -> dict[str, Any]:
     """What is read, for the report."""
     if batch is not None:
         return {"measure": BATCH}

@@ -19,17 +19,17 @@ class TextPiece(NamedTuple):
     stop: int
 
 
-def rows_of(given: Mapping[str, Any]) -> list[TextPiece]:
+def find_rows(given: Mapping[str, Any]) -> list[TextPiece]:
     """The tokens of each batch item that are no padding."""
     shaped = next(each for name in TOKEN_SHAPED if (each := given.get(name)) is not None)
     items, tokens = shaped.shape[:2]
     mask = given.get("attention_mask")
     if mask is None or mask.dim() != 2 or mask.shape != (items, tokens):
         return [TextPiece(item, 0, tokens) for item in range(items)]
-    return [piece for item in range(items) for piece in runs(item, mask[item] != 0)]
+    return [piece for item in range(items) for piece in find_true_runs(item, mask[item] != 0)]
 
 
-def runs(item: int, real: Tensor) -> list[TextPiece]:
+def find_true_runs(item: int, real: Tensor) -> list[TextPiece]:
     """Stretches of true values."""
     padded = torch.nn.functional.pad(real.to("cpu", torch.int8), (1, 1))
     steps = padded.diff()
@@ -39,7 +39,7 @@ def runs(item: int, real: Tensor) -> list[TextPiece]:
     ]
 
 
-def packed(given: Mapping[str, Any], rows: list[TextPiece]) -> list[TextPiece]:
+def split_packed_rows(given: Mapping[str, Any], rows: list[TextPiece]) -> list[TextPiece]:
     """The rows cut where the position ids begin anew; the rows themselves where they never do."""
     positions = given.get("position_ids")
     if positions is None or positions.dim() != 2:
@@ -53,12 +53,12 @@ def packed(given: Mapping[str, Any], rows: list[TextPiece]) -> list[TextPiece]:
     return found
 
 
-def are_apart(call: EagerCall, pieces: list[TextPiece]) -> bool:
+def are_separated(call: EagerCall, pieces: list[TextPiece]) -> bool:
     """Whether the mask hides the pieces of an item from each other: position ids alone separate nothing."""
     if call.mask is None:
         return False
     for piece in pieces:
-        rows = mask_of(call.mask, piece.item)[:, piece.start : piece.stop]
+        rows = slice_mask(call.mask, piece.item)[:, piece.start : piece.stop]
         visible = rows > torch.finfo(torch.float32).min / 2
         visible[..., piece.start : piece.stop] = False
         for other in pieces:
@@ -67,23 +67,25 @@ def are_apart(call: EagerCall, pieces: list[TextPiece]) -> bool:
     return True
 
 
-def mask_of(mask: Tensor, item: int) -> Tensor:
+def slice_mask(mask: Tensor, item: int) -> Tensor:
     """[1 or head, query, key]"""
     return mask[item if len(mask) > 1 else 0]
 
 
-def of_pieces(call: EagerCall, items: list[int], start: int, stop: int) -> EagerCall:
+def slice_call(call: EagerCall, items: list[int], start: int, stop: int) -> EagerCall:
     """The attention of the same tokens of some batch items, alone."""
     here = slice(start, stop)
     query, key, value = (side[items][:, :, here] for side in (call.query, call.key, call.value))
-    keywords = {name: cut(value, call, items, here) for name, value in call.keywords.items()}
-    mask = cut(call.mask, call, items, here)
+    keywords = {
+        name: slice_value(value, call, items, here) for name, value in call.keywords.items()
+    }
+    mask = slice_value(call.mask, call, items, here)
     if mask is not None and len(mask) > 1 and torch.equal(mask, mask[:1].expand_as(mask)):
         mask = mask[:1]
     return EagerCall(call.module, query, key, value, mask, keywords)
 
 
-def cut(value: Any, call: EagerCall, items: list[int], here: slice) -> Any:
+def slice_value(value: Any, call: EagerCall, items: list[int], here: slice) -> Any:
     """What has a row for each query and a column for each key, such as a mask."""
     if not isinstance(value, Tensor) or value.dim() != 4 or value.shape[2] != call.queries:
         return value

@@ -4,27 +4,27 @@ from collections.abc import Iterator, Sequence
 
 from attncli.records import Report, Row
 from attncli.training.head_growth import GROWTH, LEFT
-from attncli.training.step_reports import WORST, worst
+from attncli.training.step_reports import WORST, worst_row
 
 ROOT = "attn"
 LOST = f"{ROOT}/not_finite"
 """1 at a step whose numbers are not finite."""
 
 
-def scalars(report: Report, each_layer: bool) -> dict[str, float]:
+def summarize_scalars(report: Report, each_layer: bool) -> dict[str, float]:
     """`attn/max_logit/worst` and its kin, plain numbers all of them: not every logger takes words."""
     found: dict[str, float] = {}
     for metric in dict.fromkeys(row.metric for row in report.rows):
         known = [row for row in report.rows if row.metric == metric and row.value is not None]
         if not known:
             continue
-        found |= dict(summed_up(metric, known))
+        found |= dict(summarize_metric(metric, known))
         if each_layer and not metric.endswith((GROWTH, LEFT)):
-            found |= dict(by_layer(metric, known))
+            found |= dict(summarize_layers(metric, known))
     return found or {LOST: 1.0}
 
 
-def summed_up(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
+def summarize_metric(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
     """Of many rows a few numbers."""
     values = [row.value for row in rows if row.value is not None]
     if metric.endswith(LEFT):
@@ -36,7 +36,7 @@ def summed_up(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
         yield f"{ROOT}/{name}/growth", sides.get(WORST.get(name, ""), max(values, key=abs))
         return
     yield f"{ROOT}/{metric}/mean", sum(values) / len(values)
-    place = worst(metric, rows)
+    place = worst_row(metric, rows)
     if place is None:
         yield f"{ROOT}/{metric}/min", min(values)
         yield f"{ROOT}/{metric}/max", max(values)
@@ -49,7 +49,7 @@ def summed_up(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
         yield f"{ROOT}/{metric}/worst_head", place.head
 
 
-def by_layer(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
+def summarize_layers(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
     """The worst of each layer, or its mean where neither side is worse; of several stacks each apart."""
     groups: dict[str, list[Row]] = {}
     for row in rows:

@@ -4,15 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attncli.analysis.heads.classification.head_roles import heads_of, role_rows
-from attncli.analysis.heads.forward_passes.head_runs import Seen
-from attncli.analysis.heads.metric_selection import Metrics
-from attncli.analysis.heads.model_heads import HeadSubject, census, everything
-from attncli.analysis.heads.rows.head_rows import Observed, head_rows, site_keys, state_rows
-from attncli.analysis.heads.tables import views
+from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
+from attncli.analysis.heads.forward_passes.observer import PassResult
+from attncli.analysis.heads.metric_selection import MetricSelection
+from attncli.analysis.heads.model_heads import VerifiedModel, describe_layers, keep_all
+from attncli.analysis.heads.rows.head_rows import (
+    Observations,
+    build_head_rows,
+    build_state_rows,
+    site_keys,
+)
+from attncli.analysis.heads.tables import build_views
 from attncli.errors import AttnError
 from attncli.records import Finding, Report, Row, View
-from attncli.training.head_growth import Growth
+from attncli.training.head_growth import HeadGrowth
 
 STUDY = "training"
 
@@ -41,44 +46,47 @@ WORST: Mapping[str, str] = {
 class StepReports:
     """What all reports of a training have in common, and how fast its numbers move."""
 
-    subject: HeadSubject
-    metrics: Metrics
+    subject: VerifiedModel
+    metrics: MetricSelection
     identity: Mapping[str, Any]
     read: Mapping[str, Any]
     """What the model is looked at on."""
-    growth: Growth
+    growth: HeadGrowth
     latest: Sequence[Row] = field(default_factory=tuple)
     """Of the last look that found anything: a look that fails has rows at the same places."""
 
-    def report(self, step: int, seen: Sequence[Seen]) -> Report:
+    def report(self, step: int, seen: Sequence[PassResult]) -> Report:
         """Of the passes of one look."""
-        own = Observed(texts=list(seen))
+        own = Observations(texts=list(seen))
         rows = self.measured(own)
         self.latest = rows
         self.growth.add(step, rows)
         grown = list(self.growth.rows(rows))
         return replace(
             self.empty(step),
-            headline=headline(step, self.identity, rows),
+            headline=format_headline(step, self.identity, rows),
             rows=(*rows, *grown),
-            source={**self.identity, "step": step, "attention": census(own)},
+            source={**self.identity, "step": step, "attention": describe_layers(own)},
             input={**self.read, "read": len(own.texts)},
-            views=(*views(rows, self.metrics, None, len(own.texts)), *growth_views(grown)),
+            views=(
+                *build_views(rows, self.metrics, None, len(own.texts)),
+                *build_growth_views(grown),
+            ),
         )
 
-    def measured(self, own: Observed) -> list[Row]:
+    def measured(self, own: Observations) -> list[Row]:
         metrics = self.metrics
         keys = site_keys(own.sites, self.subject.stacks)
-        rows = list(head_rows(metrics.heads, own, {}, keys, everything))
+        rows = list(build_head_rows(metrics.heads, own, {}, keys, keep_all))
         units = {name: metrics.definitions()[name].unit for name in metrics.states}
-        roles = role_rows(heads_of(rows)) if metrics.roles else []
-        return [*roles, *rows, *state_rows(metrics.states, units, own, {})]
+        roles = build_role_rows(classify_heads(rows)) if metrics.roles else []
+        return [*roles, *rows, *build_state_rows(metrics.states, units, own, {})]
 
     def failed(self, step: int, error: AttnError, where: str) -> Report:
         """A look that found no numbers: every row is there, and says why it is null."""
         said = f"{error}" + (f" ({where})" if where else "")
         places = self.latest or [Row(name, None, "1") for name in self.metrics.definitions()]
-        rows = tuple(replace(row, value=None, spread=None, n=1, note=said, keys=place_keys(row), each=()) for row in places)  # fmt: skip
+        rows = tuple(replace(row, value=None, spread=None, n=1, note=said, keys=location_keys(row), each=()) for row in places)  # fmt: skip
         return replace(
             self.empty(step),
             headline=f"step {step}: {said}",
@@ -99,34 +107,34 @@ class StepReports:
         )
 
 
-def growth_views(rows: Sequence[Row]) -> Iterator[View]:
+def build_growth_views(rows: Sequence[Row]) -> Iterator[View]:
     """One table, once there are slopes."""
     known = dict.fromkeys(row.metric for row in rows if row.value is not None)
     if known:
         yield View("growth over the last looks", "layer.head", tuple(known))
 
 
-def place_keys(row: Row) -> dict[str, Any]:
+def location_keys(row: Row) -> dict[str, Any]:
     """The keys that say where a number stands."""
     return {name: row.keys[name] for name in row.coordinates if name in row.keys}
 
 
-def headline(step: int, identity: Mapping[str, Any], rows: Sequence[Row]) -> str:
+def format_headline(step: int, identity: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """The worst of every metric, with its place."""
     parts = [
-        f"{metric} {row.value:.4g}{deviation(row)} ({row.place})"
+        f"{metric} {row.value:.4g}{format_deviation(row)} ({row.place})"
         for metric in dict.fromkeys(row.metric for row in rows)
-        if (row := worst(metric, rows)) is not None
+        if (row := worst_row(metric, rows)) is not None
     ]
     return f"step {step} of {identity['name']}: {', '.join(parts) or 'no numbers'}."
 
 
-def deviation(row: Row) -> str:
+def format_deviation(row: Row) -> str:
     """Over the texts of one look, where there are several."""
     return "" if row.spread is None else f" ± {row.spread:.1g}"
 
 
-def worst(metric: str, rows: Sequence[Row]) -> Row | None:
+def worst_row(metric: str, rows: Sequence[Row]) -> Row | None:
     """The row on the side where trainings go wrong; None where no side is worse, or no number is there."""
     side = WORST.get(metric)
     if side is None:

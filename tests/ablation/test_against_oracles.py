@@ -13,9 +13,9 @@ from oracles.forwards import ORACLES
 from oracles.forwards.library import worst_difference
 from oracles.forwards.tiny_models import TINY
 
-from attncli.ablation import Anatomy, examine, switched
-from attncli.capture.reruns.float64 import in_float64
-from attncli.capture.stacks.blocks import watching_states
+from attncli.ablation import Anatomy, ablate, recognise_anatomy
+from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.stacks.blocks import observe_states
 from attncli.networks.variants import Switches
 
 States = dict[str, list[NDArray[np.float64]]]
@@ -40,8 +40,8 @@ def states(model: Any, inputs: Any, anatomy: Anatomy, switches: Switches) -> tup
         assert state == len(seen[name])
         seen[name].append(hidden[0].numpy().copy())
 
-    watching = watching_states(model, anatomy.stacks, keep)
-    with in_float64(), watching, switched(model, anatomy, switches):
+    watching = observe_states(model, anatomy.stacks, keep)
+    with force_float64(), watching, ablate(model, anatomy, switches):
         output = model(**inputs)
     return dict(seen), output
 
@@ -56,8 +56,8 @@ def expected(model: Any, inputs: Any, switches: Switches) -> States:
 @pytest.mark.parametrize("name", [name for name in TINY if name != "xlnet-two-streams"])
 def test_every_combination_equals_the_oracle(name: str) -> None:
     model, inputs = TINY[name]()
-    with in_float64():
-        anatomy = examine(model, inputs)
+    with force_float64():
+        anatomy = recognise_anatomy(model, inputs)
     for switches in EVERY:
         found, _ = states(model, inputs, anatomy, switches)
         assert worst_difference(found, expected(model, inputs, switches)) < TOLERANCE, switches
@@ -69,8 +69,8 @@ def test_the_attention_implementation_does_not_matter(name: str) -> None:
     """The paper's variants once more, with every model's own eager attention."""
     model, inputs = TINY[name]()
     model.set_attn_implementation("eager")
-    with in_float64():
-        anatomy = examine(model, inputs)
+    with force_float64():
+        anatomy = recognise_anatomy(model, inputs)
     for switches in PAPER:
         found, _ = states(model, inputs, anatomy, switches)
         assert worst_difference(found, expected(model, inputs, switches)) < TOLERANCE, switches
@@ -80,8 +80,8 @@ def test_the_attention_implementation_does_not_matter(name: str) -> None:
 def test_both_streams_of_xlnet_are_switched() -> None:
     """The query stream is no stack of its own; its last state is the model's output."""
     model, inputs = TINY["xlnet-two-streams"]()
-    with in_float64():
-        anatomy = examine(model, inputs)
+    with force_float64():
+        anatomy = recognise_anatomy(model, inputs)
     for switches in EVERY:
         found, output = states(model, inputs, anatomy, switches)
         right = expected(model, inputs, switches)

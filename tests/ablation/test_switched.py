@@ -17,11 +17,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from attncli.ablation import Anatomy, examine, switched
-from attncli.ablation.tags.call_sites import CodePlace, here
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.reruns.float64 import in_float64
-from attncli.capture.stacks.blocks import watching_states
+from attncli.ablation import Anatomy, ablate, recognise_anatomy
+from attncli.ablation.tags.call_sites import CallSite, current_call_site
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.stacks.blocks import observe_states
 from attncli.errors import UsageError
 from attncli.networks.variants import Switches
 
@@ -32,8 +32,8 @@ def last(model: Any, inputs: Any, anatomy: Anatomy, switches: Switches) -> Tenso
     """The last state of the only stack."""
     seen: list[Tensor] = []
     with (
-        watching_states(model, anatomy.stacks, lambda _, state, hidden: seen.append(hidden)),
-        switched(model, anatomy, switches),
+        observe_states(model, anatomy.stacks, lambda _, state, hidden: seen.append(hidden)),
+        ablate(model, anatomy, switches),
     ):
         model(**inputs)
     return seen[-1]
@@ -48,14 +48,14 @@ def test_paths() -> None:
     }
     for name, path in paths.items():
         model, inputs = TINY[name]()
-        anatomy = examine(model, inputs)
+        anatomy = recognise_anatomy(model, inputs)
         assert set(anatomy.paths.values()) == {path}
         assert bool(anatomy.notes) == (name == "gpt_neox")
 
 
 def test_pure_attention_of_gpt2_by_hand() -> None:
     model, inputs = TINY["gpt2"]()
-    found = last(model, inputs, examine(model, inputs), SAN)
+    found = last(model, inputs, recognise_anatomy(model, inputs), SAN)
     x = model.wte(inputs["input_ids"]) + model.wpe.weight[: inputs["input_ids"].shape[1]]
     for block in model.h:
         q, k, v = (
@@ -72,8 +72,8 @@ def test_llama_without_mlp_skips_by_hand() -> None:
     model, inputs = TINY["llama"]()
     model.layers = model.layers[:1].eval()
     model.config.num_hidden_layers = 1
-    with in_float64():
-        anatomy = examine(model, inputs)
+    with force_float64():
+        anatomy = recognise_anatomy(model, inputs)
         found = last(model, inputs, anatomy, Switches(mlp_skip=False))
         after_attention = last(model, inputs, anatomy, Switches(mlp=False))
         block = model.layers[0]
@@ -97,7 +97,7 @@ def test_cohere_adds_its_branches_one_after_the_other() -> None:
     )
     model = hf.CohereModel(config).double().eval().requires_grad_(False)
     inputs = {"input_ids": torch.arange(3, 10)[None]}
-    anatomy = examine(model, inputs)
+    anatomy = recognise_anatomy(model, inputs)
     assert anatomy.paths["layers", 0] == ("input", "attention", "beside")
     assert "share one skip" in anatomy.notes[0]
     x = model.embed_tokens(inputs["input_ids"])
@@ -118,8 +118,8 @@ def test_cohere_adds_its_branches_one_after_the_other() -> None:
 def test_a_norm_at_the_end_of_a_branch_is_a_block_norm() -> None:
     """Gemma's sandwich: without norms, the branch is added as it is; norms on queries and keys stay."""
     model, inputs = TINY["gemma3"]()
-    with in_float64():
-        anatomy = examine(model, inputs)
+    with force_float64():
+        anatomy = recognise_anatomy(model, inputs)
     ends = {
         f"layers.{i}.post_{part}_layernorm"
         for i in range(4)
@@ -131,11 +131,11 @@ def test_a_norm_at_the_end_of_a_branch_is_a_block_norm() -> None:
 def test_an_examined_model_runs_with_other_inputs() -> None:
     """Another length, a batch, another attention implementation; all blocks on: nothing changes."""
     model, inputs = TINY["llama"]()
-    anatomy = examine(model, inputs)
+    anatomy = recognise_anatomy(model, inputs)
     longer = {"input_ids": torch.arange(30)[None].expand(3, -1) + 5}
     model.set_attn_implementation("eager")
     expected = model(**longer).last_hidden_state
-    with switched(model, anatomy, Switches()):
+    with ablate(model, anatomy, Switches()):
         assert torch.equal(model(**longer).last_hidden_state, expected)
 
 
@@ -143,10 +143,10 @@ def test_an_examined_model_runs_with_other_inputs() -> None:
 @pytest.mark.parametrize("name", ["bert", "gpt_neox"])
 def test_under_every_grad_mode(name: str, mode: Any) -> None:
     model, inputs = TINY[name]()
-    expected = last(model, inputs, examine(model, inputs), SAN)
+    expected = last(model, inputs, recognise_anatomy(model, inputs), SAN)
     with mode():
         fresh = {key: value.clone() for key, value in inputs.items()}
-        found = last(model, fresh, examine(model, fresh), SAN)
+        found = last(model, fresh, recognise_anatomy(model, fresh), SAN)
     assert torch.equal(found, expected)
 
 
@@ -184,13 +184,13 @@ def strips_written(write: Callable[[Tensor, slice, Tensor], None]) -> Callable[.
 @pytest.mark.parametrize("switches", [SAN, Switches(mlp=False), Switches(norms=False)])
 def test_under_an_attention_of_our_own(switches: Switches, write: Any) -> None:
     model, inputs = TINY["bert"]()
-    anatomy = examine(model, inputs)
+    anatomy = recognise_anatomy(model, inputs)
     expected = last(model, inputs, anatomy, switches)
     AttentionInterface.register("strips", strips_written(write))
     AttentionMaskInterface.register("strips", sdpa_mask)
     model.set_attn_implementation("strips")
     with torch.inference_mode():  # where views do not know their base
-        again = examine(model, inputs)
+        again = recognise_anatomy(model, inputs)
         assert again.paths == anatomy.paths
         for known in (anatomy, again):
             found = last(model, inputs, known, switches)
@@ -199,7 +199,7 @@ def test_under_an_attention_of_our_own(switches: Switches, write: Any) -> None:
 
 def test_the_order_of_contexts_does_not_matter() -> None:
     model, inputs = TINY["gpt_neox"]()
-    anatomy = examine(model, inputs)
+    anatomy = recognise_anatomy(model, inputs)
     expected = last(model, inputs, anatomy, SAN)
     seen: list[Tensor] = []
 
@@ -208,8 +208,8 @@ def test_the_order_of_contexts_does_not_matter() -> None:
         seen.append(hidden + torch.softmax(hidden @ hidden.transpose(-1, -2), -1) @ hidden - hidden)
 
     for contexts in ("watch first", "switch first"):
-        watch = watching_states(model, anatomy.stacks, observe)
-        switch = switched(model, anatomy, SAN)
+        watch = observe_states(model, anatomy.stacks, observe)
+        switch = ablate(model, anatomy, SAN)
         first, second = (watch, switch) if contexts == "watch first" else (switch, watch)
         with first, second:
             model(**inputs)
@@ -221,26 +221,26 @@ def test_what_we_put_around_a_module_is_no_place_in_the_models_code() -> None:
     """Else a norm or an addition would be another one as soon as something else is watched too."""
 
     class Where(nn.Module):
-        def forward(self) -> CodePlace:
-            return here()
+        def forward(self) -> CallSite:
+            return current_call_site()
 
     module = Where()
 
-    def around_block() -> CodePlace:
-        place: CodePlace = module()
+    def around_block() -> CallSite:
+        place: CallSite = module()
         return place
 
     def of_the_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         return forward(*args, **kwargs)
 
-    with around_forwards([module], of_the_model):
+    with wrap_forwards([module], of_the_model):
         assert [name for name, _ in around_block().instructions] == ["forward", "of_the_model"]
 
 
 @pytest.mark.slow
 def test_tags_die_with_their_tensors() -> None:
     model, inputs = TINY["bert"]()
-    anatomy = examine(model, inputs)
+    anatomy = recognise_anatomy(model, inputs)
     counts = []
     for _ in range(3):
         last(model, inputs, anatomy, SAN)
@@ -252,7 +252,7 @@ def test_tags_die_with_their_tensors() -> None:
 
 def test_what_only_synthetic_networks_have_is_refused() -> None:
     model, inputs = model_of(Block), some_input()
-    anatomy = examine(model, inputs)
+    anatomy = recognise_anatomy(model, inputs)
     with pytest.raises(UsageError, match="synthetic networks only"):
         last(model, inputs, anatomy, Switches(remove_outlier=True))
 
@@ -260,7 +260,7 @@ def test_what_only_synthetic_networks_have_is_refused() -> None:
 def test_float64_models_stay_there() -> None:
     """Llama's RMSNorm and softmax cast to float32: that costs nine digits, and is led to float64."""
     model, inputs = TINY["llama"]()
-    with in_float64():
+    with force_float64():
         kept = model(**inputs).last_hidden_state
         assert torch.ones(1).dtype == torch.arange(3).float().dtype == torch.float64
     rounded = model(**inputs).last_hidden_state
@@ -283,7 +283,7 @@ class Routed(Block):
 
 
 def test_a_router_in_the_mlp_is_no_attention() -> None:
-    anatomy = examine(model_of(Routed), some_input())
+    anatomy = recognise_anatomy(model_of(Routed), some_input())
     assert set(anatomy.paths.values()) == {("input", "attention", "mlp")}
 
 
@@ -298,7 +298,7 @@ class Conditioned(Block):
 
 
 def test_a_term_from_elsewhere_belongs_to_the_branch() -> None:
-    anatomy = examine(model_of(Conditioned), some_input())
+    anatomy = recognise_anatomy(model_of(Conditioned), some_input())
     assert set(anatomy.paths.values()) == {("input", "attention", "mlp")}
 
 
@@ -323,7 +323,7 @@ class NormedByAFunction(Block):
 
 def test_norms_of_queries_and_keys_stay_though_one_function_makes_them_all() -> None:
     model, inputs = model_of(NormedByAFunction, layers=1), some_input()
-    anatomy = examine(model, inputs)
+    anatomy = recognise_anatomy(model, inputs)
     found = last(model, inputs, anatomy, Switches(mlp=False, norms=False))
     x = model.embed(inputs["x"])
     expected = x + model.layers[0].attended(x, turned_off=True)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Block, Mlp, model_of, some_input
 
-from attncli.ablation import examine, switched
+from attncli.ablation import ablate, recognise_anatomy
 from attncli.errors import InputError, NoAttention
 from attncli.networks.variants import Switches
 
@@ -106,7 +106,9 @@ class ShiftedMlpOfARecurrence(Recurrent):
 def kinds(*blocks: type[nn.Module]) -> list[tuple[str, ...]]:
     """What is added in each layer, in order; norms of the stream among them."""
     makes = iter(blocks)
-    found = examine(model_of(lambda: next(makes)(), len(blocks)), some_input(tokens=7)).paths
+    found = recognise_anatomy(
+        model_of(lambda: next(makes)(), len(blocks)), some_input(tokens=7)
+    ).paths
     return [path[1:] for _, path in sorted(found.items())]
 
 
@@ -134,9 +136,9 @@ def output(block: type[nn.Module], switches: Switches) -> tuple[nn.Module, Tenso
     """One such block behind a plain one, what it was given and what it gave."""
     makes, seen = iter([Block, block]), []
     model, inputs = model_of(lambda: next(makes)(), 2), some_input(tokens=7)
-    anatomy = examine(model, inputs)
+    anatomy = recognise_anatomy(model, inputs)
     handle = model.layers[1].register_forward_pre_hook(lambda _, args: seen.append(args[0].clone()))
-    with switched(model, anatomy, switches):
+    with ablate(model, anatomy, switches):
         found = model(**inputs)
     handle.remove()
     return model.layers[1], seen[0], found
@@ -178,7 +180,7 @@ def test_switched_by_hand(skip: bool, mlp: bool) -> None:
 def notes(*blocks: type[nn.Module]) -> str:
     makes = iter(blocks)
     model = model_of(lambda: next(makes)(), len(blocks))
-    return " ".join(examine(model, some_input(tokens=7)).notes)
+    return " ".join(recognise_anatomy(model, some_input(tokens=7)).notes)
 
 
 def test_what_stays_on_is_named_with_its_layers() -> None:
@@ -245,7 +247,7 @@ class SpreadStream(Recurrent):
 def test_what_cannot_be_told_is_refused(block: type[nn.Module], reason: str) -> None:
     makes = iter([Block, block])
     with pytest.raises(InputError, match=reason):
-        examine(model_of(lambda: next(makes)(), 2), some_input(tokens=7))
+        recognise_anatomy(model_of(lambda: next(makes)(), 2), some_input(tokens=7))
 
 
 class CrossMixing(Block):
@@ -277,7 +279,7 @@ class WithMemory(nn.Module):
 def test_what_takes_from_other_states_mixes_tokens() -> None:
     torch.manual_seed(0)
     model = WithMemory().double().eval().requires_grad_(False)
-    found = examine(model, some_input(tokens=7)).paths
+    found = recognise_anatomy(model, some_input(tokens=7)).paths
     assert set(found.values()) == {("input", "attention", "mixer", "mlp")}
 
 

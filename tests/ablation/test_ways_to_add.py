@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from toy_blocks import WIDTH, Block, model_of, some_input
 
-from attncli.ablation import examine, switched
-from attncli.capture.stacks.blocks import watching_states
+from attncli.ablation import ablate, recognise_anatomy
+from attncli.capture.stacks.blocks import observe_states
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
 
@@ -139,12 +139,12 @@ REFUSED = {
 def states(model: torch.nn.Module, switches: Switches) -> list[Tensor]:
     found = []
     inputs = some_input(tokens=6)
-    anatomy = examine(model, inputs)
+    anatomy = recognise_anatomy(model, inputs)
     with (
-        watching_states(
+        observe_states(
             model, anatomy.stacks, lambda _, state, hidden: found.append(hidden.clone())
         ),
-        switched(model, anatomy, switches),
+        ablate(model, anatomy, switches),
     ):
         model(**inputs)
     return found

@@ -2,20 +2,20 @@
 
 import pytest
 
-from attncli.analysis.statistics import summary_row
-from attncli.maths.digits import number
+from attncli.analysis.statistics import summarize_values
+from attncli.maths.digits import format_number
 from attncli.render.plots.chart import squeeze, unsqueeze
 
 
 def test_a_mean_whose_sum_no_float_holds() -> None:
-    row = summary_row("sink", "1", [1.5e308, 1.5e308, 0.0], "")
+    row = summarize_values("sink", "1", [1.5e308, 1.5e308, 0.0], "")
     assert row.value == pytest.approx(1e308)
     assert row.spread == pytest.approx(8.66e307, rel=1e-3)
 
 
 def test_the_largest_numbers_are_shown() -> None:
     """A difference may be beyond them, and an axis end there."""
-    assert "inf" in number(float("inf"))
+    assert "inf" in format_number(float("inf"))
     for value in (1e308, -1e308, 1.7e308, 2.5):
         assert unsqueeze(squeeze(value)) == pytest.approx(value)
     assert unsqueeze(400.0) == pytest.approx(1.797e308, rel=1e-3)

@@ -15,10 +15,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest, FittedModule
-from attncli.fits._line import width_one
-from attncli.fits._search import Attempt, find_width, narrowest, try_width
+from attncli.fits._line import fit_width_one
+from attncli.fits._search import Attempt, find_narrowest, find_width, try_width
 from attncli.fits._verify import verify
-from attncli.patterns import build
+from attncli.patterns import build_pattern
 
 VARIATION_ONLY = {"ratio_error": 1e6, "off_support": 1e6}
 """Limits so wide that the total variation alone decides, as for Adam."""
@@ -93,10 +93,10 @@ def against_adam() -> None:
     print("Adam: n = 512, k = 4, Dirichlet, d = 16, total variation of the worst row ≤ 1e-3")
     request = FitRequest(d=16, total_variation=1e-3, dtype="float32", **VARIATION_ONLY)
     ratios = []
-    first = build("window", 64, np.random.default_rng(0))
+    first = build_pattern("window", 64, np.random.default_rng(0))
     adam(first, 4, 0.1, 0.5, 0), ours(first, request, 0)  # imports are nobody's cost
     for seed in SEEDS:
-        target = build("random:k=4,weights=dirichlet", 512, np.random.default_rng(seed))
+        target = build_pattern("random:k=4,weights=dirichlet", 512, np.random.default_rng(seed))
         runs = {rate: adam(target, 16, rate, 1e-3, seed) for rate in RATES}
         arrived = [run for run in runs.values() if run[1] <= 1e-3] or list(runs.values())
         theirs = min(arrived)
@@ -117,7 +117,7 @@ def narrow() -> None:
     """d = 2k = 8: how small the worst row's total variation gets."""
     print("Narrow: n = 512, k = 4, Dirichlet, d = 8")
     for seed in SEEDS:
-        target = build("random:k=4,weights=dirichlet", 512, np.random.default_rng(seed))
+        target = build_pattern("random:k=4,weights=dirichlet", 512, np.random.default_rng(seed))
         request = FitRequest(d=8, total_variation=1e-3, effort=4, dtype="float32", **VARIATION_ONLY)
         seconds, attempt = ours(target, request, seed)
         exact = try_width("cyclic", target, FitRequest(d=8, total_variation=1e-3), [0])
@@ -137,7 +137,7 @@ def described(attempt: Attempt) -> str:
 
 def long() -> None:
     """n = 4096, k = 4: time and peak memory (wanted: under 4 GiB)."""
-    target = build("random:k=4,weights=dirichlet", 4096, np.random.default_rng(SEEDS[0]))
+    target = build_pattern("random:k=4,weights=dirichlet", 4096, np.random.default_rng(SEEDS[0]))
     seconds, attempt = ours(target, FitRequest(d=20, dtype="float32"), SEEDS[0])
     print(
         f"Long: n = 4096, k = 4, d = 20, float32: met {attempt.met}, {seconds:.0f} s CPU, peak {peak():.2f} GiB"
@@ -147,7 +147,7 @@ def long() -> None:
 def window() -> None:
     """n = 50 000, window of 3: fitted, then verified in bounded memory."""
     before = peak()
-    target = build("window:3", 50_000, np.random.default_rng(0))
+    target = build_pattern("window:3", 50_000, np.random.default_rng(0))
     began = time.process_time()
     attempt = find_width("certificate", target, FitRequest(d=1, dtype="float32"), [0], 512)
     fit = attempt.fit
@@ -169,7 +169,9 @@ def growth() -> None:
     for method, d in (("certificate", 140), ("convex", 48), ("learned", 20)):
         cells = []
         for length in (256, 512, 1024, 2048):
-            target = build("random:k=4,weights=dirichlet", length, np.random.default_rng(SEEDS[0]))
+            target = build_pattern(
+                "random:k=4,weights=dirichlet", length, np.random.default_rng(SEEDS[0])
+            )
             began = time.process_time()
             attempt = try_width(method, target, FitRequest(d=d, dtype="float32"), [SEEDS[0]])
             cells.append(f"{length}: {time.process_time() - began:.2f} ({attempt.met})")
@@ -181,9 +183,11 @@ def paper() -> None:
     print("Paper: n = 1024, Dirichlet, float32; the first width of an ascending grid that works")
     for k in (2, 4, 8):
         for seed in SEEDS:
-            target = build(f"random:k={k},weights=dirichlet", 1024, np.random.default_rng(seed))
+            target = build_pattern(
+                f"random:k={k},weights=dirichlet", 1024, np.random.default_rng(seed)
+            )
             began = time.process_time()
-            auto = narrowest(target, FitRequest(d=1, dtype="float32"), [seed], 64)
+            auto = find_narrowest(target, FitRequest(d=1, dtype="float32"), [seed], 64)
             assert auto.fit is not None
             said = f"auto d = {auto.fit.d} (met {auto.met}, {time.process_time() - began:.0f} s)"
             print(f"  k = {k}, seed {seed}: {said}", flush=True)
@@ -228,14 +232,14 @@ def success_rates() -> None:
     Adam begins again, at both rates in turn, until that time is over; its last run may end after it, and is counted apart.
     """
     print("Rate: ten patterns, fixed width, worst row's total variation ≤ 0.01, equal CPU time")
-    warm = build("window", 64, np.random.default_rng(0))
+    warm = build_pattern("window", 64, np.random.default_rng(0))
     adam(warm, 4, 0.1, 0.5, 0), ours(warm, FitRequest(d=4, **VARIATION_ONLY), 0)
     arrived = np.zeros(3, dtype=int)
     for name, length, d in TEN:
         request = FitRequest(d=d, dtype="float32", **VARIATION_ONLY)
         counts = np.zeros(3, dtype=int)
         for seed in SEEDS:
-            target = build(name, length, np.random.default_rng(seed))
+            target = build_pattern(name, length, np.random.default_rng(seed))
             seconds, attempt = ours(target, request, seed)
             in_time, late = restarted_adam(target, d, seconds, seed)
             counts += attempt.met, in_time, in_time or late
@@ -267,15 +271,15 @@ def line() -> None:
     rng = np.random.default_rng(0)
     cases = {
         "nested rows": (nested, False),
-        "block:1024": (build("block:1024", 2048, rng), False),
-        "previous --causal": (build("previous", 2048, rng, True), True),
-        "window:3": (build("window:3", 2048, rng), False),
-        "random:k=4": (build("random:k=4,weights=dirichlet", 2048, rng), False),
+        "block:1024": (build_pattern("block:1024", 2048, rng), False),
+        "previous --causal": (build_pattern("previous", 2048, rng, True), True),
+        "window:3": (build_pattern("window:3", 2048, rng), False),
+        "random:k=4": (build_pattern("random:k=4,weights=dirichlet", 2048, rng), False),
     }
     print("Line: n = 2048, float32 (wanted: at most 20 s)")
     for name, (target, causal) in cases.items():
         began = time.process_time()
-        found = width_one(target, FitRequest(d=1, causal=causal, dtype="float32"))
+        found = fit_width_one(target, FitRequest(d=1, causal=causal, dtype="float32"))
         spent = time.process_time() - began
         logits = "" if found.evidence is None else f", logits to {found.evidence.logit_scale:.4g}"
         print(

@@ -19,7 +19,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import attncli as attn
 from attncli.gates import decide_changes, parse_change
-from attncli.maths.noise import spread
+from attncli.maths.noise import standard_deviation
 from attncli.records import Report, Row
 
 METRIC = "sink"
@@ -42,7 +42,9 @@ def of_texts(report: Report, places: Sequence[int], same: bool = False) -> Repor
 def of_row(row: Row, places: Sequence[int]) -> Row:
     each = tuple(row.each[place] for place in places)
     mean = sum(each) / len(each)
-    return dataclasses.replace(row, value=mean, each=each, n=len(each), spread=spread(each, mean))
+    return dataclasses.replace(
+        row, value=mean, each=each, n=len(each), spread=standard_deviation(each, mean)
+    )
 
 
 def fails(old: Report, new: Report, limit: str) -> bool:

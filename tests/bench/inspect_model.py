@@ -24,14 +24,14 @@ from typing import Any
 
 import torch
 
-from attncli.analysis.heads.forward_passes.head_runs import Wanted, look
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.metric_selection import choose
+from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.metrics.attention import nature
-from attncli.metrics.attention._totals import measured
-from attncli.models.inputs.repeated import repeated_tokens
-from attncli.models.random.random_models import build
+from attncli.metrics.attention import metric_spec
+from attncli.metrics.attention._totals import measure_maps
+from attncli.models.inputs.repeated import make_repeated_tokens
+from attncli.models.random.random_models import build_model
 
 REPEATS = 4
 LENGTHS = (1024, 2048, 4096)
@@ -45,7 +45,7 @@ def tokens(count: int) -> dict[str, torch.Tensor]:
 
 
 def gpt2(positions: int) -> Any:
-    return build("gpt2", {"n_positions": positions}, seed=0).base_model
+    return build_model("gpt2", {"n_positions": positions}, seed=0).base_model
 
 
 def cpu(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
@@ -62,25 +62,37 @@ def cpu(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
 
 def inspected(model: Any, inputs: dict[str, torch.Tensor], *names: str) -> Callable[[], object]:
     """What the command measures on one text."""
-    metrics, stacks = choose(names), find_stacks(model, tokens(12))
-    repeated = repeated_tokens(model, 0)
+    metrics, stacks = choose_metrics(names), find_stacks(model, tokens(12))
+    repeated = make_repeated_tokens(model, 0)
     assert repeated is not None
     roles = metrics.on_repeats
     on_text = tuple(name for name in metrics.heads if name not in roles)
 
     def run() -> None:
-        null = UniformNull()
-        look(model, stacks, inputs, Wanted(on_text, metrics.states), null, "", lambda share: None)
+        null = UniformControl()
+        measure_forward_pass(
+            model,
+            stacks,
+            inputs,
+            PassRequest(on_text, metrics.states),
+            null,
+            "",
+            lambda share: None,
+        )
         if roles:
-            wanted = Wanted(roles, period=repeated.period)
-            look(model, stacks, repeated.kwargs, wanted, null, "", lambda share: None)
+            wanted = PassRequest(roles, period=repeated.period)
+            measure_forward_pass(
+                model, stacks, repeated.kwargs, wanted, null, "", lambda share: None
+            )
 
     return run
 
 
 def kept(model: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
     """All maps at once, then the default metrics."""
-    names = [name for name in choose(()).heads if nature(name).of in ("rows", "columns")]
+    names = [
+        name for name in choose_metrics(()).heads if metric_spec(name).of in ("rows", "columns")
+    ]
     count = inputs["input_ids"].shape[1]
     visible = torch.ones(count, count).tril().bool()[None, None]
 
@@ -88,7 +100,7 @@ def kept(model: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
         model.set_attn_implementation("eager")
         try:
             for weights in model(**inputs, output_attentions=True).attentions:
-                measured(weights, names, visible=visible)
+                measure_maps(weights, names, visible=visible)
         finally:
             model.set_attn_implementation("sdpa")
 
@@ -125,7 +137,7 @@ def peak(what: str, count: int) -> None:
     sizes = {"n_positions": count}
     if count == VERY_LONG:
         sizes |= {"layers": 2, "width": 64, "heads": 4}
-    model = build("gpt2", sizes, seed=0).base_model
+    model = build_model("gpt2", sizes, seed=0).base_model
     inputs = tokens(count)
     works = {
         "plain": lambda: model(**inputs),

@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 
-from attncli.analysis.heads.forward_passes.head_runs import Wanted, look
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.metric_selection import choose
-from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject
-from attncli.analysis.heads.prepare import proved
+from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.metric_selection import choose_metrics
+from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel
+from attncli.analysis.heads.prepare import prepare_heads
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.random_models import build
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.random_models import build_model
 
 KINDS = ("qwen3_next",)
 TOKENS = int(os.environ.get("BENCH_TOKENS", "16384"))
@@ -40,15 +40,15 @@ def text(count: int) -> ModelInput:
     return ModelInput("text", "", {"input_ids": ids}, count)
 
 
-def inspected(subject: HeadSubject, plan: HeadPlan) -> Any:
-    metrics = plan.metrics.and_of_linear()
+def inspected(subject: VerifiedModel, plan: HeadPlan) -> Any:
+    metrics = plan.metrics.with_linear()
     on_text = tuple(name for name in metrics.heads if name not in metrics.on_repeats)
-    return look(
+    return measure_forward_pass(
         subject.body,
         subject.stacks,
         text(TOKENS).kwargs,
-        Wanted(on_text, metrics.states, plan.layers),
-        UniformNull(),
+        PassRequest(on_text, metrics.states, plan.layers),
+        UniformControl(),
         "",
         lambda share: None,
         proved=subject.shapes,
@@ -58,11 +58,11 @@ def inspected(subject: HeadSubject, plan: HeadPlan) -> Any:
 
 def measured(kind: str, what: str) -> None:
     """What a pass adds to the memory of the loaded model, at most."""
-    with quiet():
-        model = build(kind, {"tiny": "", "layers": 8, "vocab_size": 1000}, seed=0)
-        subject = proved(model)
+    with silence_libraries():
+        model = build_model(kind, {"tiny": "", "layers": 8, "vocab_size": 1000}, seed=0)
+        subject = prepare_heads(model)
     layer = subject.linear.found[0].site.layer
-    plan = HeadPlan(choose(()), frozenset({layer}) if what == "one" else None)
+    plan = HeadPlan(choose_metrics(()), frozenset({layer}) if what == "one" else None)
     before, start = resident(), time.perf_counter()
     most, running = before, True
 
@@ -74,7 +74,7 @@ def measured(kind: str, what: str) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    with torch.no_grad(), quiet():
+    with torch.no_grad(), silence_libraries():
         if what == "plain":
             model(**text(TOKENS).kwargs)
         else:

@@ -34,9 +34,9 @@ EXACT_LENGTHS = (256, 1024)
 
 
 def gpt2(positions: int) -> nn.Module:
-    from attncli.models.random.random_models import build
+    from attncli.models.random.random_models import build_model
 
-    return build("gpt2", {"n_positions": positions}, seed=0).base_model
+    return build_model("gpt2", {"n_positions": positions}, seed=0).base_model
 
 
 def tokens(count: int) -> dict[str, torch.Tensor]:
@@ -57,12 +57,12 @@ def cpu(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[f
 
 
 def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
-    from attncli.ablation import examine
-    from attncli.analysis.states.model_runs import CollapseSubject, Recorder, Run
+    from attncli.ablation import recognise_anatomy
+    from attncli.analysis.states.variant_runs import CollapseModel, StateRecorder, VariantRun
     from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
 
-    subject = CollapseSubject(model, examine(model, tokens(12)), exact=False)
+    subject = CollapseModel(model, recognise_anatomy(model, tokens(12)), exact=False)
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
     metrics = ["log10_residual"]
 
@@ -70,8 +70,8 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
         """One pass each."""
         found = []
         for name in names:
-            record = Recorder(subject.stacks, metrics, name)
-            Run(subject, text, VARIANTS[name], metrics, False, name).once(record)
+            record = StateRecorder(subject.stacks, metrics, name)
+            VariantRun(subject, text, VARIANTS[name], metrics, False, name).once(record)
             found.append(record.values)
         return found
 
@@ -80,34 +80,34 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
 
 def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> Callable[[], object]:
     """All four variants, as the command runs them."""
-    from attncli.ablation import examine
-    from attncli.analysis.states.model_runs import CollapseSubject, run_text
-    from attncli.commands.rank_collapse.model_arithmetic import reasons_for_plain
+    from attncli.ablation import recognise_anatomy
+    from attncli.analysis.states.variant_runs import CollapseModel, run_variants
+    from attncli.commands.rank_collapse.model_arithmetic import find_inexact_variants
     from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
 
-    anatomy = examine(model, tokens(12))
+    anatomy = recognise_anatomy(model, tokens(12))
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
     variants = {name: VARIANTS[name] for name in FIGURE}
 
     def run() -> object:
-        subject = CollapseSubject(model, anatomy, exact=how == "auto")
+        subject = CollapseModel(model, anatomy, exact=how == "auto")
         if subject.exact:
             subject = replace(
-                subject, why_plain=reasons_for_plain(subject, tokens(12), variants, True)
+                subject, why_plain=find_inexact_variants(subject, tokens(12), variants, True)
             )
             assert not subject.why_plain
-        return run_text(subject, text, variants, ["log10_residual"], lambda: None)
+        return run_variants(subject, text, variants, ["log10_residual"], lambda: None)
 
     return run
 
 
 def strips(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
-    from attncli.capture import streaming
+    from attncli.capture import capture_attention
 
     def run() -> object:
         largest: list[float] = []
-        with streaming(model, lambda _, strip: largest.append(float(strip.weights.max()))):
+        with capture_attention(model, lambda _, strip: largest.append(float(strip.weights.max()))):
             model(**inputs)
         return largest
 

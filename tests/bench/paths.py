@@ -37,16 +37,16 @@ def peak() -> float:
 
 def measure(arch: str) -> None:
     from attncli.capture.stacks.blocks import find_stacks
-    from attncli.models.random.dummy_inputs import example_inputs
-    from attncli.models.random.random_models import build
+    from attncli.models.random.dummy_inputs import make_example_inputs
+    from attncli.models.random.random_models import build_model
     from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
     from attncli.tensor_subclasses.path_streams.path_run import run_along, run_by_length
-    from attncli.tensor_subclasses.path_streams.token_contributions import run_to_origins
+    from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
 
-    model = build(arch, {}, 0)
+    model = build_model(arch, {}, 0)
     model.config.use_cache = False
     body = model.base_model
-    inputs = example_inputs(body, TOKENS)
+    inputs = make_example_inputs(body, TOKENS)
     (stack,) = find_stacks(body, inputs)
     with torch.no_grad():
         plain = cpu(lambda: body(**inputs))
@@ -56,7 +56,7 @@ def measure(arch: str) -> None:
         "mlp": lambda: run_by_length(body, stack, inputs, False),
         "by head": lambda: run_by_head(body, stack, inputs),
         "16 paths": lambda: run_along(body, stack, inputs, [(1,) * (lengths - 1)] * 16),
-        "attribution": lambda: run_to_origins(body, stack, inputs, -1),
+        "attribution": lambda: find_contributions(body, stack, inputs, -1),
     }.items():
         ratio = cpu(work) / plain
         print(

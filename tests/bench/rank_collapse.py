@@ -22,8 +22,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.residuals.split import Split
-from attncli.networks.layer import block
+from attncli.maths.residuals.split import SplitState
+from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork, Layer
@@ -80,12 +80,12 @@ def layer_cost(tokens: int, width: int, heads: int = 8) -> tuple[float, float, f
     spec = NetworkSpec(layers=1, tokens=tokens, width=width, heads=heads)
     network = GeneratedNetwork(spec, 0)
     layer, x = network.layer(0), network.embeddings()
-    apart, close = Split.of(x), Split.of(1.0 + 2.0**-20 * x)
+    apart, close = SplitState.of(x), SplitState.of(1.0 + 2.0**-20 * x)
     san = VARIANTS["SAN"]
     return (
         cpu(lambda: plain_attention(x, layer)),
-        cpu(lambda: block(apart, layer, spec, san)),
-        cpu(lambda: block(close, layer, spec, san)),
+        cpu(lambda: run_block(apart, layer, spec, san)),
+        cpu(lambda: run_block(close, layer, spec, san)),
     )
 
 

@@ -13,13 +13,15 @@ from threadpoolctl import threadpool_info
 
 from attncli.fits import FitRequest
 from attncli.fits._search import try_width
-from attncli.patterns import build
+from attncli.patterns import build_pattern
 
 REPEATED = 3
 
 
 def main() -> None:
-    pattern = build("random:k=4,weights=dirichlet", 256, np.random.default_rng(0), causal=False)
+    pattern = build_pattern(
+        "random:k=4,weights=dirichlet", 256, np.random.default_rng(0), causal=False
+    )
     request = FitRequest(d=16, dtype="float32", total_variation=0.01)
     threads = sorted({each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"})  # fmt: skip
     for name, search in (("bounded", try_width), ("unbounded", try_width.__wrapped__)):  # type: ignore[attr-defined]

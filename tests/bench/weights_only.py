@@ -71,12 +71,14 @@ def ours(folder: Path) -> Any:
 
 def from_whole_products(folder: Path) -> dict[tuple[str, int, int], float]:
     """The same metrics by their definitions, of the first heads of layer 0."""
-    from attncli.head_weights.configs import Config
-    from attncli.head_weights.head_products import head_products
-    from attncli.models.files.tensor_reader import Tensors
+    from attncli.head_weights.configs import HeadConfig
+    from attncli.head_weights.head_products import iter_head_products
+    from attncli.models.files.tensor_reader import TensorReader
 
     found = {}
-    for one in head_products(Tensors(folder), Config.read(folder), [0], range(SAMPLE)):
+    for one in iter_head_products(
+        TensorReader(folder), HeadConfig.read(folder), [0], range(SAMPLE)
+    ):
         for name, product in (("qk", one.qk), ("ov", one.ov)):
             assert product is not None
             matrix = product.left @ product.right.T

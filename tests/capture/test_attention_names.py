@@ -7,20 +7,20 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from attncli.analysis.heads.forward_passes.head_runs import Wanted, look
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.rows.head_rows import stack_names
-from attncli.capture import Site, Strip, prove, streaming
-from attncli.capture.saved_maps.map_names import NAME, tensor_name
+from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.rows.head_rows import name_stacks
+from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
+from attncli.capture.saved_maps.map_names import NAME, map_tensor_name
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.capture.strips import differential
-from attncli.capture.strips.attention_sites import Sites, own_words
-from attncli.capture.verification import refuse_one_name_for_two
+from attncli.capture.strips.attention_sites import SiteNamer, distinguishing_words
+from attncli.capture.verification import refuse_duplicate_sites
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, nature
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.metrics.attention import ATTENTION, metric_spec
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
 
@@ -36,13 +36,13 @@ ONE_STACK = ("albert", "bert", "diffllama", "gpt2", "lilt", "timesformer", "xcli
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TYPES)
 def test_names_are_unique_and_layers_are_those_of_the_model(kind: str) -> None:
-    with quiet():
-        model = build(kind, {"tiny": ""}, seed=0)
-        inputs = example_inputs(model)
-        sites = prove(model, inputs).shapes
+    with silence_libraries():
+        model = build_model(kind, {"tiny": ""}, seed=0)
+        inputs = make_example_inputs(model)
+        sites = verify_capture(model, inputs).shapes
         stacks = find_stacks(model, inputs)
     calls = [call for stack in stacks for call in stack.calls]
-    names = stack_names(list(sites), stacks)
+    names = name_stacks(list(sites), stacks)
     assert len({(site.stack, name) for site, name in names.items()}) == len({site.stack for site in sites})  # fmt: skip
     assert len({(names[site], site.kind, site.layer) for site in sites}) == len(sites)
     assert len({site.key for site in sites}) == len(sites)
@@ -57,8 +57,8 @@ def test_names_are_unique_and_layers_are_those_of_the_model(kind: str) -> None:
         assert plain == list(range(config.num_hidden_layers))
 
 
-def name_in_file(site: Site) -> str:
-    name = tensor_name(site, several=True)
+def name_in_file(site: AttentionSite) -> str:
+    name = map_tensor_name(site, several=True)
     match = NAME.fullmatch(name)
     assert match is not None
     assert (match["stack"], int(match["layer"])) == (site.stack, site.layer)
@@ -66,10 +66,10 @@ def name_in_file(site: Site) -> str:
 
 
 def test_two_attentions_of_one_name_are_refused() -> None:
-    one, other = (Site("h", 0, "self", "full", name) for name in ("h.0.a", "h.0.b"))
+    one, other = (AttentionSite("h", 0, "self", "full", name) for name in ("h.0.a", "h.0.b"))
     with pytest.raises(InputError, match=r"h.0.b and h.0.a would both be reported as self attention of layer 0"):  # fmt: skip
-        refuse_one_name_for_two([one, other])
-    refuse_one_name_for_two([one])
+        refuse_duplicate_sites([one, other])
+    refuse_duplicate_sites([one])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_two_attentions_of_one_name_are_refused() -> None:
     ],
 )
 def test_what_a_path_says_beside_the_kind(path: str, words: str) -> None:
-    assert own_words(path) == words
+    assert distinguishing_words(path) == words
 
 
 class Attention(nn.Module):
@@ -104,7 +104,7 @@ class Block(nn.Module):
 
 def test_what_attends_twice_in_a_layer_stays_in_it_and_a_layer_that_runs_again_is_another() -> None:
     model = nn.ModuleDict({"layers": nn.ModuleList([Block(), Block()])})
-    sites, found = Sites(model), []
+    sites, found = SiteNamer(model), []
     with sites.watching():
         for _ in range(2):
             for block in model["layers"]:  # type: ignore[attr-defined]
@@ -157,12 +157,12 @@ def test_differential_attention_is_two_maps_of_a_layer_and_the_one_that_is_appli
     model, inputs = differential_llama
     strips: dict[tuple[int, str], list[Tensor]] = {}
 
-    def keep(site: Site, strip: Strip) -> None:
+    def keep(site: AttentionSite, strip: Strip) -> None:
         full = strip.weights.new_zeros((*strip.weights.shape[:3], strip.keys))
         full[..., strip.first_key : strip.first_key + strip.weights.shape[3]] = strip.weights
         strips.setdefault((site.layer, site.kind), []).append(full[0])
 
-    with torch.no_grad(), streaming(model, keep, 4 * 3 * 4 * 30 * 4):
+    with torch.no_grad(), capture_attention(model, keep, 4 * 3 * 4 * 30 * 4):
         model(**inputs)
     assert list(strips) == [(layer, kind) for layer in range(3) for kind in ("self", "difference")]
     for layer, (both, applied) in enumerate(expected_maps(model, inputs)):
@@ -176,13 +176,13 @@ def test_signed_maps_have_the_numbers_that_make_sense_of_them(
 ) -> None:
     model, inputs = differential_llama
     names = tuple(ATTENTION.names())
-    shapes = prove(model, inputs).shapes
-    seen = look(model, find_stacks(model, inputs), inputs, Wanted(names), UniformNull(), "", lambda _: None, proved=shapes)  # fmt: skip
+    shapes = verify_capture(model, inputs).shapes
+    seen = measure_forward_pass(model, find_stacks(model, inputs), inputs, PassRequest(names), UniformControl(), "", lambda _: None, proved=shapes)  # fmt: skip
     applied = {layer: maps for layer, (_, maps) in enumerate(expected_maps(model, inputs))}
     for site in (site for site in seen.heads if site.is_difference):
         values = seen.heads[site]
         for name in names:
-            if not nature(name).signed:
+            if not metric_spec(name).signed:
                 assert isinstance(values[name], str), name
         weights = applied[site.layer]
         sizes = torch.linalg.svdvals(weights)
@@ -209,7 +209,7 @@ def test_differential_attention_that_computes_something_else_is_refused(
     differential_llama: tuple[Any, dict[str, Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, inputs = differential_llama
-    usual = differential.share_of
-    monkeypatch.setattr(differential, "share_of", lambda module: usual(module) + 0.01)
+    usual = differential.differential_lambda
+    monkeypatch.setattr(differential, "differential_lambda", lambda module: usual(module) + 0.01)
     with pytest.raises(InputError, match="which maps it applies is not understood"):
-        prove(model, inputs)
+        verify_capture(model, inputs)

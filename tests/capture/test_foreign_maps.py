@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attncli.capture.saved_maps.foreign_maps import OwnMaps
+from attncli.capture.saved_maps.foreign_maps import ForeignMaps
 from attncli.capture.saved_maps.map_files import MapFile
 from attncli.errors import AttnError
-from attncli.io.in_memory_arrays import HeldArrays
+from attncli.io.in_memory_arrays import InMemoryArrays
 
 
 def drawn(*shape: int, causal: bool = False) -> Any:
@@ -19,7 +19,7 @@ def drawn(*shape: int, causal: bool = False) -> Any:
 
 def opened(batch: int | None = None, **arrays: Any) -> MapFile:
     named = {name.replace("__", "."): np.asarray(array) for name, array in arrays.items()}
-    return MapFile("FILE", OwnMaps(HeldArrays("FILE", named, {}), batch))
+    return MapFile("FILE", ForeignMaps(InMemoryArrays("FILE", named, {}), batch))
 
 
 def read(file: MapFile) -> dict[str, Any]:

@@ -6,19 +6,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncli.capture import Site, Strip
+from attncli.capture import AttentionSite, Strip
 from attncli.capture.linear.linear_layers import (
     LinearHeads,
     LinearLayers,
-    linear_layers,
-    streaming_linear,
+    capture_linear_layers,
+    find_linear_layers,
 )
-from attncli.capture.other_mixers.token_mixers import Mixer
-from attncli.capture.reruns.float64 import in_float64
+from attncli.capture.other_mixers.token_mixers import TokenMixer
+from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import InputError
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
 
@@ -27,11 +27,11 @@ PROBE = 12
 
 def maps_in(
     model: nn.Module, layers: LinearLayers, inputs: Any, tokens: int
-) -> tuple[dict[Site, Tensor], dict[Site, float], Any]:
+) -> tuple[dict[AttentionSite, Tensor], dict[AttentionSite, float], Any]:
     """[head, query, key] of every layer, by how much of itself A v misses y, and what the model gives."""
-    maps: dict[Site, Tensor] = {}
+    maps: dict[AttentionSite, Tensor] = {}
 
-    def take(site: Site, strip: Strip) -> None:
+    def take(site: AttentionSite, strip: Strip) -> None:
         assert strip.applied is not None
         heads = strip.applied.shape[1]
         whole = maps.setdefault(site, strip.applied.new_zeros((heads, tokens, tokens)))
@@ -39,7 +39,7 @@ def maps_in(
         whole[:, rows, : strip.weights.shape[3]] = strip.applied[0]
 
     plan = LinearHeads.of(layers.found, None, lambda layer, head: True)
-    with torch.no_grad(), streaming_linear(model, plan.layers, plan.heads, take, 2**12) as run:
+    with torch.no_grad(), capture_linear_layers(model, plan.layers, plan.heads, take, 2**12) as run:
         found = model(**inputs)
     return maps, run.missed, found
 
@@ -47,9 +47,9 @@ def maps_in(
 # --- lightning attention
 
 
-def lightning(dtype: torch.dtype = torch.float64) -> tuple[nn.Module, Mixer, str]:
-    with quiet():
-        model = build("minimax", {"tiny": "", "block_size": 8}, seed=0, dtype=dtype)
+def lightning(dtype: torch.dtype = torch.float64) -> tuple[nn.Module, TokenMixer, str]:
+    with silence_libraries():
+        model = build_model("minimax", {"tiny": "", "block_size": 8}, seed=0, dtype=dtype)
     path = next(
         name
         for name, part in model.named_modules()
@@ -60,7 +60,7 @@ def lightning(dtype: torch.dtype = torch.float64) -> tuple[nn.Module, Mixer, str
     )  # its decays are kept as they were rounded to float32: here they are not
     factors = module.decay_factors(module.slope_rate)
     module.query_decay, module.key_decay, module.diagonal_decay = factors
-    return model, Mixer("layers", 0, "lightning attention", (path,)), path
+    return model, TokenMixer("layers", 0, "lightning attention", (path,)), path
 
 
 def test_lightning_attention_by_its_recurrence() -> None:
@@ -68,9 +68,9 @@ def test_lightning_attention_by_its_recurrence() -> None:
     tokens, given = 20, {}
     model, mixer, path = lightning()
     module = model.get_submodule(path)
-    with quiet(), in_float64(), torch.no_grad():
-        layers = linear_layers(model, [mixer], example_inputs(model, PROBE), PROBE)
-        longer = example_inputs(model, tokens)
+    with silence_libraries(), force_float64(), torch.no_grad():
+        layers = find_linear_layers(model, [mixer], make_example_inputs(model, PROBE), PROBE)
+        longer = make_example_inputs(model, tokens)
         plain = model(**longer)[0]
         module.register_forward_pre_hook(
             lambda _, args, kwargs: given.update(x=(args or (kwargs["hidden_states"],))[0]),
@@ -99,9 +99,9 @@ def test_lightning_attention_by_its_recurrence() -> None:
 
 def test_in_single_precision_too() -> None:
     model, mixer, _ = lightning(torch.float32)
-    with quiet(), torch.no_grad():
-        layers = linear_layers(model, [mixer], example_inputs(model, PROBE), PROBE)
-        _, missed, _ = maps_in(model, layers, example_inputs(model, 20), 20)
+    with silence_libraries(), torch.no_grad():
+        layers = find_linear_layers(model, [mixer], make_example_inputs(model, PROBE), PROBE)
+        _, missed, _ = maps_in(model, layers, make_example_inputs(model, 20), 20)
     assert len(missed) == 1
     assert max(missed.values()) <= 1e-5
 
@@ -187,7 +187,7 @@ def of_scan(kind: type[Scan]) -> tuple[nn.Module, LinearLayers]:
     torch.manual_seed(0)
     model = Wrapped(kind()).double().requires_grad_(False)
     inputs = {"states": torch.randn(1, PROBE, 6, dtype=torch.float64)}
-    return model, linear_layers(model, [Mixer("0", 0, "scan", ("scan",))], inputs, PROBE)
+    return model, find_linear_layers(model, [TokenMixer("0", 0, "scan", ("scan",))], inputs, PROBE)
 
 
 def test_each_channel_has_the_products_of_its_decays() -> None:
@@ -223,6 +223,6 @@ def test_a_step_that_is_not_come_to_again_is_refused() -> None:
     with (
         pytest.raises(InputError, match="does not run here"),
         torch.no_grad(),
-        streaming_linear(model, plan.layers, plan.heads, lambda *_: None, 2**12),
+        capture_linear_layers(model, plan.layers, plan.heads, lambda *_: None, 2**12),
     ):
         model(torch.randn(1, 5, 6, dtype=torch.float64))

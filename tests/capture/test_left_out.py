@@ -9,9 +9,12 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, model_of, some_input
 
-from attncli.capture import Site, Strip, prove, streaming, verification
-from attncli.capture.context import holder_of_sinks
-from attncli.capture.other_mixers.uncapturable_attention import mixers_left_out, refuse_left_out
+from attncli.capture import AttentionSite, Strip, capture_attention, verification, verify_capture
+from attncli.capture.context import find_sink_owner
+from attncli.capture.other_mixers.uncapturable_attention import (
+    find_uncapturable_mixers,
+    refuse_uncapturable,
+)
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
 
@@ -69,7 +72,7 @@ class Both(nn.Module):
 def test_what_is_not_seen_is_named_and_tried(
     other: nn.Module, memory: bool, reaches: bool | None
 ) -> None:
-    found = prove(Both(other, memory), some_input())
+    found = verify_capture(Both(other, memory), some_input())
     assert [site.name for site in found.sites] == [
         f"model.layers.{layer}.attention" for layer in (0, 1)
     ]
@@ -78,23 +81,23 @@ def test_what_is_not_seen_is_named_and_tried(
     assert ("reaches no other token" in said) == (reaches is False)
     if reaches is not False:
         with pytest.raises(InputError, match="never weighs whole rows of values"):
-            refuse_left_out(found.left_out)
+            refuse_uncapturable(found.left_out)
 
 
-def maps(model: nn.Module, inputs: Any, **options: Any) -> dict[Site, Tensor]:
-    seen: dict[Site, Tensor] = {}
+def maps(model: nn.Module, inputs: Any, **options: Any) -> dict[AttentionSite, Tensor]:
+    seen: dict[AttentionSite, Tensor] = {}
 
-    def observe(site: Site, strip: Strip) -> None:
+    def observe(site: AttentionSite, strip: Strip) -> None:
         seen[site] = strip.weights[0].clone()
 
-    with torch.no_grad(), streaming(model, observe, **options):
+    with torch.no_grad(), capture_attention(model, observe, **options):
         model(**inputs)
     return seen
 
 
 def test_it_is_left_out_only_where_that_was_proved() -> None:
     model, inputs = Both(DoubledAttention()), some_input()
-    found = prove(model, inputs)
+    found = verify_capture(model, inputs)
     with pytest.raises(InputError, match="DoubledAttention takes a softmax that never weighs"):
         maps(model, inputs, proved=found.shapes)
     seen = maps(model, inputs, proved=found.shapes, apart=found.apart)
@@ -119,7 +122,7 @@ class Half(Block):
 def test_no_attention_is_half_seen() -> None:
     """Modules at one place of several layers belong together, and so do one and what is inside it."""
     with pytest.raises(InputError, match="DoubledAttention takes a softmax that never weighs"):
-        prove(model_of(Half), some_input())
+        verify_capture(model_of(Half), some_input())
 
     class Around(Attention):
         def forward(self, x: Tensor) -> Tensor:
@@ -132,7 +135,7 @@ def test_no_attention_is_half_seen() -> None:
             self.attention = Around()
 
     with pytest.raises(InputError, match="Around takes a softmax that never weighs"):
-        prove(model_of(Block2), some_input())
+        verify_capture(model_of(Block2), some_input())
 
 
 def test_a_layer_with_unseen_attention_is_told_among_the_mixers() -> None:
@@ -145,12 +148,12 @@ def test_a_layer_with_unseen_attention_is_told_among_the_mixers() -> None:
             return super().forward(x + self.own_attention(x))
 
     model, inputs = model_of(Unseen), some_input()
-    found = prove(model, inputs)
-    told = mixers_left_out(find_stacks(model, inputs), found.left_out, (), model)
+    found = verify_capture(model, inputs)
+    told = find_uncapturable_mixers(find_stacks(model, inputs), found.left_out, (), model)
     assert [(each.layer, each.kind, each.paths) for each in told] == [
         (layer, "unseen attention", (f"layers.{layer}.own_attention",)) for layer in (0, 1)
     ]
-    assert mixers_left_out(find_stacks(model, inputs), found.left_out, told, model) == ()
+    assert find_uncapturable_mixers(find_stacks(model, inputs), found.left_out, told, model) == ()
 
 
 class MaskedAfter(Attention):
@@ -174,7 +177,7 @@ def test_weights_that_are_made_zero_after_the_softmax_are_seen_so() -> None:
             self.attention = MaskedAfter()
 
     model, inputs = model_of(Masked), some_input()
-    found = prove(model, inputs)
+    found = verify_capture(model, inputs)
     assert found.causal == set(found.sites)
     for site, seen in maps(model, inputs).items():
         assert torch.equal(seen[0], model.get_submodule(site.name).last[0])
@@ -193,7 +196,7 @@ def test_a_weight_that_is_set_to_something_else_is_no_mask() -> None:
             self.attention = Tilted()
 
     with pytest.raises(InputError, match="Tilted takes a softmax that never weighs"):
-        prove(model_of(Block3), some_input())
+        verify_capture(model_of(Block3), some_input())
 
 
 class Idle(Attention):
@@ -228,11 +231,11 @@ def test_a_softmax_that_nothing_is_made_of_is_none() -> None:
             super().__init__()
             self.attention = kind()
 
-    assert len(prove(model_of(lambda: Block4(Idle)), some_input()).sites) == 2
+    assert len(verify_capture(model_of(lambda: Block4(Idle)), some_input()).sites) == 2
     with pytest.raises(InputError, match="Hidden takes a softmax that never weighs"):
-        prove(model_of(lambda: Block4(Hidden)), some_input())
+        verify_capture(model_of(lambda: Block4(Hidden)), some_input())
     with pytest.raises(InputError, match="Kept takes a softmax that never weighs"):
-        prove(model_of(lambda: Block4(Kept)), some_input())
+        verify_capture(model_of(lambda: Block4(Kept)), some_input())
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -253,7 +256,7 @@ def test_what_is_made_by_keyword_is_made_of_it(scaled: bool) -> None:
 
     model = nn.Sequential(model_of(Block), model_of(Both2))
     model.forward = lambda x: model[1](model[0](x))  # type: ignore[method-assign]
-    found = prove(model, some_input())
+    found = verify_capture(model, some_input())
     assert len(found.sites) == (2 if scaled else 4)
     assert [each.kind for each in found.left_out] == ["ByKeyword"] * scaled
 
@@ -275,7 +278,7 @@ def test_a_map_that_is_changed_in_place_is_not_the_one_before(dtype: torch.dtype
 
     model = model_of(Block5).to(dtype)
     with pytest.raises(InputError, match=r"rows sum to 2|never weighs whole rows"):
-        prove(model, {"x": some_input()["x"].to(dtype)})
+        verify_capture(model, {"x": some_input()["x"].to(dtype)})
 
 
 def test_models_that_draw_are_proved_on_the_same_draws() -> None:
@@ -285,7 +288,7 @@ def test_models_that_draw_are_proved_on_the_same_draws() -> None:
 
     model = Drawing(nn.Identity())
     before = torch.random.get_rng_state()
-    assert prove(model, some_input()).difference < 1e-6
+    assert verify_capture(model, some_input()).difference < 1e-6
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -298,7 +301,7 @@ def test_models_that_draw_are_proved_on_the_same_draws() -> None:
     ],
 )
 def test_sinks_may_come_from_a_projection(parameter: str, holder: str) -> None:
-    assert holder_of_sinks(parameter) == holder
+    assert find_sink_owner(parameter) == holder
 
 
 @pytest.mark.parametrize(
@@ -314,7 +317,7 @@ def test_keys_beside_the_tokens_are_no_look_ahead(more: str, leaks: bool) -> Non
         weights = torch.cat([weights, torch.ones(1, 1, tokens, 2)], dim=-1)
     if more == "ahead":
         weights[..., 1, 3] = 1.0
-    site = Site("layers", 0, "self", "full", "layers.0")
+    site = AttentionSite("layers", 0, "self", "full", "layers.0")
     evidence = verification.CaptureEvidence()
     for row in range(tokens):
         part = weights[..., row : row + 1, :]
@@ -326,9 +329,9 @@ def test_keys_beside_the_tokens_are_no_look_ahead(more: str, leaks: bool) -> Non
     model.layers = nn.ModuleList([layer])
     if leaks:
         with pytest.raises(InputError, match="looks ahead"):
-            verification.refuse_leaks(model, stream, evidence)
+            verification.refuse_causal_leaks(model, stream, evidence)
     else:
-        verification.refuse_leaks(model, stream, evidence)
+        verification.refuse_causal_leaks(model, stream, evidence)
 
 
 def test_eager_attention_that_alone_gives_no_numbers_is_named() -> None:

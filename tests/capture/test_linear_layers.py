@@ -9,23 +9,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncli.capture import Site, Strip
-from attncli.capture.linear.kernel_calls import KernelCall, watching_kernels
-from attncli.capture.linear.linear_arguments import values_of
+from attncli.capture import AttentionSite, Strip
+from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
+from attncli.capture.linear.linear_arguments import find_value_argument
 from attncli.capture.linear.linear_layers import (
     LinearHeads,
     LinearLayers,
-    linear_layers,
-    streaming_linear,
+    capture_linear_layers,
+    find_linear_layers,
 )
 from attncli.capture.linear.linear_maps import LinearMap
-from attncli.capture.linear.linear_shortcuts import shortcuts_of
-from attncli.capture.other_mixers.token_mixers import Mixer
-from attncli.capture.reruns.float64 import in_float64
+from attncli.capture.linear.linear_shortcuts import find_shortcuts
+from attncli.capture.other_mixers.token_mixers import TokenMixer
+from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import InputError
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
 
@@ -57,8 +57,8 @@ CHUNKED = {kind for kind, (_, function) in CLASSES.items() if "chunk" in functio
 
 @cache
 def model_of(kind: str) -> nn.Module:
-    with quiet():
-        model = build(kind, {"tiny": ""}, seed=0)
+    with silence_libraries():
+        model = build_model(kind, {"tiny": ""}, seed=0)
     if "experts" in str(model):
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     return model
@@ -69,31 +69,31 @@ def in_precision(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
     before = next(model.parameters()).dtype
     model.to(dtype)
     try:
-        with quiet(), in_float64() if dtype == torch.float64 else nullcontext():
+        with silence_libraries(), force_float64() if dtype == torch.float64 else nullcontext():
             yield
     finally:
         model.to(before)
 
 
-def mixers_named(model: nn.Module, ending: str) -> list[Mixer]:
+def mixers_named(model: nn.Module, ending: str) -> list[TokenMixer]:
     """The first two."""
     paths = [name for name, part in model.named_modules() if type(part).__name__.endswith(ending)]
-    return [Mixer("layers", layer, "mixer", (path,)) for layer, path in enumerate(paths[:2])]
+    return [TokenMixer("layers", layer, "mixer", (path,)) for layer, path in enumerate(paths[:2])]
 
 
 def found_in(kind: str, inputs: Mapping[str, Any]) -> LinearLayers:
     model = model_of(kind)
-    return linear_layers(model, mixers_named(model, CLASSES[kind][0]), inputs, PROBE)
+    return find_linear_layers(model, mixers_named(model, CLASSES[kind][0]), inputs, PROBE)
 
 
 def maps_of(
     kind: str, dtype: torch.dtype, tokens: int, heads: int = 3
-) -> tuple[dict[Site, Tensor], dict[Site, float]]:
+) -> tuple[dict[AttentionSite, Tensor], dict[AttentionSite, float]]:
     """[head, query, key] of every layer that was found, and by how much of itself A v misses y."""
     model, maps = model_of(kind), {}
-    short, longer = example_inputs(model, PROBE), example_inputs(model, tokens)
+    short, longer = make_example_inputs(model, PROBE), make_example_inputs(model, tokens)
 
-    def take(site: Site, strip: Strip) -> None:
+    def take(site: AttentionSite, strip: Strip) -> None:
         assert strip.applied is not None
         whole = maps.setdefault(site, strip.applied.new_zeros((heads, tokens, tokens)))
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
@@ -104,7 +104,7 @@ def maps_of(
         plan = LinearHeads.of(layers.found, None, lambda layer, head: 0 <= head < heads)
         with torch.no_grad():
             plain = model(**longer)[0]
-            with streaming_linear(model, plan.layers, plan.heads, take, 2**16) as run:
+            with capture_linear_layers(model, plan.layers, plan.heads, take, 2**16) as run:
                 watched = model(**longer)[0]
     assert torch.equal(plain, watched)
     assert {layer.function for layer in layers.found} == {CLASSES[kind][1]}
@@ -121,8 +121,8 @@ def given_to(kind: str, tokens: int) -> KernelCall:
         calls.extend([call.changed(Tensor.clone)] if call.name == function else [])
 
     mixer = model.get_submodule(mixers_named(model, ending)[0].paths[0])
-    with in_precision(model, torch.float64), torch.no_grad(), watching_kernels([mixer], take):
-        model(**example_inputs(model, tokens))
+    with in_precision(model, torch.float64), torch.no_grad(), record_kernel_calls([mixer], take):
+        model(**make_example_inputs(model, tokens))
     return calls[0]
 
 
@@ -271,10 +271,10 @@ def kernel(states: Tensor, values: Tensor) -> Tensor:
 def test_all_ways_to_a_map_are_one(kind: str) -> None:
     """From the state, by columns and by rows; of all channels or of some, in strips of any height."""
     short, call = given_to(kind, PROBE), given_to(kind, 30)
-    with in_float64():
-        values = values_of(short, PROBE)
+    with force_float64():
+        values = find_value_argument(short, PROBE)
         assert values is not None
-        ways = shortcuts_of(short, values)
+        ways = find_shortcuts(short, values)
         assert (ways.carried is not None) == (kind in CHUNKED)
         assert ways.batched
         assert (ways.channels is not None) == (values.shared is None)
@@ -311,7 +311,7 @@ def call_of(body: Any) -> KernelCall:
 
 @pytest.mark.parametrize("what", BODIES)
 def test_what_is_not_linear_is_no_map(what: str) -> None:
-    assert values_of(call_of(BODIES[what]), PROBE) is None
+    assert find_value_argument(call_of(BODIES[what]), PROBE) is None
 
 
 def test_keys_and_queries_are_no_values() -> None:
@@ -322,14 +322,14 @@ def test_keys_and_queries_are_no_values() -> None:
         scores = torch.einsum("bihd,bjhd->bhij", query, key).tril()
         return torch.einsum("bhij,bjhd->bihd", scores, value)
 
-    found = values_of(KernelCall("attend", 0, attend, tuple(states), {}), PROBE)
+    found = find_value_argument(KernelCall("attend", 0, attend, tuple(states), {}), PROBE)
     assert found is not None
     assert (found.key, found.token, found.shared, found.wide) == (2, 1, 3, True)
 
 
 def test_a_bias_is_no_part_of_the_map() -> None:
     call = call_of(lambda states, values: values.cumsum(dim=1) + states)
-    found = values_of(call, PROBE)
+    found = find_value_argument(call, PROBE)
     assert found is not None
     strips = list(LinearMap(call, found).strips(5, 2**20))
     assert torch.equal(
@@ -341,8 +341,8 @@ def test_a_refused_kind_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(globals(), "kernel", BODIES["saturates"])
     model = nn.Sequential(Mixing())
     monkeypatch.setattr(BODIES["saturates"], "__module__", __name__)
-    mixers = [Mixer("0", 0, "saturating mixer", ("0",))]
-    found = linear_layers(model, mixers, {"input": torch.randn(1, PROBE, 6)}, PROBE)
+    mixers = [TokenMixer("0", 0, "saturating mixer", ("0",))]
+    found = find_linear_layers(model, mixers, {"input": torch.randn(1, PROBE, 6)}, PROBE)
     assert not found.found
     assert "tried: kernel" in found.refused["saturating mixer"]
 
@@ -351,13 +351,13 @@ def test_another_kernel_on_a_longer_text_is_refused(monkeypatch: pytest.MonkeyPa
     """What was proved on the short input is held against every pass."""
     monkeypatch.setitem(globals(), "kernel", summed)
     model = nn.Sequential(Mixing())
-    mixers = [Mixer("0", 0, "mixer", ("0",))]
+    mixers = [TokenMixer("0", 0, "mixer", ("0",))]
     short, longer = ({"input": torch.randn(1, size, 6)} for size in (PROBE, 30))
-    layers = linear_layers(model, mixers, short, PROBE)
+    layers = find_linear_layers(model, mixers, short, PROBE)
     plan = LinearHeads.of(layers.found, None, lambda layer, head: True)
     with (
         torch.no_grad(),
-        streaming_linear(model, plan.layers, plan.heads, lambda *_: None, 2**20) as run,
+        capture_linear_layers(model, plan.layers, plan.heads, lambda *_: None, 2**20) as run,
     ):
         model(**short)
         assert max(run.missed.values()) <= 1e-6
@@ -372,12 +372,12 @@ def summed(states: Tensor, values: Tensor) -> Tensor:
 
 def test_layers_that_do_not_run_are_refused() -> None:
     model = model_of("lfm2")
-    with quiet(), torch.no_grad():
-        layers = found_in("lfm2", example_inputs(model, PROBE))
+    with silence_libraries(), torch.no_grad():
+        layers = found_in("lfm2", make_example_inputs(model, PROBE))
         plan = LinearHeads.of(layers.found, None, lambda layer, head: head == 0)
         with (
             pytest.raises(InputError, match="does not"),
-            streaming_linear(model, plan.layers, plan.heads, lambda *_: None, 2**20),
+            capture_linear_layers(model, plan.layers, plan.heads, lambda *_: None, 2**20),
         ):
             pass
 

@@ -6,13 +6,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.heads.rows.layer_census import LayerCensus, Mixing
-from attncli.capture import prove
-from attncli.capture.other_mixers.token_mixers import Given, kind_of, mixers_of, mixes
+from attncli.analysis.heads.rows.layer_census import LayerCensus, TokenMixing
+from attncli.capture import verify_capture
+from attncli.capture.other_mixers.token_mixers import (
+    ModuleInputs,
+    find_mixers,
+    mixes_tokens,
+    name_mixer_kind,
+)
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
 
@@ -20,12 +25,12 @@ TOKENS = 7
 
 
 def found_in(kind: str, **sizes: str) -> tuple[list[tuple[int, str]], LayerCensus]:
-    with quiet():
-        model = build(kind, {"tiny": "", **sizes}, seed=0)
-        inputs = example_inputs(model)
-        shapes = prove(model, inputs).shapes
+    with silence_libraries():
+        model = build_model(kind, {"tiny": "", **sizes}, seed=0)
+        inputs = make_example_inputs(model)
+        shapes = verify_capture(model, inputs).shapes
         stacks = find_stacks(model, inputs)
-        found = mixers_of(model, stacks, inputs, shapes)
+        found = find_mixers(model, stacks, inputs, shapes)
     return [(mixer.layer, mixer.kind) for mixer in found], LayerCensus.of(stacks, shapes, found)
 
 
@@ -52,8 +57,8 @@ def test_mixers_of_known_models(kind: str, mixers: list[Any], headline: str) -> 
 @pytest.mark.slow
 def test_six_of_eight_layers_are_gated_delta_nets() -> None:
     """As the config says, which the search does not ask."""
-    with quiet():
-        kinds = build("qwen3_next", {"tiny": "", "layers": "8"}, seed=0).config.layer_types
+    with silence_libraries():
+        kinds = build_model("qwen3_next", {"tiny": "", "layers": "8"}, seed=0).config.layer_types
     found, layers = found_in("qwen3_next", layers="8")
     assert [layer for layer, _ in found] == [
         layer for layer, kind in enumerate(kinds) if kind == "linear_attention"
@@ -63,7 +68,7 @@ def test_six_of_eight_layers_are_gated_delta_nets() -> None:
 
 
 def test_layers_that_mix_nothing_are_counted_too() -> None:
-    census = LayerCensus(5, 1, 3, (Mixing("h", "self", True, (1,)), Mixing("h", "lstm", False, (0,))))  # fmt: skip
+    census = LayerCensus(5, 1, 3, (TokenMixing("h", "self", True, (1,)), TokenMixing("h", "lstm", False, (0,))))  # fmt: skip
     assert census.headline() == "1 of 5 layers attend; 1 is a lstm; 3 mix no tokens"
 
 
@@ -115,15 +120,18 @@ def test_what_mixes_tokens(module: nn.Module, expected: bool) -> None:
     states = torch.randn(1, TOKENS, 4, generator=torch.Generator().manual_seed(0))
     kept = states.clone()
     with torch.no_grad():
-        assert mixes(module, Given((states,), {}), TOKENS) is expected
-        assert mixes(module, Given((), {"hidden_states": states}), TOKENS) is False or expected
+        assert mixes_tokens(module, ModuleInputs((states,), {}), TOKENS) is expected
+        assert (
+            mixes_tokens(module, ModuleInputs((), {"hidden_states": states}), TOKENS) is False
+            or expected
+        )
     assert torch.equal(states, kept)
 
 
 def test_a_state_with_as_many_features_as_tokens_is_not_turned() -> None:
     """[query, head, feature]: the norm of a head's features mixes no tokens."""
     states = torch.randn(3, 4, TOKENS, generator=torch.Generator().manual_seed(0))
-    assert not mixes(nn.RMSNorm(TOKENS), Given((states,), {}), TOKENS)
+    assert not mixes_tokens(nn.RMSNorm(TOKENS), ModuleInputs((states,), {}), TOKENS)
 
 
 class Qwen9DecoderLayer(nn.Module):
@@ -151,4 +159,4 @@ class Qwen9Mixer(nn.Module):
     ],
 )
 def test_mixers_are_called_what_their_classes_are(mixer: type[nn.Module], kind: str) -> None:
-    assert kind_of(mixer(), "inner.short_conv", Qwen9DecoderLayer()) == kind
+    assert name_mixer_kind(mixer(), "inner.short_conv", Qwen9DecoderLayer()) == kind

@@ -4,28 +4,28 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from attncli.capture import Site, Strip
-from attncli.capture.strips.output_projections import Projections
+from attncli.capture import AttentionSite, Strip
+from attncli.capture.strips.output_projections import OutputProjections
 
 torch.set_num_threads(1)
 
 HEADS, VALUES, TOKENS = 2, 3, 4
-FIRST, SECOND = (Site("h", layer, "self", "full", f"h.{layer}.attn") for layer in range(2))
+FIRST, SECOND = (AttentionSite("h", layer, "self", "full", f"h.{layer}.attn") for layer in range(2))
 
 
 class Watched:
     """What is found, and under which attention."""
 
     def __init__(self) -> None:
-        self.sites: list[Site] = []
+        self.sites: list[AttentionSite] = []
         self.projections: list[Tensor] = []
-        self.watch = Projections(self.found)
+        self.watch = OutputProjections(self.found)
 
-    def found(self, site: Site, context: Tensor, projection: Tensor) -> None:
+    def found(self, site: AttentionSite, context: Tensor, projection: Tensor) -> None:
         self.sites.append(site)
         self.projections.append(projection)
 
-    def strips(self, site: Site, outputs: Tensor | None, rows: int = 3) -> None:
+    def strips(self, site: AttentionSite, outputs: Tensor | None, rows: int = 3) -> None:
         """[batch, query, head, value], in strips."""
         for start in range(0, TOKENS, rows):
             part = None if outputs is None else outputs[:, start : start + rows]

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 import attncli as attn
-from attncli.capture.reruns.float64 import in_float64
+from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.strips.softmax_inputs import LastSoftmax
-from attncli.models.random.random_models import build
+from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
 TOKENS = 24
@@ -55,7 +55,7 @@ def full_scores(model: Any) -> Iterator[list[Tensor]]:
 
 @pytest.mark.parametrize("arch", MODELS)
 def test_the_largest_logit_is_the_maximum_of_the_full_score_matrix(arch: str) -> None:
-    model: Any = build(arch, MODELS[arch], seed=0)
+    model: Any = build_model(arch, MODELS[arch], seed=0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "q_proj" in name or "query" in name or "c_attn" in name:
@@ -68,7 +68,7 @@ def test_the_largest_logit_is_the_maximum_of_the_full_score_matrix(arch: str) ->
     model = model.double() if double else model
     ids = torch.arange(3, 3 + TOKENS)[None]
     model.set_attn_implementation("eager")
-    precision = in_float64() if double else nullcontext()
+    precision = force_float64() if double else nullcontext()
     with full_scores(model) as scores, torch.no_grad(), precision:
         model.base_model(input_ids=ids)
     report = attn.inspect_model(model, metric="max_logit,qk_clip", token_ids=",".join(map(str, ids[0].tolist())))  # fmt: skip
@@ -87,7 +87,9 @@ def test_the_largest_logit_is_the_maximum_of_the_full_score_matrix(arch: str) ->
 @pytest.mark.parametrize("arch", ["bloom", "t5", "mpt"])
 def test_models_off_the_interface_show_their_scores_too(arch: str) -> None:
     """Position biases included: what the last softmax over keys was given."""
-    model: Any = build(arch, {"layers": 1, "width": 32, "heads": 4, "tiny": "1"}, seed=0).double()
+    model: Any = build_model(
+        arch, {"layers": 1, "width": 32, "heads": 4, "tiny": "1"}, seed=0
+    ).double()
     report = attn.inspect_model(model, metric="max_logit", random_tokens=TOKENS)
     assert all(row.value is not None for row in report.rows), report.rows[0].note
 
@@ -105,7 +107,7 @@ def test_scores_before_their_maxima_were_taken_off() -> None:
 
 
 def test_of_several_texts_the_largest_counts() -> None:
-    model: Any = build("bert", {"layers": 1, "width": 32, "heads": 2}, seed=0)
+    model: Any = build_model("bert", {"layers": 1, "width": 32, "heads": 2}, seed=0)
 
     def rows(*texts: str) -> list[Any]:
         names = "max_logit,min_entropy,entropy"

@@ -8,41 +8,46 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
-from attncli.ablation import examine
-from attncli.analysis.heads.forward_passes.hyper_connection_gain import FORWARD, stream_gains
-from attncli.capture import prove
-from attncli.capture.other_mixers.hyper_connections import Mixed, mixings
+from attncli.ablation import recognise_anatomy
+from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
+    FORWARD,
+    compute_stream_gains,
+)
+from attncli.capture import verify_capture
+from attncli.capture.other_mixers.hyper_connections import StreamMixing, find_stream_mixings
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
-from attncli.maths.matrices.stream_gain import Gain, gains
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.maths.matrices.stream_gain import StreamGain, compute_gains
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
 
 
 def test_gains_in_closed_form() -> None:
     turn = np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    assert gains([turn, turn]) == [Gain(1.0, 1.0)] * 2
+    assert compute_gains([turn, turn]) == [StreamGain(1.0, 1.0)] * 2
     first, second = np.array([[[2.0, -1.0], [0.0, 1.0]]]), np.array([[[1.0, 3.0], [0.0, -1.0]]])
-    assert gains([first]) == [Gain(1.0, 2.0)]
+    assert compute_gains([first]) == [StreamGain(1.0, 2.0)]
     # second @ first = [[2, 2], [0, -1]]: the later one stands on the left
-    assert gains([first, second])[1] == Gain(4.0, 2.0)
-    assert gains([np.concatenate([turn, 3 * turn])]) == [Gain(3.0, 3.0)]  # of all tokens
+    assert compute_gains([first, second])[1] == StreamGain(4.0, 2.0)
+    assert compute_gains([np.concatenate([turn, 3 * turn])]) == [
+        StreamGain(3.0, 3.0)
+    ]  # of all tokens
 
 
 @pytest.fixture(scope="module", params=["deepseek_v4", "glm5_next_text"])
 def hyper(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     """Their matrices made far from even, and normalised once only, so that the gain is not 1."""
     torch.manual_seed(0)
-    model = build(request.param, {"tiny": ""}, seed=0)
+    model = build_model(request.param, {"tiny": ""}, seed=0)
     for module in model.modules():
         if type(module).__name__.endswith("HyperConnection"):
             module.hc_sinkhorn_iters = 1
             nn.init.normal_(module.fn, std=0.3)
             nn.init.normal_(module.base)
             nn.init.ones_(module.scale)
-    return model, example_inputs(model)
+    return model, make_example_inputs(model)
 
 
 def by_hand(module: Any, streams: Tensor) -> list[np.ndarray]:
@@ -66,7 +71,7 @@ def by_hand(module: Any, streams: Tensor) -> list[np.ndarray]:
 
 def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[Any, Any]) -> None:
     model, inputs = hyper
-    found = mixings(model, prove(model, inputs).left_out, inputs)
+    found = find_stream_mixings(model, verify_capture(model, inputs).left_out, inputs)
     given: list[tuple[str, Any, Tensor]] = []
     handles = [
         module.register_forward_pre_hook(
@@ -87,13 +92,13 @@ def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[A
         assert each.matrix is not None
         assert np.abs(each.matrix.numpy() - np.array(own)).max() < 1e-5  # the model's is in float32
         products = [a @ b for a, b in zip(own, products, strict=True)] if products else own
-    (*_, last) = gains([each.matrix.numpy() for each in found if each.matrix is not None])
+    (*_, last) = compute_gains([each.matrix.numpy() for each in found if each.matrix is not None])
     forward = max(abs(sum(row)) for product in products for row in product)
     backward = max(abs(sum(row)) for product in products for row in product.T)
     assert last == pytest.approx((forward, backward), rel=1e-4)
     assert forward == pytest.approx(1.0, abs=1e-3)  # columns came last
     assert backward > 1.1
-    told = stream_gains([found, found], find_stacks(model, inputs))
+    told = compute_stream_gains([found, found], find_stacks(model, inputs))
     assert told is not None
     rows = list(told.rows(2))
     assert [row.layer for row in rows if row.metric == FORWARD] == list(
@@ -105,11 +110,11 @@ def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[A
 
 def test_ablation_is_refused_for_that_reason(hyper: tuple[Any, Any]) -> None:
     with pytest.raises(InputError, match="each token has several streams that the block mixes"):
-        examine(*hyper)
+        recognise_anatomy(*hyper)
 
 
 def test_a_matrix_that_is_not_seen_is_said() -> None:
-    told = stream_gains([[Mixed("layers.0.mix", None)]], ())
+    told = compute_stream_gains([[StreamMixing("layers.0.mix", None)]], ())
     assert told is not None
     assert list(told.rows(1)) == []
     assert told.finding().text == (
@@ -119,6 +124,6 @@ def test_a_matrix_that_is_not_seen_is_said() -> None:
 
 def test_one_stream_has_no_gain() -> None:
     model, inputs = model_of(Block), some_input()
-    found = mixings(model, prove(model, inputs).left_out, inputs)
+    found = find_stream_mixings(model, verify_capture(model, inputs).left_out, inputs)
     assert found == []
-    assert stream_gains([found], find_stacks(model, inputs)) is None
+    assert compute_stream_gains([found], find_stacks(model, inputs)) is None

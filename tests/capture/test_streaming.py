@@ -15,15 +15,15 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
 import attncli as attn
-from attncli.capture import Site, Strip, prove, streaming
+from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
 from attncli.capture.strips import masks as masks_module
-from attncli.capture.strips.attention_interface import precise, visible_keys
-from attncli.capture.strips.masks import RowwiseMask, rowwise_mask
-from attncli.capture.strips.softmax_calls import unmasked
+from attncli.capture.strips.attention_interface import to_float32, visible_keys
+from attncli.capture.strips.masks import RowwiseMask, make_rowwise_mask
+from attncli.capture.strips.softmax_calls import find_unmasked_keys
 from attncli.capture.strips.softmax_inputs import LastSoftmax
 from attncli.errors import InputError
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
 
@@ -31,23 +31,23 @@ ONE_ROW, THREE_ROWS, EVERYTHING = 1, 4 * 3 * 3 * 8 * 8, 2**25
 """Bytes for strips of a tiny model."""
 
 
-def whole_maps(model: Any, inputs: Any, memory: int = EVERYTHING) -> dict[Site, Tensor]:
+def whole_maps(model: Any, inputs: Any, memory: int = EVERYTHING) -> dict[AttentionSite, Tensor]:
     """The maps [head, query, key], put together from their strips."""
-    strips: dict[Site, list[Tensor]] = defaultdict(list)
+    strips: dict[AttentionSite, list[Tensor]] = defaultdict(list)
 
-    def observe(site: Site, strip: Strip) -> None:
+    def observe(site: AttentionSite, strip: Strip) -> None:
         full = strip.weights.new_zeros((*strip.weights.shape[:3], strip.keys))
         full[..., strip.first_key : strip.first_key + strip.weights.shape[3]] = strip.weights
         assert strip.first_query == sum(part.shape[2] for part in strips[site])
         assert strip.visible is None or strip.visible.shape[-2:] == strip.weights.shape[-2:]
         strips[site].append(full)
 
-    with torch.no_grad(), streaming(model, observe, memory):
+    with torch.no_grad(), capture_attention(model, observe, memory):
         model(**inputs)
     return {site: torch.cat(parts, dim=2)[0] for site, parts in strips.items()}
 
 
-def as_oracle_has_them(maps: dict[Site, Tensor]) -> dict[str, list[Tensor]]:
+def as_oracle_has_them(maps: dict[AttentionSite, Tensor]) -> dict[str, list[Tensor]]:
     """By the oracles' names of stacks, in layer order."""
     found: dict[str, list[tuple[int, Tensor]]] = defaultdict(list)
     both = len({site.stack for site in maps}) > 1
@@ -89,7 +89,7 @@ def test_every_tiny_model_is_proved(name: str) -> None:
                 for key, value in inputs.items()
             },
         )
-    proof = prove(model, inputs)
+    proof = verify_capture(model, inputs)
     assert proof.difference < 1e-6 if name != "xlnet-two-streams" else 1e-4
     causal_types = ("gpt", "llama", "mistral", "qwen", "gemma")
     if model.config.model_type.startswith(causal_types):
@@ -102,8 +102,8 @@ def test_every_tiny_model_is_proved(name: str) -> None:
 @pytest.mark.parametrize("memory", [ONE_ROW, EVERYTHING])
 def test_one_row_of_a_mask_is_for_all_queries(kind: str, memory: int) -> None:
     """Some models give a mask of [batch, 1, 1, key], also where it hides nothing."""
-    model = build(kind, {"tiny": 1}, 0)
-    given = example_inputs(model, 12)
+    model = build_model(kind, {"tiny": 1}, 0)
+    given = make_example_inputs(model, 12)
     maps = whole_maps(model, given, memory)
     model.set_attn_implementation("eager")
     with torch.no_grad():
@@ -172,7 +172,10 @@ def test_shared_layers_are_counted_as_they_are_run() -> None:
 
 def strips_of(model: Any, inputs: Any) -> list[Strip]:
     found: list[Strip] = []
-    with torch.no_grad(), streaming(model, lambda site, strip: found.append(strip), THREE_ROWS):
+    with (
+        torch.no_grad(),
+        capture_attention(model, lambda site, strip: found.append(strip), THREE_ROWS),
+    ):
         model(**inputs)
     return found
 
@@ -220,22 +223,22 @@ def test_a_key_is_visible_that_any_head_sees_and_to_a_row_without_any_all_are(
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_made_precise(dtype: torch.dtype) -> None:
-    assert precise(torch.ones(2, dtype=dtype)).dtype == torch.float32
-    assert precise(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
+    assert to_float32(torch.ones(2, dtype=dtype)).dtype == torch.float32
+    assert to_float32(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
 
 
 def test_maps_that_come_once_more_are_the_same() -> None:
     model, inputs = TINY["llama"]()
     found: dict[int, list[Tensor]] = defaultdict(list)
 
-    def observe(site: Site, strip: Strip) -> bool:
+    def observe(site: AttentionSite, strip: Strip) -> bool:
         found[site.layer].append(strip.weights)
         last = strip.first_query + strip.weights.shape[2] == strip.queries
         return last and len(found[site.layer]) < 6
 
-    with torch.no_grad(), streaming(model, observe, EVERYTHING):
+    with torch.no_grad(), capture_attention(model, observe, EVERYTHING):
         output = model(**inputs)[0]
-    with torch.no_grad(), streaming(model, lambda site, strip: None, EVERYTHING):
+    with torch.no_grad(), capture_attention(model, lambda site, strip: None, EVERYTHING):
         assert torch.equal(output, model(**inputs)[0])
     assert all(len(maps) == 6 for maps in found.values())
     assert all(torch.equal(each, maps[0]) for maps in found.values() for each in maps)
@@ -267,7 +270,7 @@ def test_everything_is_as_before_afterwards() -> None:
     """Also when the forward fails: the registries, the configs, the hooks."""
     model, _ = TINY["bert"]()
     implementation = model.config._attn_implementation
-    with pytest.raises(KeyError), streaming(model, lambda *_: None):
+    with pytest.raises(KeyError), capture_attention(model, lambda *_: None):
         raise KeyError
     assert "eager" not in AttentionInterface._global_mapping
     assert AttentionMaskInterface._global_mapping["eager"] is eager_mask
@@ -309,7 +312,7 @@ def test_a_rowwise_mask_is_never_made_whole_by_models_on_the_interface(
 
 @pytest.mark.usefixtures("rowwise")
 def test_what_a_model_writes_into_its_mask_is_kept() -> None:
-    mask = rowwise_mask(1, 4, 4, dtype=torch.float32)
+    mask = make_rowwise_mask(1, 4, 4, dtype=torch.float32)
     assert isinstance(mask, RowwiseMask)
     view = mask[:, :, :, :3]
     view[0, 0, 1] = 7.0
@@ -338,14 +341,14 @@ def test_an_output_that_differs_under_capture_is_refused() -> None:
     model, inputs = TINY["bert"]()
     broken(model, lambda output: output * 1.001)
     with pytest.raises(InputError, match="output under capture differs"):
-        prove(model, inputs)
+        verify_capture(model, inputs)
 
 
 def test_causal_attention_without_its_mask_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = TINY["gpt2"]()
     monkeypatch.setattr("attncli.capture.context.rowwise_mask", lambda *_, **__: None)
     with pytest.raises(InputError, match=r"looks ahead|output under capture differs"):
-        prove(model, inputs)
+        verify_capture(model, inputs)
 
 
 def test_not_a_number_is_named_with_its_layer() -> None:
@@ -411,7 +414,7 @@ class Model(nn.Module):
 )
 def test_softmax_that_is_no_attention_over_keys_is_refused(module: nn.Module, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        prove(Model(module), {"hidden": torch.randn(1, 5, 4)})
+        verify_capture(Model(module), {"hidden": torch.randn(1, 5, 4)})
 
 
 def test_sdpa_and_multi_head_modules_are_seen_without_the_interface() -> None:
@@ -450,7 +453,10 @@ def test_sdpa_and_multi_head_modules_are_seen_without_the_interface() -> None:
 def maps_of_call(model: Model, call: Callable[[Any], Tensor], expected: Tensor) -> Tensor:
     """The map of one attention, whose output must be the expected one."""
     maps: list[Tensor] = []
-    with torch.no_grad(), streaming(model, lambda _, strip: maps.append(strip.weights), ONE_ROW):
+    with (
+        torch.no_grad(),
+        capture_attention(model, lambda _, strip: maps.append(strip.weights), ONE_ROW),
+    ):
         assert torch.allclose(call(model), expected, atol=1e-6)
     return torch.cat(maps, dim=2)
 
@@ -460,13 +466,13 @@ def test_scores_of_any_size_are_told_from_masks() -> None:
     """What masks add is known by its size, but not beside scores that are as large themselves."""
     scores = torch.tensor([[3.0, -2.0, 900.0], [0.5, 7.0, -400.0], [1.0, 2.0, 3.0]])[None]
     for hiding in (-1e4, -1e9, torch.finfo(torch.float32).min, -math.inf):
-        found = unmasked(scores + torch.full((3, 3), hiding).triu(1))
+        found = find_unmasked_keys(scores + torch.full((3, 3), hiding).triu(1))
         assert found is not None
         assert found[0, 0].equal(torch.ones(3, 3).tril().bool())
-    assert unmasked(scores) is None
+    assert find_unmasked_keys(scores) is None
     for size in (1e4, 1e9, 1e19):
-        assert unmasked(scores * size) is None
+        assert find_unmasked_keys(scores * size) is None
         hidden = (scores * size).masked_fill(torch.ones(3, 3).triu(1).bool(), -math.inf)
-        found = unmasked(hidden)
+        found = find_unmasked_keys(hidden)
         assert found is not None
         assert found[0, 0].equal(torch.ones(3, 3).tril().bool())

@@ -13,12 +13,12 @@ from commands import attn, attn_program
 from small_checkpoints import change_config, saved
 
 from attncli.capture.saved_maps.map_files import MapFile
-from attncli.cli.config.config_file import config_file
-from attncli.errors import InputError, LimitError, UsageError, few, unknown_name
-from attncli.gates import parse, parse_change
+from attncli.cli.config.config_file import load_config_file
+from attncli.errors import InputError, LimitError, UsageError, list_few, unknown_name
+from attncli.gates import parse_change, parse_condition
 from attncli.gates.selection import parse_subject
 from attncli.limits import gibibytes, whole_number
-from attncli.models.library_errors import understood
+from attncli.models.library_errors import translate_library_errors
 
 ONE = ("--layers", "1", "--tokens", "3", "--width", "4", "--heads", "2", "--seeds", "1")
 DIGITS = "9" * 5000
@@ -49,7 +49,7 @@ def test_a_configuration_that_is_none(text: str, why: str, tmp_path: Path) -> No
     path = tmp_path / "pyproject.toml"
     path.write_text(text)
     with pytest.raises(UsageError, match=why):
-        config_file(str(path))
+        load_config_file(str(path))
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_line_without_meaning_is_given_up_at_once(line: str, tmp_path: Path) -
 # --- words
 
 
-@pytest.mark.parametrize("read", [parse, parse_change, parse_subject])
+@pytest.mark.parametrize("read", [parse_condition, parse_change, parse_subject])
 @pytest.mark.parametrize("text", ["a" + " " * 20_000, " " * 20_000, "max(" + " " * 20_000, "a[" + "x," * 20_000, "a" * 50_000 + "!"])  # fmt: skip
 def test_a_gate_of_blanks_is_given_up_at_once(read: Any, text: str) -> None:
     with pytest.raises(UsageError, match="cannot read"):
@@ -73,7 +73,7 @@ def test_a_gate_of_blanks_is_given_up_at_once(read: Any, text: str) -> None:
 
 
 def test_gates_may_have_blanks_wherever_they_could() -> None:
-    gate = parse("  max  (  order  [ SAN ,  layer = 2 ]  )  >=  3  ")
+    gate = parse_condition("  max  (  order  [ SAN ,  layer = 2 ]  )  >=  3  ")
     assert (gate.aggregate, gate.metric, gate.op, gate.number) == ("max", "order", ">=", 3.0)
     assert gate.selectors == (("variant", "SAN"), ("layer", "2"))
     moved = parse_change("  sink  [ head = 3 ]  :  -  0.5 % ".replace("-  ", "-"))
@@ -156,12 +156,12 @@ def test_exact_counts_of_long_networks_have_their_logarithm() -> None:
     "size", ["layers=9999999", "layers=5000", "heads=100000", "vocab=1000000000000", "max_position_embeddings=1000000000000"]
 )  # fmt: skip
 def test_random_models_that_could_not_be_built(size: str) -> None:
-    from attncli.models.random.random_models import random_model
-    from attncli.sources import parse as source
+    from attncli.models.random.random_models import make_random_model
+    from attncli.sources import parse_source as source
 
     named = source(f"random:bert?{size}")
     with pytest.raises(LimitError, match="random:bert"):
-        random_model(named.name, named.sizes, 0)
+        make_random_model(named.name, named.sizes, 0)
 
 
 def test_sizes_of_memory_are_plain_numbers() -> None:
@@ -173,8 +173,8 @@ def test_sizes_of_memory_are_plain_numbers() -> None:
 
 
 def test_lists_of_names_are_cut() -> None:
-    assert few(range(3)) == "0, 1, 2"
-    assert few(range(100)).endswith("39 and 60 more")
+    assert list_few(range(3)) == "0, 1, 2"
+    assert list_few(range(100)).endswith("39 and 60 more")
     sentence = str(unknown_name("model type", "q" * 10_000, [f"{n:05}" for n in range(5000)]))
     assert len(sentence) < 1000
     assert sentence.endswith("and 4,960 more.")
@@ -199,7 +199,7 @@ def test_a_panic_is_about_the_folder() -> None:
         raise PanicException("called `Option::unwrap()` on a `None` value")
 
     with pytest.raises(InputError, match=r"not understood \(PanicException: called"):
-        understood(Path("model"), "tokenizer.json is not understood", panics)
+        translate_library_errors(Path("model"), "tokenizer.json is not understood", panics)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
@@ -208,7 +208,7 @@ def test_an_interrupt_stays_one(kind: type[BaseException]) -> None:
         raise kind
 
     with pytest.raises(kind):
-        understood(Path("model"), "x", stops)
+        translate_library_errors(Path("model"), "x", stops)
 
 
 # --- maps

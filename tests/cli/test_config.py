@@ -11,9 +11,9 @@ from commands import attn, files_in
 from documents import PACKAGE
 from trained_models import trained
 
-from attncli.cli.config.config_file import config_file
-from attncli.commands.about.ci.check_runs import gates_of
-from attncli.commands.about.ci.named_checks import checks_of
+from attncli.cli.config.config_file import load_config_file
+from attncli.commands.about.ci.check_runs import check_gates
+from attncli.commands.about.ci.named_checks import parse_checks
 from attncli.errors import LimitError
 
 VERSION_1 = Path(__file__).parent.parent / "reports" / "schema_version_1.json"
@@ -248,9 +248,9 @@ def test_a_gate_that_is_typed_replaces_the_defaults(
         f"""[rank-collapse]\nfail-if = "order > -1"\n[checks.a]\ncommand = "{line}"\nfail-if = "sink > 1"\n"""
     )
     monkeypatch.setenv("ATTN_CONFIG", str(config))
-    check = checks_of(config_file(str(config)))[0]
+    check = parse_checks(load_config_file(str(config)))[0]
     defaults = ["--fail-if=order > -1"] if stands else []
-    assert gates_of(check) == [*defaults, "--fail-if=sink > 1"]
+    assert check_gates(check) == [*defaults, "--fail-if=sink > 1"]
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(config: Path) -> None:

@@ -11,7 +11,7 @@ from commands import ONE, attn
 from small_checkpoints import saved
 
 from attncli.cli.app import build_app
-from attncli.cli.root import leaves
+from attncli.cli.root import iterate_commands
 
 TINY = "random:bert?layers=2&width=16&heads=2"
 PATH = ",".join(12 * "1")
@@ -133,7 +133,7 @@ GATES = ("fail_if",)
 
 
 def commands_by_name() -> dict[str, Any]:
-    return {" ".join(path): command for path, command in leaves(build_app(), ())}
+    return {" ".join(path): command for path, command in iterate_commands(build_app(), ())}
 
 
 def sample(command: str, option: Any) -> Any:

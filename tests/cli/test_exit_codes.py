@@ -13,7 +13,7 @@ from commands import ATTN, ONE, PLAIN, SMALL, attn, attn_program, files_in
 
 import attncli.cli.app  # noqa: F401  (it enrols the commands)
 from attncli import limits
-from attncli.cli.root import leaves, root
+from attncli.cli.root import iterate_commands, root_command
 
 SAN_FALLS = "log10_residual[SAN, layer=-1] < -0.01"
 NEVER = "log10_residual > 1e6"
@@ -329,7 +329,7 @@ def test_what_the_system_does_not_give_is_told_of_what_it_was_for(
 
 
 def test_every_command_is_in_this_law() -> None:
-    assert {path for path, _ in leaves(root(), ())} == set(LINES)
+    assert {path for path, _ in iterate_commands(root_command(), ())} == set(LINES)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from small_checkpoints import saved
 from attncli.analysis import fingerprint as module
 from attncli.analysis.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint
 from attncli.cli.app import build_app
-from attncli.cli.config.option_values import options_of
+from attncli.cli.config.option_values import resolve_options
 from attncli.declare.commands import MODEL_COMMANDS
 
 ROOT: Any = build_app()
@@ -66,7 +66,7 @@ def digest(command: str, *words: str) -> str:
     needed = NEEDED.get(command, ())
     if needed and any(word.partition("=")[0] == needed[0] for word in words):
         needed = ()
-    return fingerprint(command, options_of([command, "random:bert?tiny", *needed, *words]))
+    return fingerprint(command, resolve_options([command, "random:bert?tiny", *needed, *words]))
 
 
 @each(FLAGS)
@@ -114,7 +114,7 @@ def test_the_content_of_every_file_that_an_option_names_counts_wherever_it_is_se
 def test_every_file_of_a_models_folder_counts(name: str, tmp_path: Path) -> None:
     saved("BertModel", tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
-    options = options_of(["inspect-model", str(tmp_path)])
+    options = resolve_options(["inspect-model", str(tmp_path)])
     before = fingerprint("inspect-model", options)
     assert fingerprint("inspect-model", options) == before
     path = tmp_path / name
@@ -126,7 +126,7 @@ def test_every_file_of_a_models_folder_counts(name: str, tmp_path: Path) -> None
 @pytest.mark.slow
 def test_what_a_trainer_leaves_and_what_is_written_do_not_count(tmp_path: Path) -> None:
     saved("BertModel", tmp_path)
-    options = options_of(["inspect-model", str(tmp_path), "--save-maps", str(tmp_path.parent / "m.safetensors")])  # fmt: skip
+    options = resolve_options(["inspect-model", str(tmp_path), "--save-maps", str(tmp_path.parent / "m.safetensors")])  # fmt: skip
     before = fingerprint("inspect-model", options)
     (tmp_path / "optimizer.pt").write_text("moments")
     (tmp_path.parent / "m.safetensors").write_text("maps")
@@ -138,10 +138,10 @@ def test_what_a_trainer_leaves_and_what_is_written_do_not_count(tmp_path: Path) 
 @pytest.mark.parametrize("library", ["attncli", "torch", "transformers", "tokenizers", "safetensors", "scipy", "numpy"])  # fmt: skip
 def test_every_library_counts(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, version = digest("paths"), module.version
-    module.versions.cache_clear()
+    module.library_versions.cache_clear()
     monkeypatch.setattr(module, "version", lambda name: "9.9" if name == library else version(name))
     assert digest("paths") != before
-    module.versions.cache_clear()
+    module.library_versions.cache_clear()
 
 
 def test_switches_of_foreign_code_count_too() -> None:

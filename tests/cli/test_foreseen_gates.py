@@ -20,10 +20,10 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever would begin the work fails."""
     monkeypatch.chdir(tmp_path)
     places = (
-        "attncli.commands.rank_collapse.run.loaded_for_ablation",
+        "attncli.commands.rank_collapse.run.load_for_ablation",
         "attncli.commands.inspect_model.run.load",
         "attncli.analysis.paths.prepare.load",
-        "attncli.analysis.states.network_collapse.measure",
+        "attncli.analysis.states.network_collapse.run_networks",
         "attncli.analysis.states.size_sweep.measure",
         "attncli.commands.about.sweep.command.run_all",
     )

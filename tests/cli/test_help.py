@@ -18,7 +18,7 @@ from commands import ATTN, PLAIN, attn, attn_program
 import attncli
 from attncli.cli import help as help_pages
 from attncli.cli.app import build_app
-from attncli.cli.arguments import with_config_first, with_plot_target
+from attncli.cli.arguments import add_plot_target, move_config_first
 from attncli.guides import guides_for
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
@@ -139,7 +139,7 @@ def test_a_folded_example_is_the_same_for_a_shell(width: int) -> None:
     """With its remark, which is a comment."""
     for _, command in LEAVES:
         for line in command.epilog.strip().splitlines():
-            folded = "\n".join(help_pages.folded_example(line, width))
+            folded = "\n".join(help_pages.fold_example(line, width))
             typed = line.partition("  ")[0]
             assert typed_words(folded)[: len(shlex.split(typed))] == shlex.split(typed)
 
@@ -165,7 +165,7 @@ def examples() -> Iterator[tuple[str, Any, list[str]]]:
         for line in command.epilog.strip().splitlines():
             typed = shlex.split(line.strip().partition("  ")[0])
             own = itertools.takewhile(lambda word: word not in ("|", ">"), typed)
-            words = with_config_first(with_plot_target(list(own)))
+            words = move_config_first(add_plot_target(list(own)))
             words = [word for word in words if not re.match(r"ATTN_\w+=|--config=", word)]
             if words[1 : len(path) + 1] == list(path):
                 yield line, command, words[len(path) + 1 :]

@@ -12,7 +12,7 @@ from hand_built import hand_built
 from safetensors.torch import load_file, save_file
 from small_checkpoints import saved
 
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 
 torch.set_num_threads(1)
 
@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The hand-built model on disk."""
     path = tmp_path_factory.mktemp("hand-built")
-    with quiet():
+    with silence_libraries():
         hand_built().float().save_pretrained(path)
     return path
 

@@ -9,8 +9,8 @@ import torch
 from commands import ONE, SMALL, attn
 
 from attncli.analysis.network_sources import TAKES
-from attncli.cli.spelling import as_typed
-from attncli.sources import WORDS, Kind, parse
+from attncli.cli.spelling import spell_as_options
+from attncli.sources import WORDS, Kind, parse_source
 
 COMMANDS = {
     "attn rank-collapse": ("rank-collapse", "{}", "--offline"),
@@ -67,7 +67,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def taken_by(command: str) -> tuple[Kind, ...]:
     """What the command promises to take; an option without promises of its own takes what the command does."""
-    kinds = {as_typed(f"`{asker}`").removesuffix(" …").removesuffix(" FILE"): kinds for asker, kinds in TAKES.items()}  # fmt: skip
+    kinds = {spell_as_options(f"`{asker}`").removesuffix(" …").removesuffix(" FILE"): kinds for asker, kinds in TAKES.items()}  # fmt: skip
     if "--by rank" in command:
         return kinds["attn rank-collapse"]
     return kinds.get(command) or kinds[command.partition(" --")[0]]
@@ -81,7 +81,7 @@ def test_every_command_says_the_same_of_the_same_text(
 ) -> None:
     """It is taken for what it is, or refused as what it is, with what the command takes."""
     monkeypatch.chdir(filled)
-    assert parse(text).kind == kind
+    assert parse_source(text).kind == kind
     outcome = attn(*(part.format(text) for part in COMMANDS[command]))
     named = Path(text).name if "verify" in command else text
     if f"{named} is {WORDS[kind].what}: " in outcome.err:

@@ -101,10 +101,10 @@ def test_a_process_that_was_slower_than_the_first_to_fail_was_not_lost(
         rank: SimpleNamespace(exitcode=code, timestamp=0) for rank, code in enumerate(codes)
     }
     if isinstance(ends, int):
-        assert started_processes.code_of(failures, None) == ends
+        assert started_processes.agreed_exit_code(failures, None) == ends
     else:
         with pytest.raises(ends, match="was lost"):
-            started_processes.code_of(failures, None)
+            started_processes.agreed_exit_code(failures, None)
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.Mon
     """Interrupted after the second text, it goes on with the third."""
     from attncli.processes import resume_cache
 
-    real, kept = resume_cache.write, []
+    real, kept = resume_cache.write_result, []
 
     def interrupted(path: Path, result: object) -> None:
         real(path, result)
@@ -149,7 +149,7 @@ def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.Mon
         if len(kept) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(resume_cache, "write", interrupted)
+    monkeypatch.setattr(resume_cache, "write_result", interrupted)
     stopped = attn(*LINE, "-o", "r.json")
     assert (stopped.code, stopped.err) == (130, "attn: interrupted.\n")
     assert files_in(tmp_path) == ["r.json.parts"]

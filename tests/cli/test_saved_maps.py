@@ -10,7 +10,7 @@ from commands import attn
 from hand_built import hand_built
 from safetensors.torch import load_file, safe_open, save_file
 
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 
 torch.set_num_threads(1)
 
@@ -20,7 +20,7 @@ Number = tuple[Any, ...]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("hand-built")
-    with quiet():
+    with silence_libraries():
         hand_built().save_pretrained(path)
     return str(path)
 

@@ -3,7 +3,7 @@
 import pytest
 
 import attncli.cli.app  # noqa: F401 - enrols the commands
-from attncli.cli.spelling import as_typed
+from attncli.cli.spelling import spell_as_options
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from attncli.cli.spelling import as_typed
     ],
 )
 def test_parameters_and_questions(in_python: str, typed: str) -> None:
-    assert as_typed(in_python) == typed
+    assert spell_as_options(in_python) == typed
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_parameters_and_questions(in_python: str, typed: str) -> None:
     ],
 )
 def test_other_words_in_backticks_stay(text: str) -> None:
-    assert as_typed(text) == text
+    assert spell_as_options(text) == text

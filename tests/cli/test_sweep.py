@@ -17,7 +17,7 @@ import commands
 import pytest
 from commands import ATTN, PLAIN, attn, files_in
 
-from attncli.commands.about.sweep.items import finished, models, report_name, steps
+from attncli.commands.about.sweep.items import list_models, parse_steps, read_finished, report_name
 from attncli.errors import InputError, UsageError
 from attncli.processes.engines import local
 from attncli.processes.runs import ProcessRun
@@ -53,7 +53,7 @@ def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
     assert [line.split()[0] for line in table[2:]] == ["100", "900", "1000"]
     assert "● SAN" in outcome.out
     assert len(files_in(runs / "out")) == 3
-    saved = [finished(str(path)) for path in (runs / "out").iterdir()]
+    saved = [read_finished(str(path)) for path in (runs / "out").iterdir()]
     values = sorted(row.value or 0 for report in saved if report for row in report.rows if row.metric == "log10_residual" and row.layer == 2)  # fmt: skip
     swept = json.loads(attn(*SWEEP, "--format", "json").out)
     assert sorted(row["value"] for row in swept["rows"]) == values
@@ -96,7 +96,7 @@ def test_a_half_written_report_does_not_count(runs: Path) -> None:
     victim.write_bytes(victim.read_bytes()[:500])
     (runs / "out" / f".{victim.name}.abc.json").write_text("{")
     assert attn(*SWEEP).out == whole
-    assert finished(str(victim)) is not None
+    assert read_finished(str(victim)) is not None
     assert len(files_in(runs / "out")) == 3
 
 
@@ -149,12 +149,12 @@ def test_items_in_the_order_of_their_numbers(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     for name in ("run-2/checkpoint-900", "run-10/checkpoint-5", "run-2/checkpoint-1000"):
         (tmp_path / name).mkdir(parents=True)
-    found = models(["org/name@step7"], ["run-*/*"])
+    found = list_models(["org/name@step7"], ["run-*/*"])
     assert found == ["org/name@step7", "./run-2/checkpoint-900", "./run-2/checkpoint-1000", "./run-10/checkpoint-5"]  # fmt: skip
-    assert steps(found) == [7, 900, 1000, 5]
-    assert steps(["a-1", "b-1"]) == steps(["a", "b1"]) == [0, 1]
+    assert parse_steps(found) == [7, 900, 1000, 5]
+    assert parse_steps(["a-1", "b-1"]) == parse_steps(["a", "b1"]) == [0, 1]
     with pytest.raises(UsageError, match="nothing to sweep"):
-        models([], [])
+        list_models([], [])
 
 
 def test_revisions_of_the_hub_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,16 +169,16 @@ def test_revisions_of_the_hub_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> N
         return SimpleNamespace(branches=refs[:2], tags=refs[2:])
 
     monkeypatch.setattr(HfApi, "list_repo_refs", listed)
-    assert models(["org/name"], [], "step*") == ["org/name@step200", "org/name@step1000"]
+    assert list_models(["org/name"], [], "step*") == ["org/name@step200", "org/name@step1000"]
     with pytest.raises(InputError, match="it has main, step1000, step200, v1"):
-        models(["org/name"], [], "x*")
+        list_models(["org/name"], [], "x*")
     with pytest.raises(
         InputError, match="cannot be asked for the revisions of gone/away: no route"
     ):
-        models(["gone/away"], [], "step*")
+        list_models(["gone/away"], [], "step*")
     for other in ("./folder", "random:bert", "org/name@main"):
         with pytest.raises(UsageError, match="models of the hub by name alone"):
-            models([other], [], "step*")
+            list_models([other], [], "step*")
 
 
 def test_a_text_that_changed_makes_another_report(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_kill_9_at_twenty_moments_loses_nothing_but_the_item_in_hand(runs: Path)
         wait_for_group(process.pid)
         now = {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")} if out.is_dir() else {}  # fmt: skip
         assert done.items() <= now.items(), "a finished item was lost or run again"
-        assert all(finished(str(out / name)) for name in now), "a corrupt file"
+        assert all(read_finished(str(out / name)) for name in now), "a corrupt file"
         done = now
     assert len(done) > 3
     resumed = attn(*SWEEP)

@@ -17,8 +17,8 @@ from warm import ATTN, Warm
 
 from attncli.errors import UsageError
 from attncli.models.inputs.text_files import read_text
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.processes.signals import ENDED
 
 SIZES = {
@@ -45,7 +45,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def saved(folder: Path, model_class: Any, config: Any) -> Path:
     """Weights large enough that no two heads are alike."""
-    with torch.random.fork_rng(devices=[]), quiet():
+    with torch.random.fork_rng(devices=[]), silence_libraries():
         torch.manual_seed(0)
         model = model_class(config)
         with torch.no_grad():
@@ -143,10 +143,12 @@ def test_a_text_that_fails_on_one_rank_ends_all_with_one_sentence(tmp_path: Path
 
 def overflow_at_token_of_second_text(folder: Path) -> None:
     """Finite in the file, beyond float32 once it is added up by a norm; the other texts do not hold it."""
-    with torch.no_grad(), quiet():
+    with torch.no_grad(), silence_libraries():
         model = GPTNeoXForCausalLM.from_pretrained(folder)
         body = model.gpt_neox
-        texts = [set(example_inputs(body, 4, seed)["input_ids"][0].tolist()) for seed in range(4)]
+        texts = [
+            set(make_example_inputs(body, 4, seed)["input_ids"][0].tolist()) for seed in range(4)
+        ]
         own = min(texts[1] - texts[0] - texts[2] - texts[3])
         body.embed_in.weight[own] = 3e38
         model.save_pretrained(folder)

@@ -12,15 +12,15 @@ from commands import SMALL, attn, files_in
 from test_defaults import sample
 
 from attncli.cli.app import build_app
-from attncli.cli.config.typed_alone import command_line, effects
-from attncli.cli.root import leaves
+from attncli.cli.config.command_line_only import option_effects, parse_command_line
+from attncli.cli.root import iterate_commands
 from attncli.declare.options import RUNS_CODE
 from attncli.models.loading.load_options import LoadOptions
 
 ROOT: Any = build_app()
 OPTIONS = [
     (path, option)
-    for path, command in leaves(ROOT, ())
+    for path, command in iterate_commands(ROOT, ())
     for option in command.params
     if option.param_type_name == "option" and option.name != "help"
 ]
@@ -157,7 +157,7 @@ def test_it_is_refused_wherever_it_is_set(name: str, way: str) -> None:
 
 def test_each_of_them_is_there() -> None:
     assert {spelled(option) for _, option in OPTIONS} >= set(TYPED_ALONE)
-    assert set(effects()) == {*(f"--{name}" for name in TYPED_ALONE), "-o"}
+    assert set(option_effects()) == {*(f"--{name}" for name in TYPED_ALONE), "-o"}
 
 
 @pytest.mark.parametrize("line", [("./model",), ("--help",), ("--list-items",)])
@@ -241,8 +241,13 @@ def test_a_text_is_no_command_line() -> None:
         """[inspect-model]\ntext = ["gcc -o main", "-o", "--evict", "a 'quote"]\n"""
     )
     assert attn("config", "show", "--config", "attn.toml").code == 0
-    assert command_line("gcc -o main") == command_line("paths") == command_line("paths 'x") == []
-    assert command_line("attn paths '-o x'") == ["attn", "paths", "-o x"]
+    assert (
+        parse_command_line("gcc -o main")
+        == parse_command_line("paths")
+        == parse_command_line("paths 'x")
+        == []
+    )
+    assert parse_command_line("attn paths '-o x'") == ["attn", "paths", "-o x"]
 
 
 def test_on_the_command_line_they_count() -> None:

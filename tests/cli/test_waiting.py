@@ -10,7 +10,7 @@ import pytest
 from commands import ATTN, PLAIN
 from small_checkpoints import saved
 
-from attncli.python.progress import Bar
+from attncli.python.progress import ProgressBar
 
 ERASED = "\r\x1b[2K"
 
@@ -87,7 +87,7 @@ def test_a_line_that_would_wrap_is_cut(
     """Only one line of the terminal can be taken back; what a name holds does nothing to it."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("COLUMNS", raising=False)
-    bar = Bar()
+    bar = ProgressBar()
     bar.doing("loading \x1b[31m" + "x" * 500)
     bar.stop()
     said = capsys.readouterr().err

@@ -4,37 +4,42 @@ import numpy as np
 import pytest
 
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
-from attncli.commands.approximate.least_sizes.width_growth import in_short, in_words
+from attncli.commands.approximate.least_sizes.width_growth import describe_laws, summarize_laws
 from attncli.commands.attribute.report import LIFT, OF_CONSTANTS, SHARE, ChosenToken
-from attncli.commands.attribute.report import headline as attribution_headline
-from attncli.commands.rank_collapse.model_collapse import headline as collapse_headline
-from attncli.commands.rank_collapse.model_collapse import in_words as regime_of
-from attncli.maths.curves.growth import Law, fit_laws
+from attncli.commands.attribute.report import format_headline as attribution_headline
+from attncli.commands.rank_collapse.model_collapse import describe_curve as regime_of
+from attncli.commands.rank_collapse.model_collapse import format_headline as collapse_headline
+from attncli.maths.curves.growth import GrowthLaw, fit_laws
 from attncli.records import Finding, Row
 
 LENGTHS = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0]
 
 
-def laws(widths: list[float]) -> list[Law]:
+def laws(widths: list[float]) -> list[GrowthLaw]:
     return fit_laws(LENGTHS, widths)
 
 
 def test_a_width_that_grows_is_said_to_grow_as_something() -> None:
     power = [round(2.0 * n**0.7) for n in LENGTHS]
-    assert in_short(laws(power)) == "width grows about as n^0.7"
+    assert summarize_laws(laws(power)) == "width grows about as n^0.7"
     log = [round(3.0 * np.log(n)) for n in LENGTHS]
-    assert in_short(laws(log)) == "width grows, and how is open: log n and a power of n fit as well"
+    assert (
+        summarize_laws(laws(log))
+        == "width grows, and how is open: log n and a power of n fit as well"
+    )
     many = [round(8.0 * np.log(n)) for n in LENGTHS]
-    assert in_short(fit_laws(LENGTHS * 3, many * 3)) == "width grows about as log n"
+    assert summarize_laws(fit_laws(LENGTHS * 3, many * 3)) == "width grows about as log n"
     slow = [3, 4, 3, 4, 4, 4]
-    assert in_short(laws(slow)).startswith("whether the width grows is open: ")
-    assert in_short(laws([2.0] * 6)).startswith("width stays at 2")
-    assert in_short([]) == ""
+    assert summarize_laws(laws(slow)).startswith("whether the width grows is open: ")
+    assert summarize_laws(laws([2.0] * 6)).startswith("width stays at 2")
+    assert summarize_laws([]) == ""
 
 
 def test_the_laws_numbers_stand_in_the_table() -> None:
     widths = [round(2.0 * n**0.7) for n in LENGTHS]
-    said = in_words(laws(widths), {int(n): [d] for n, d in zip(LENGTHS, widths, strict=True)}, 999)
+    said = describe_laws(
+        laws(widths), {int(n): [d] for n, d in zip(LENGTHS, widths, strict=True)}, 999
+    )
     assert said.startswith("width grows about as n^0.7. d = ")
     assert "(exponent ± 0.00" in said
     assert "AIC behind it: log n " in said

@@ -25,20 +25,20 @@ import torch
 from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-from attncli.ablation import examine
-from attncli.analysis.states.model_runs import CollapseSubject, run_text
+from attncli.ablation import recognise_anatomy
 from attncli.analysis.states.trajectories import Trajectory
-from attncli.capture import prove
-from attncli.capture.linear.linear_layers import linear_layers
-from attncli.capture.other_mixers.token_mixers import mixers_of
-from attncli.capture.reruns.float64 import in_float64
-from attncli.capture.stacks.blocks import find_stacks, stacks_without_attention
-from attncli.capture.verification import NOTHING_ATTENDS, Proof, floats
+from attncli.analysis.states.variant_runs import CollapseModel, run_variants
+from attncli.capture import verify_capture
+from attncli.capture.linear.linear_layers import find_linear_layers
+from attncli.capture.other_mixers.token_mixers import find_mixers
+from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.stacks.blocks import find_stacks, find_stacks_without_attention
+from attncli.capture.verification import NOTHING_ATTENDS, VerifiedCapture, output_tensors
 from attncli.errors import InputError, NoAttention
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 from attncli.networks.variants import VARIANTS
 
 TABLE = Path(__file__).parents[2] / "attncli" / "models" / "random" / "architectures.tsv"
@@ -81,10 +81,10 @@ def examined(kind: str) -> Result:
     """All that is to be known of one type."""
     result = Result(kind)
     try:
-        model = build(kind, {"tiny": ""}, seed=0, dtype=torch.float64)
+        model = build_model(kind, {"tiny": ""}, seed=0, dtype=torch.float64)
         result.model_class = type(model).__name__
         result.parameters = str(sum(parameter.numel() for parameter in model.parameters()))
-        inputs = example_inputs(model)
+        inputs = make_example_inputs(model)
         result.inputs = ",".join(inputs)
         model, inputs, result.runs = running(kind, model, inputs)
     except Exception as error:
@@ -108,15 +108,15 @@ def running(
     try:
         return model, inputs, f"float64{steadiness(model, inputs)}"
     except Exception:  # what float32 says counts
-        model = build(kind, {"tiny": ""}, seed=0)
-        inputs = example_inputs(model)
+        model = build_model(kind, {"tiny": ""}, seed=0)
+        inputs = make_example_inputs(model)
         return model, inputs, f"float32{steadiness(model, inputs)}"
 
 
 def steadiness(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     """Run twice; nan is no answer, and two answers mean that the forward draws random numbers."""
     with torch.no_grad(), home(model):
-        first, second = (floats(model(**inputs)) for _ in range(2))
+        first, second = (output_tensors(model(**inputs)) for _ in range(2))
     if any(bool(value.isnan().any()) for value in first):
         raise ValueError("its output is not a number")
     same = len(first) == len(second) and all(map(torch.equal, first, second))
@@ -125,12 +125,12 @@ def steadiness(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
 
 def home(model: PreTrainedModel) -> AbstractContextManager[None]:
     """Where the model's dtype stays what it is."""
-    return in_float64() if model.dtype == torch.float64 else nullcontext()
+    return force_float64() if model.dtype == torch.float64 else nullcontext()
 
 
 def try_capture(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, str]:
     try:
-        proof = prove(model, inputs)
+        proof = verify_capture(model, inputs)
     except Exception as error:
         said = reason(error)
         return ("no attention" if NO_ATTENTION in said else f"refused: {said}"), ""
@@ -140,7 +140,7 @@ def try_capture(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str,
 
 def try_ablation(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     try:
-        examine(model, inputs)
+        recognise_anatomy(model, inputs)
     except Exception as error:
         return f"refused: {reason(error)}"
     return UNDERSTOOD
@@ -150,9 +150,9 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     """Whether common row and residual can be carried apart through every variant, to what subtraction finds."""
     model.config.use_cache = False  # as every model is loaded
     try:
-        anatomy, proof = examine(model, inputs), proof_of(model, inputs)
+        anatomy, proof = recognise_anatomy(model, inputs), proof_of(model, inputs)
         subtracted, exact = (
-            residuals(CollapseSubject(model, anatomy, how, proof.eager_alone), inputs)
+            residuals(CollapseModel(model, anatomy, how, proof.eager_alone), inputs)
             for how in (False, True)
         )
     except Exception as error:
@@ -163,17 +163,17 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     return "equal" if apart < EQUAL else f"differs: by {apart:.1g} in log10 r"
 
 
-def proof_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Proof:
+def proof_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> VerifiedCapture:
     try:
-        return prove(model, inputs)
+        return verify_capture(model, inputs)
     except NoAttention:
         return NOTHING_ATTENDS
 
 
-def residuals(subject: CollapseSubject, inputs: Mapping[str, Any]) -> list[Trajectory]:
+def residuals(subject: CollapseModel, inputs: Mapping[str, Any]) -> list[Trajectory]:
     """log10 r at every state, of every variant and stack in a fixed order."""
     text = ModelInput("text", "token ids", dict(inputs), 0)
-    found = run_text(subject, text, VARIANTS, [RESIDUAL], lambda: None)
+    found = run_variants(subject, text, VARIANTS, [RESIDUAL], lambda: None)
     return [curve for curves in found.values() for curve in curves.values()]
 
 
@@ -195,16 +195,18 @@ def try_mixers(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, 
     """And those that have maps; none where the model's layers are not found: `ablation` says so."""
     tokens = max((value.shape[1] for value in inputs.values() if value.dim() >= 2), default=0)
     try:
-        shapes = prove(model, inputs).shapes
+        shapes = verify_capture(model, inputs).shapes
         stacks = find_stacks(model, inputs)
     except NoAttention:
-        shapes, stacks = {}, stacks_without_attention(model, inputs)
+        shapes, stacks = {}, find_stacks_without_attention(model, inputs)
     except InputError:
         return "", ""
-    found = mixers_of(model, stacks, inputs, shapes, tokens)
+    found = find_mixers(model, stacks, inputs, shapes, tokens)
     kinds = tuple(dict.fromkeys(mixer.kind for mixer in found))
     lengths = {shape.queries for shape in shapes.values()} or {tokens}
-    linear = linear_layers(model, found, inputs, *sorted(lengths)).kinds if found else frozenset()
+    linear = (
+        find_linear_layers(model, found, inputs, *sorted(lengths)).kinds if found else frozenset()
+    )
     return ", ".join(kinds), ", ".join(kind for kind in kinds if kind in linear)
 
 
@@ -241,7 +243,7 @@ def worker(kind: str, answer: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.alarm(SECONDS)
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the process ends with it
-    with quiet():
+    with silence_libraries():
         answer.send(asdict(examined(kind)))
 
 

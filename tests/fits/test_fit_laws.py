@@ -7,10 +7,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array
 
-from attncli.fits import FITS, Cannot, FitRequest, FittedModule, verify
-from attncli.fits._module_files import SavedFit, StoredModule, metadata, read_fits, tensors
-from attncli.fits._search import one_fit, try_width
-from attncli.patterns import PATTERNS, build
+from attncli.fits import FITS, FitRequest, FittedModule, MethodRefusal, verify
+from attncli.fits._module_files import ModuleArrays, SavedFit, fit_metadata, fit_tensors, read_fits
+from attncli.fits._search import run_method, try_width
+from attncli.patterns import PATTERNS, build_pattern
 
 LENGTH = 24
 WIDTH = {"jl": 64, "certificate": 64, "convex": 20, "cyclic": 12, "learned": 12, "line": 2}
@@ -19,13 +19,13 @@ WIDTH = {"jl": 64, "certificate": 64, "convex": 20, "cyclic": 12, "learned": 12,
 
 def target_of(pattern: str, causal: bool) -> csr_array:
     text = pattern if pattern != "random" else "random:k=3,weights=dirichlet"
-    return build(text, LENGTH, np.random.default_rng(5), causal)
+    return build_pattern(text, LENGTH, np.random.default_rng(5), causal)
 
 
 def saved(fit: FittedModule, target: csr_array, request: FitRequest, path: Path) -> None:
-    stored = StoredModule(fit.w_q, fit.w_k, fit.x, fit.dtype, fit.causal)
+    stored = ModuleArrays(fit.w_q, fit.w_k, fit.x, fit.dtype, fit.causal)
     one = [SavedFit("p", "m", stored, target)]
-    save_file(tensors(one), path, metadata(one, request))
+    save_file(fit_tensors(one), path, fit_metadata(one, request))
 
 
 def four_lines(path: Path, causal: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -69,8 +69,8 @@ def test_what_is_printed_is_what_four_lines_find(
 ) -> None:
     target = target_of(pattern, causal)
     request = FitRequest(d=WIDTH[method], causal=causal, effort=1)
-    fit = one_fit(method, target, request, 0)
-    if isinstance(fit, Cannot):
+    fit = run_method(method, target, request, 0)
+    if isinstance(fit, MethodRefusal):
         assert len(fit.reason) > 20
         assert method in ("certificate", "cyclic", "line")
         return
@@ -108,7 +108,7 @@ def test_most_patterns_are_met(method: str, causal: bool) -> None:
 def test_same_width_same_weights_whatever_the_pattern(method: str) -> None:
     request = FitRequest(d=40 if method != "cyclic" else 12, effort=1)
     patterns = ("block:12", "block:20") if method == "line" else ("window", "permutation")
-    fits = [one_fit(method, target_of(p, False), request, 0) for p in patterns]
+    fits = [run_method(method, target_of(p, False), request, 0) for p in patterns]
     first, second = (fit for fit in fits if isinstance(fit, FittedModule))
     assert (first.w_q == second.w_q).all()
     assert (first.w_k == second.w_k).all()
@@ -119,7 +119,7 @@ def test_same_width_same_weights_whatever_the_pattern(method: str) -> None:
 def test_same_seed_same_module(method: str) -> None:
     request = FitRequest(d=16, effort=1)
     pattern = "block:12" if method == "line" else "random"
-    fits = [one_fit(method, target_of(pattern, False), request, 3) for _ in range(2)]
+    fits = [run_method(method, target_of(pattern, False), request, 3) for _ in range(2)]
     first, second = (fit for fit in fits if isinstance(fit, FittedModule))
     assert (first.x == second.x).all()
 
@@ -127,7 +127,7 @@ def test_same_seed_same_module(method: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("method", ["certificate", "convex", "learned"])
 def test_modules_hold_values_of_their_dtype(method: str, dtype: str) -> None:
-    fit = one_fit(method, target_of("window", False), FitRequest(d=30, dtype=dtype, effort=1), 0)
+    fit = run_method(method, target_of("window", False), FitRequest(d=30, dtype=dtype, effort=1), 0)
     assert isinstance(fit, FittedModule)
     assert fit.x.dtype == np.float32
     if dtype == "bfloat16":
@@ -136,7 +136,7 @@ def test_modules_hold_values_of_their_dtype(method: str, dtype: str) -> None:
 
 def test_padding_changes_no_number() -> None:
     target = target_of("random", False)
-    fit = one_fit("learned", target, FitRequest(d=8), 0)
+    fit = run_method("learned", target, FitRequest(d=8), 0)
     assert isinstance(fit, FittedModule)
     narrow, wide = verify(fit, target), verify(fit.padded(13), target)
     assert wide.total_variation == pytest.approx(narrow.total_variation, rel=1e-9)

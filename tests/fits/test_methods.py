@@ -8,32 +8,32 @@ import pytest
 from scipy.optimize import approx_fprime, linprog
 
 from attncli.errors import UsageError
-from attncli.fits import Cannot, FitRequest, FittedModule, verify
-from attncli.fits._best_queries import best_queries
-from attncli.fits._fixed_keys import code
-from attncli.fits._losses import likelihood, margin, setting
-from attncli.fits._search import cheapest, find_width, one_fit, try_width
+from attncli.fits import FitRequest, FittedModule, MethodRefusal, verify
+from attncli.fits._best_queries import solve_queries
+from attncli.fits._fixed_keys import make_fixed_keys
+from attncli.fits._losses import likelihood_loss, make_loss_setting, margin_loss
+from attncli.fits._search import find_smallest_logits, find_width, run_method, try_width
 from attncli.fits.cyclic import product_coefficients
 from attncli.maths.capacity.widths import circle_logit_scale
 from attncli.maths.curves.growth import fit_laws
-from attncli.patterns import build
+from attncli.patterns import build_pattern
 
 
 def pattern(text: str, length: int, causal: bool = False, seed: int = 0):
-    return build(text, length, np.random.default_rng(seed), causal)
+    return build_pattern(text, length, np.random.default_rng(seed), causal)
 
 
 def fitted(method: str, text: str, length: int, seed: int = 0, **request) -> FittedModule:
-    fit = one_fit(method, pattern(text, length), FitRequest(**request), seed)
+    fit = run_method(method, pattern(text, length), FitRequest(**request), seed)
     assert isinstance(fit, FittedModule)
     return fit
 
 
-@pytest.mark.parametrize("loss", [likelihood, margin])
+@pytest.mark.parametrize("loss", [likelihood_loss, margin_loss])
 @pytest.mark.parametrize("causal", [False, True])
 def test_slopes_are_slopes(loss, causal: bool) -> None:
     target = pattern("random:k=2,weights=dirichlet", 7, causal)
-    about = setting(target, FitRequest(d=3, causal=causal), 0.0)
+    about = make_loss_setting(target, FitRequest(d=3, causal=causal), 0.0)
     seen = np.tril_indices(7) if causal else tuple(np.indices((7, 7)).reshape(2, -1))
     start = np.random.default_rng(0).normal(size=len(seen[0]))
 
@@ -63,9 +63,9 @@ def separable(keys: np.ndarray, support: np.ndarray) -> bool:
 def test_convex_meets_a_row_exactly_where_a_linear_program_can(d: int) -> None:
     """Nearly: a row that needs logits above 1e2 may stay unmet, but never is a row met that has no solution."""
     target = pattern("random:k=2", 40)
-    keys = code("gaussian", 40, d, np.random.default_rng(1))
+    keys = make_fixed_keys("gaussian", 40, d, np.random.default_rng(1))
     request = FitRequest(d=d, ratio_error=1e-3, off_support=0.2, total_variation=0.5)
-    met = best_queries(keys, target, request).met
+    met = solve_queries(keys, target, request).met
     rows = target.indices.reshape(40, 2)
     possible = np.array([separable(keys, support) for support in rows])
     assert not (met & ~possible).any()
@@ -77,7 +77,7 @@ def test_convex_meets_a_row_exactly_where_a_linear_program_can(d: int) -> None:
 def test_certificate_is_exact_on_the_support_and_as_low_as_can_be(causal: bool) -> None:
     target = pattern("random:k=3,weights=dirichlet", 48, causal)
     request = FitRequest(d=60, causal=causal, total_variation=0.99)
-    fit = one_fit("certificate", target, request, 0)
+    fit = run_method("certificate", target, request, 0)
     assert isinstance(fit, FittedModule)
     found = verify(fit, target)
     assert found.ratio_error < 1e-12
@@ -85,8 +85,8 @@ def test_certificate_is_exact_on_the_support_and_as_low_as_can_be(causal: bool) 
 
 
 def test_certificate_needs_as_many_features_as_keys() -> None:
-    refused = one_fit("certificate", pattern("block:16", 64), FitRequest(d=8), 0)
-    assert isinstance(refused, Cannot)
+    refused = run_method("certificate", pattern("block:16", 64), FitRequest(d=8), 0)
+    assert isinstance(refused, MethodRefusal)
     assert "16 keys need d ≥ 16" in refused.reason
 
 
@@ -122,8 +122,8 @@ def test_cyclic_holds_at_two_k_in_float64(k: int, length: int, weights: str) -> 
 def test_cyclic_is_refused_with_the_reason(
     text: str, length: int, d: int, dtype: str, says: str
 ) -> None:
-    refused = one_fit("cyclic", pattern(text, length), FitRequest(d=d, dtype=dtype), 0)
-    assert isinstance(refused, Cannot)
+    refused = run_method("cyclic", pattern(text, length), FitRequest(d=d, dtype=dtype), 0)
+    assert isinstance(refused, MethodRefusal)
     assert says in refused.reason
 
 
@@ -181,7 +181,7 @@ def test_jl_with_an_orthogonal_projection_to_full_width_is_the_target_itself() -
 )
 def test_unknown_options_are_refused(method: str) -> None:
     with pytest.raises(UsageError):
-        one_fit(method, pattern("window", 8), FitRequest(d=4), 0)
+        run_method(method, pattern("window", 8), FitRequest(d=4), 0)
 
 
 def test_a_logit_budget_is_kept() -> None:
@@ -267,7 +267,7 @@ def test_a_quarter_of_the_papers_width_and_less_is_enough() -> None:
     k, d = 4, 12
     target = pattern(f"random:k={k},weights=dirichlet", 512, False, 10)
     request = FitRequest(d=d, dtype="float32")
-    assert cheapest(target, request, [10]).met
+    assert find_smallest_logits(target, request, [10]).met
     for factors in ("svd", "codebook"):
         for projection in ("gaussian", "orthogonal"):
             method = f"jl:factors={factors},projection={projection},draws=1"

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attncli.fits._own_map import narrowest_module
-from attncli.maths.capacity.map_widths import crosses_itself, cuts_of, least_map_width
+from attncli.maths.capacity.map_widths import find_cuts, has_order_cycle, least_map_width
 
 LIMIT = 0.05
 
@@ -121,7 +121,7 @@ def test_what_is_proved_of_a_map_is_true_of_maps_of_every_rank(rank: int, causal
 def test_cuts_are_kept_by_every_map_within_the_limit() -> None:
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.full(8, 0.3), size=8)
-    cuts = cuts_of(weights, np.full(8, 8), LIMIT)
+    cuts = find_cuts(weights, np.full(8, 8), LIMIT)
     assert len(cuts.row)
     for _ in range(200):
         moved = weights + rng.uniform(
@@ -135,6 +135,6 @@ def test_cuts_are_kept_by_every_map_within_the_limit() -> None:
 def test_two_rows_that_cross_need_more_than_a_line() -> None:
     """By hand: of four keys, rows prefer {0, 1}, {1, 2} and so on around a circle."""
     weights = np.array([[0.48, 0.48, 0.02, 0.02], [0.02, 0.48, 0.48, 0.02], [0.02, 0.02, 0.48, 0.48], [0.48, 0.02, 0.02, 0.48]])  # fmt: skip
-    assert crosses_itself(weights, False, LIMIT)
-    assert not crosses_itself(np.full((4, 4), 0.25), False, LIMIT)
+    assert has_order_cycle(weights, False, LIMIT)
+    assert not has_order_cycle(np.full((4, 4), 0.25), False, LIMIT)
     assert least_map_width(weights, False, LIMIT) == 2

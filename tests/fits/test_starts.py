@@ -6,14 +6,14 @@ from scipy.sparse import csr_array
 
 from attncli.commands.approximate.one_module.solutions import solve
 from attncli.fits import FitRequest
-from attncli.fits._registry import compared_at_a_width
-from attncli.fits._search import cheapest, find_width, narrowest, try_width
-from attncli.fits._starts import own_order, spectral_start
-from attncli.patterns import build
+from attncli.fits._registry import fixed_width_methods
+from attncli.fits._search import find_narrowest, find_smallest_logits, find_width, try_width
+from attncli.fits._starts import spectral_order, spectral_start
+from attncli.patterns import build_pattern
 
 
 def pattern(text: str, length: int, causal: bool = False, seed: int = 0) -> csr_array:
-    return build(text, length, np.random.default_rng(seed), causal)
+    return build_pattern(text, length, np.random.default_rng(seed), causal)
 
 
 def upper(length: int) -> csr_array:
@@ -35,7 +35,7 @@ def test_the_true_width_by_default(
     text: str, length: int, causal: bool, d: int, logits: float
 ) -> None:
     request = FitRequest(d=1, causal=causal, dtype="float32")
-    found = narrowest(pattern(text, length, causal), request, [0, 1], 512)
+    found = find_narrowest(pattern(text, length, causal), request, [0, 1], 512)
     assert found.met
     assert found.fit is not None
     assert found.fit.d == d
@@ -44,14 +44,14 @@ def test_the_true_width_by_default(
 
 def test_nested_rows_need_one_number_a_key() -> None:
     request = FitRequest(d=1, total_variation=0.999, dtype="float32")
-    found = narrowest(upper(16), request, [0], 512)
+    found = find_narrowest(upper(16), request, [0], 512)
     assert (found.method, found.met) == ("line", True)
 
 
 @pytest.mark.slow
 def test_random_supports_of_eight_keys_at_ten() -> None:
     request = FitRequest(d=1, total_variation=0.05, dtype="float32")
-    found = narrowest(pattern("random:k=8", 128, seed=0), request, [0, 1], 64)
+    found = find_narrowest(pattern("random:k=8", 128, seed=0), request, [0, 1], 64)
     assert found.fit is not None
     assert found.fit.d <= 10
 
@@ -60,7 +60,7 @@ def test_a_hidden_order_is_found() -> None:
     """Windows along a random order of the tokens: the Laplacian's second eigenvector has it, up to its direction."""
     hidden = np.random.default_rng(3).permutation(40)
     shuffled = csr_array(pattern("window:3", 40).toarray()[np.ix_(hidden, hidden)])
-    rank = own_order(shuffled)
+    rank = spectral_order(shuffled)
     assert np.array_equal(rank, hidden) or np.array_equal(rank, 39 - hidden)
     assert try_width("learned", shuffled, FitRequest(d=3, dtype="float32"), [0]).met
 
@@ -83,10 +83,10 @@ def test_the_start_is_the_spectrum_of_the_centred_matrix(causal: bool) -> None:
 def test_at_one_width_the_smallest_logits_count() -> None:
     target = pattern("permutation", 96)
     request = FitRequest(d=4, dtype="float32")
-    found = cheapest(target, request, [0])
-    each = [try_width(method, target, request, [0]) for method in compared_at_a_width()]
+    found = find_smallest_logits(target, request, [0])
+    each = [try_width(method, target, request, [0]) for method in fixed_width_methods()]
     assert found.logits == min(attempt.logits for attempt in each if attempt.met)
-    assert found.logits < 0.1 * each[compared_at_a_width().index("cyclic")].logits
+    assert found.logits < 0.1 * each[fixed_width_methods().index("cyclic")].logits
 
 
 @pytest.mark.slow

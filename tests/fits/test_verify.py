@@ -5,14 +5,14 @@ import pytest
 
 from attncli.fits import FitRequest, verify
 from attncli.fits import _verify as module_under_test
-from attncli.fits._types import FittedModule, module
-from attncli.maths.rounding import rounded
-from attncli.patterns import build
+from attncli.fits._types import FittedModule, make_module
+from attncli.maths.rounding import round_to_dtype
+from attncli.patterns import build_pattern
 
 
 def random_module(length: int, d: int, size: float, dtype: str, causal: bool) -> FittedModule:
     queries, keys = np.random.default_rng(1).normal(size=(2, length, d)) * size
-    return module(queries, keys, dtype, causal)
+    return make_module(queries, keys, dtype, causal)
 
 
 def slow(fit: FittedModule, target: np.ndarray) -> tuple[float, float, float, float]:
@@ -44,7 +44,7 @@ def test_against_a_slow_loop(
     causal: bool, dtype: str, close: float, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module_under_test, "BLOCK", block)
-    target = build("random:k=3,weights=dirichlet", 19, np.random.default_rng(0), causal)
+    target = build_pattern("random:k=3,weights=dirichlet", 19, np.random.default_rng(0), causal)
     fit = random_module(19, 5, 0.8, dtype, causal)
     found = verify(fit, target)
     four = found.ratio_error, found.off_support_ratio, found.total_variation, found.logit_scale
@@ -58,12 +58,12 @@ def test_bfloat16_rounds_like_torch() -> None:
     ties = np.array([1 + 2**-8, 1 + 3 * 2**-8, -(1 + 2**-8), 0.0, -0.0, np.inf, 3.4e38, np.nan])
     values = np.concatenate([values, ties]).astype(np.float32)
     theirs = torch.from_numpy(values).to(torch.bfloat16).to(torch.float32).numpy()
-    np.testing.assert_array_equal(rounded(values, "bfloat16"), theirs)
+    np.testing.assert_array_equal(round_to_dtype(values, "bfloat16"), theirs)
 
 
 def test_bfloat16_map_is_torchs() -> None:
     torch = pytest.importorskip("torch")
-    target = build("random:k=2", 32, np.random.default_rng(0))
+    target = build_pattern("random:k=2", 32, np.random.default_rng(0))
     fit = random_module(32, 8, 1.5, "bfloat16", False)
     x = torch.from_numpy(fit.x).to(torch.bfloat16)
     w_q, w_k = (torch.from_numpy(part).to(torch.bfloat16) for part in (fit.w_q, fit.w_k))
@@ -77,7 +77,7 @@ def test_bfloat16_map_is_torchs() -> None:
 
 
 def test_overflow_never_passes() -> None:
-    target = build("window", 8, np.random.default_rng(0))
+    target = build_pattern("window", 8, np.random.default_rng(0))
     found = verify(random_module(8, 4, 1e30, "float32", False), target)
     assert np.isnan(found.total_variation)
     assert not found.meets(FitRequest(d=4, ratio_error=1e9, off_support=1e9, total_variation=1e9))
@@ -85,7 +85,7 @@ def test_overflow_never_passes() -> None:
 
 @pytest.mark.parametrize("limit", ["ratio_error", "off_support", "total_variation", "logit_budget"])
 def test_every_limit_is_looked_at(limit: str) -> None:
-    target = build("random:k=3,weights=dirichlet", 12, np.random.default_rng(0))
+    target = build_pattern("random:k=3,weights=dirichlet", 12, np.random.default_rng(0))
     found = verify(random_module(12, 3, 1.0, "float64", False), target)
     loose = {"ratio_error": 1e9, "off_support": 1e9, "total_variation": 2.0, "logit_budget": 1e9}
     assert found.meets(FitRequest(d=3, **loose))
@@ -94,6 +94,6 @@ def test_every_limit_is_looked_at(limit: str) -> None:
 
 def test_progress_reaches_the_end() -> None:
     seen: list[tuple[int, int, str]] = []
-    target = build("window", 50, np.random.default_rng(0))
+    target = build_pattern("window", 50, np.random.default_rng(0))
     verify(random_module(50, 2, 1.0, "float64", False), target, lambda *now: seen.append(now))
     assert seen[-1] == (50, 50, "rows")

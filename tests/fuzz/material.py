@@ -13,7 +13,7 @@ from safetensors.numpy import save
 from small_checkpoints import saved
 
 from attncli.cli.main import run
-from attncli.networks.network_files import metadata, tensors
+from attncli.networks.network_files import network_metadata, network_tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork
 
@@ -47,7 +47,7 @@ def material(folder: Path) -> Material:
     )  # fmt: skip
     networks = [GeneratedNetwork(spec, 0) for spec in specs]
     return Material(
-        tuple(save(tensors(each), metadata(each, "all")) for each in networks),
+        tuple(save(network_tensors(each), network_metadata(each, "all")) for each in networks),
         tuple(some_maps()),
         tuple(some_fits(folder)),
         some_report(folder),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from commands import attn
 
-from attncli.analysis.statistics import summary_row
+from attncli.analysis.statistics import summarize_values
 from attncli.errors import UsageError
 from attncli.gates import decide_changes, parse_change
 from attncli.records import Report, Row, Verdict
@@ -25,7 +25,7 @@ NEW = OLD + CHANCE.normal([[0.0], [0.02], [0.05], [-0.05], [0.3]], 0.05, OLD.sha
 def report(heads: Any, texts: str = "text", take: str = "mean") -> Report:
     """A number for each head and text; reports of equally named texts are paired."""
     rows = tuple(
-        summary_row(
+        summarize_values(
             "sink", "1", [float(each) for each in values], "", take=take, layer=0, head=head
         )
         for head, values in enumerate(heads)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import attncli
 from attncli.errors import NoBaseline, UsageError
-from attncli.gates import decide_changes, exit_code, parse_change, worst
+from attncli.gates import decide_changes, exit_code, parse_change, worst_exit_code
 from attncli.records import Report, Row, Verdict
 
 
@@ -206,7 +206,7 @@ def test_the_slow_evaluator_is_not_vacuous() -> None:
     ("codes", "code"), [((), 0), ((0, 0), 0), ((0, 1, 0), 1), ((1, 3, 0), 3), ((5, 1), 5), ((5, 70, 3), 70)]
 )  # fmt: skip
 def test_what_stopped_a_run_is_worse_than_a_failed_gate(codes: tuple[int, ...], code: int) -> None:
-    assert worst(codes) == code
+    assert worst_exit_code(codes) == code
 
 
 @pytest.mark.parametrize("at_hand", [True, False])

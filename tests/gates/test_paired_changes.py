@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from commands import attn
 
-from attncli.analysis.statistics import summary_row
+from attncli.analysis.statistics import summarize_values
 from attncli.errors import UsageError
 from attncli.gates import decide_changes, parse_change
 from attncli.records import Report, Row, Verdict
 from attncli.render import FORMATS
-from attncli.reports.differences import compare
+from attncli.reports.differences import compare_reports
 
 TEXTS = tuple("abcdefgh")
 
@@ -22,7 +22,7 @@ TEXTS = tuple("abcdefgh")
 def report(*heads: Any, texts: tuple[str, ...] = TEXTS) -> Report:
     """A number for each head and text."""
     rows = tuple(
-        summary_row("sink", "1", [float(value) for value in values], "", layer=0, head=head)
+        summarize_values("sink", "1", [float(value) for value in values], "", layer=0, head=head)
         for head, values in enumerate(heads)
     )
     shown = [{"name": "text", "tokens": 9, "sha256": text} for text in texts]
@@ -121,7 +121,7 @@ def test_a_family_spans_all_gates_and_one_side_is_half() -> None:
 
 def test_compare_asks_the_same(tmp_path: Path) -> None:
     old, new = report(BASE, BASE), report(SHIFTED, BASE)
-    found = compare(old, new, ("a", "b"), 5, 0.05)
+    found = compare_reports(old, new, ("a", "b"), 5, 0.05)
     assert (
         "1 of 2 numbers changed, 1 by more than noise (p ≤ 0.05 among 2 numbers); "
         in found.headline
@@ -129,7 +129,7 @@ def test_compare_asks_the_same(tmp_path: Path) -> None:
     (chance, same) = (row.value for row in found.rows if row.metric == "chance")
     assert chance is not None
     assert (chance < 0.05, same) == (True, 1.0)
-    assert not any(row.metric == "chance" for row in compare(old, new, ("a", "b"), 5).rows)
+    assert not any(row.metric == "chance" for row in compare_reports(old, new, ("a", "b"), 5).rows)
     for name, one in (("old", old), ("new", new)):
         (tmp_path / f"{name}.json").write_text(FORMATS["json"](one))
     paths = [str(tmp_path / "old.json"), str(tmp_path / "new.json")]

@@ -7,18 +7,18 @@ import pytest
 from commands import attn
 from rich.console import Console
 
-from attncli.guides import guide_text, guides, listing, titles
-from attncli.guides.showing import laid_out
+from attncli.guides import find_guides, format_listing, guide_text, guide_titles
+from attncli.guides.rendering import layout_guide
 
 
 def at(width: int, markdown: str) -> list[str]:
     buffer = io.StringIO()
-    Console(file=buffer, width=width, color_system=None).print(laid_out(markdown))
+    Console(file=buffer, width=width, color_system=None).print(layout_guide(markdown))
     return [line.rstrip() for line in buffer.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("topic", guides())
+@pytest.mark.parametrize("topic", find_guides())
 def test_every_guide_fits_and_is_whole(topic: str, width: int) -> None:
     """Every heading is a line; no line is wider than the terminal."""
     text = guide_text(topic)
@@ -30,7 +30,7 @@ def test_every_guide_fits_and_is_whole(topic: str, width: int) -> None:
     assert "](" not in whole
 
 
-@pytest.mark.parametrize("topic", guides())
+@pytest.mark.parametrize("topic", find_guides())
 def test_links_between_guides_are_commands(topic: str) -> None:
     text = guide_text(topic)
     whole = " ".join(at(2000, text))
@@ -47,12 +47,12 @@ def test_rows_are_cut_and_sentences_are_wrapped() -> None:
     assert shown[-1].endswith("…")
 
 
-@pytest.mark.parametrize("topic", guides())
+@pytest.mark.parametrize("topic", find_guides())
 def test_no_colour_depends_on_the_background(topic: str) -> None:
     """A background of one's own boxes words on a terminal of the other kind."""
     buffer = io.StringIO()
     console = Console(file=buffer, width=100, color_system="standard", force_terminal=True)
-    console.print(laid_out(guide_text(topic)))
+    console.print(layout_guide(guide_text(topic)))
     codes = re.findall(r"\x1b\[([\d;]*)m", buffer.getvalue())
     numbers = {int(each) for code in codes for each in code.split(";") if each}
     assert numbers
@@ -69,10 +69,10 @@ def test_links_become_what_one_types() -> None:
 
 def test_the_list_has_a_line_for_each_guide() -> None:
     shown = attn("guide").out.splitlines()[1:]
-    assert [line.split()[0] for line in shown] == list(guides())
-    for line, title in zip(shown, titles().values(), strict=True):
+    assert [line.split()[0] for line in shown] == list(find_guides())
+    for line, title in zip(shown, guide_titles().values(), strict=True):
         assert line.endswith(title)
-    assert max(map(len, listing(titles(), 80))) <= 80
+    assert max(map(len, format_listing(guide_titles(), 80))) <= 80
 
 
 def test_a_misspelt_topic_is_refused_with_the_nearest() -> None:

@@ -11,10 +11,10 @@ from safetensors.numpy import load_file, save_file
 from transformers import AttentionInterface
 
 from attncli.errors import InputError
-from attncli.head_weights.configs import Config
+from attncli.head_weights.configs import HeadConfig
 from attncli.head_weights.families import FAMILIES
-from attncli.head_weights.head_products import HeadProducts, head_products
-from attncli.models.files.tensor_reader import Tensors
+from attncli.head_weights.head_products import HeadProducts, iter_head_products
+from attncli.models.files.tensor_reader import TensorReader
 
 READERS = ("query", "key", "value", "q_lin", "k_lin", "v_lin", "q_proj", "k_proj", "v_proj")
 FUSED = ("c_attn", "query_key_value", "qkv_proj", "Wqkv")
@@ -134,7 +134,7 @@ def test_the_products_are_what_the_model_does(kind: str, tmp_path: Path) -> None
 
 
 def products(folder: Path, heads: Any, layer: int = LAYER) -> list[HeadProducts]:
-    return list(head_products(Tensors(folder), Config.read(folder), [layer], heads))
+    return list(iter_head_products(TensorReader(folder), HeadConfig.read(folder), [layer], heads))
 
 
 def formed(product: Any) -> np.ndarray:
@@ -172,8 +172,8 @@ def test_only_what_was_read_is_hashed(tmp_path: Path) -> None:
         held = load_file(path)
         held[name].flat[0] *= 1.5
         save_file(held, path)
-        tensors = Tensors(tmp_path)
-        list(head_products(tensors, Config.read(tmp_path), [LAYER], [0]))
+        tensors = TensorReader(tmp_path)
+        list(iter_head_products(tensors, HeadConfig.read(tmp_path), [LAYER], [0]))
         return tensors.sha256()
 
     first = changed("layers.0.self_attn.q_proj.weight")

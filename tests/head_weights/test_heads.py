@@ -14,12 +14,12 @@ from attncli.errors import AttnError, InputError, UsageError
 from attncli.head_weights.families import FAMILIES
 from attncli.head_weights.head import read_head
 from attncli.head_weights.inputs_for_scores import (
-    balanced_inputs,
-    inverse,
-    projected,
+    invert_projections,
+    project_inputs,
+    solve_inputs,
     wanted_projections,
 )
-from attncli.models.files.local_folder import Fetching
+from attncli.models.files.local_folder import FetchSettings
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -51,7 +51,7 @@ def run(model: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 def ours(folder: Path, x: np.ndarray) -> np.ndarray:
     head = read_head(str(folder), f"{LAYER}.{HEAD}")
-    queries, keys = projected(head, x, "float64")
+    queries, keys = project_inputs(head, x, "float64")
     logits = head.scale * queries @ keys.T
     if head.causal:
         logits[np.triu_indices(len(x), 1)] = -np.inf
@@ -75,9 +75,9 @@ def test_inputs_have_the_wanted_logits(kind: str, tmp_path: Path) -> None:
     saved(kind, tmp_path)
     head = read_head(str(tmp_path), f"{LAYER}.{HEAD}")
     queries, keys = np.random.default_rng(0).normal(size=(2, 9, head.d))
-    pseudo = inverse(head, "float64")
-    x = balanced_inputs(head, wanted_projections(head, queries, keys), pseudo, "float64")
-    made = projected(head, x, "float64")
+    pseudo = invert_projections(head, "float64")
+    x = solve_inputs(head, wanted_projections(head, queries, keys), pseudo, "float64")
+    made = project_inputs(head, x, "float64")
     np.testing.assert_allclose(head.scale * made[0] @ made[1].T, queries @ keys.T, atol=1e-9)
     values = np.linalg.svd(np.hstack([head.w_q, head.w_k]), compute_uv=False)
     assert pseudo.condition == pytest.approx(values[0] / values[-1])
@@ -124,7 +124,7 @@ def test_pickled_weights_are_read_where_that_is_allowed(kind: str, tmp_path: Pat
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"pytorch_model\.bin, a pickle: `allow_pickle=True`"):
         read_head(str(tmp_path), "1.2")
-    pickled = Fetching(allow_pickle=True)
+    pickled = FetchSettings(allow_pickle=True)
     same = read_head(str(tmp_path), "1.2", pickled)
     assert same.described == head.described
     np.testing.assert_array_equal(same.w_k, head.w_k)
@@ -233,4 +233,4 @@ def test_dependent_columns_are_refused(tmp_path: Path) -> None:
     saved("bert", tmp_path, num_attention_heads=1)
     head = read_head(str(tmp_path), "0.0")
     with pytest.raises(InputError, match="96 columns, of which 48 are independent"):
-        inverse(head, "float64")
+        invert_projections(head, "float64")

@@ -15,8 +15,8 @@ from safetensors.torch import save_file as save_torch
 
 from attncli.errors import InputError
 from attncli.io.arrays import DTYPES, StoredArrays
-from attncli.models.files.tensor_reader import Tensors
-from attncli.networks.network_files import FileNetwork, metadata, tensors
+from attncli.models.files.tensor_reader import TensorReader
+from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork
 
@@ -79,7 +79,7 @@ def test_a_network_that_is_cut_off_during_the_run_is_said(tmp_path: Path) -> Non
     """A map of the file would end the process by SIGBUS."""
     path = tmp_path / "net.safetensors"
     network = GeneratedNetwork(NetworkSpec(layers=3, tokens=40, width=64, heads=2), 0)
-    save_file(tensors(network), path, metadata(network, "paper"))
+    save_file(network_tensors(network), path, network_metadata(network, "paper"))
     opened = FileNetwork(path)
     opened.layer(0)
     with path.open("r+b") as file:
@@ -111,4 +111,4 @@ def test_a_nan_that_signals_is_refused_without_a_word_of_numpy(tmp_path: Path) -
     signals = np.array([0x7FA00000, 0x3F800000], "<u4").view("<f4")
     save_file({"a.weight": signals}, path)
     with pytest.raises(InputError, match=r"tensor a\.weight holds a number that is not finite"):
-        Tensors(tmp_path, [path]).rows("a.weight", slice(None))
+        TensorReader(tmp_path, [path]).rows("a.weight", slice(None))

@@ -11,7 +11,7 @@ import pytest
 from attncli import limits
 from attncli.errors import InputError, LimitError
 from attncli.io.arrays import StoredArrays
-from attncli.io.numpy_files import numpy_arrays
+from attncli.io.numpy_files import open_numpy_file
 
 ARRAY = np.random.default_rng(0).random((2, 3, 4, 5))
 
@@ -24,7 +24,7 @@ def test_blocks_are_those_of_numpy(kind: str, order: Any, save: str, tmp_path: P
     path = tmp_path / f"maps.{save[:3]}"
     {"npy": np.save, "npz": np.savez, "compressed": np.savez_compressed}[save](path, array)
     (written,) = tmp_path.iterdir()
-    file = numpy_arrays(written)
+    file = open_numpy_file(written)
     (name,) = file.names()
     assert file.shape(name) == (2, 3, 4, 5)
     for lead in ((), (1,), (1, 2)):
@@ -36,7 +36,7 @@ def test_blocks_are_those_of_numpy(kind: str, order: Any, save: str, tmp_path: P
 def test_a_plain_array_is_read_as_it_is_asked_for(tmp_path: Path) -> None:
     """So that a file larger than memory can be measured."""
     np.save(tmp_path / "a.npy", ARRAY)
-    assert isinstance(numpy_arrays(tmp_path / "a.npy"), StoredArrays)
+    assert isinstance(open_numpy_file(tmp_path / "a.npy"), StoredArrays)
 
 
 def header(shape: tuple[int, ...]) -> bytes:
@@ -53,7 +53,7 @@ def test_an_archive_that_claims_more_than_there_is_room_for_is_refused(
     with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("maps.npy", header((64, 4096, 4096)) + bytes(2**20))
     with pytest.raises(LimitError, match="needs about 12 GiB"):
-        numpy_arrays(tmp_path / "bomb.npz")
+        open_numpy_file(tmp_path / "bomb.npz")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_broken_files_are_a_sentence(data: bytes, said: str, tmp_path: Path) -> 
     (tmp_path / "a.npz").write_bytes(data)
 
     def read() -> None:
-        file = numpy_arrays(tmp_path / "a.npz")
+        file = open_numpy_file(tmp_path / "a.npz")
         file.block(file.names()[0], 0, 2)
 
     with pytest.raises(InputError, match=said):
@@ -80,4 +80,4 @@ def test_broken_files_are_a_sentence(data: bytes, said: str, tmp_path: Path) -> 
 def test_what_is_no_real_number_is_refused_and_never_unpickled(array: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", array, allow_pickle=True)
     with pytest.raises(InputError, match="real numbers are read"):
-        numpy_arrays(tmp_path / "a.npy")
+        open_numpy_file(tmp_path / "a.npy")

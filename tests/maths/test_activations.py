@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from attncli.errors import InputError
-from attncli.maths.residuals.activations import ACTIVATIONS, STEEPEST, gated
-from attncli.maths.residuals.scaled import aligned, scaled
+from attncli.maths.residuals.activations import ACTIVATIONS, STEEPEST, gated_product
+from attncli.maths.residuals.scaled import align_exponent, make_scaled
 from attncli.maths.residuals.split import SplitParts
 
 
@@ -25,7 +25,7 @@ def exact(name: str, x: mpmath.mpf) -> mpmath.mpf:
 def test_differences_keep_their_digits(name: str, power: int, size: float) -> None:
     rng = np.random.default_rng(11)
     a, r = size * rng.standard_normal(8), rng.standard_normal((3, 8))
-    result = ACTIVATIONS[name](SplitParts(scaled(a), scaled(r, power)))
+    result = ACTIVATIONS[name](SplitParts(make_scaled(a), make_scaled(r, power)))
     with mpmath.workdps(900):
         unit = mpmath.mpf(2) ** power
         common = [float(exact(name, mpmath.mpf(x))) for x in a]
@@ -37,13 +37,15 @@ def test_differences_keep_their_digits(name: str, power: int, size: float) -> No
             for row in r
         ]  # fmt: skip
     np.testing.assert_allclose(result.common.value(), common, rtol=1e-12, atol=1e-300)
-    np.testing.assert_allclose(aligned(result.varying, power), varying, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(
+        align_exponent(result.varying, power), varying, rtol=1e-11, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_no_activation_is_steeper_than_the_bound_says(name: str) -> None:
     x = np.linspace(-20, 20, 400_001)
-    values = ACTIVATIONS[name](SplitParts(scaled(np.zeros(x.size)), scaled(x[None])))
+    values = ACTIVATIONS[name](SplitParts(make_scaled(np.zeros(x.size)), make_scaled(x[None])))
     slope = np.diff(values.varying.value()[0]) / np.diff(x)
     assert 0.99 * slope.max() < STEEPEST[name]
     assert slope.max() <= STEEPEST[name] + 1e-9
@@ -51,8 +53,10 @@ def test_no_activation_is_steeper_than_the_bound_says(name: str) -> None:
 
 def test_gates_far_in_their_tail_keep_their_relative_size() -> None:
     """σ(-1000) is no zero: e^-1000, and its changes likewise."""
-    argument = SplitParts(scaled(np.array([-1000.0])), scaled(np.array([[1.0], [-1.0]])))
-    result = gated(SplitParts(scaled(np.ones(1)), scaled(np.zeros((2, 1)))), argument)
+    argument = SplitParts(make_scaled(np.array([-1000.0])), make_scaled(np.array([[1.0], [-1.0]])))
+    result = gated_product(
+        SplitParts(make_scaled(np.ones(1)), make_scaled(np.zeros((2, 1)))), argument
+    )
     ratio = result.varying.mantissa[0, 0] / result.varying.mantissa[1, 0]
     assert ratio == pytest.approx((np.e - 1.0) / (1.0 / np.e - 1.0), rel=1e-9)
     log2_gate = np.log2(result.common.mantissa[0]) + result.common.exponent
@@ -62,4 +66,4 @@ def test_gates_far_in_their_tail_keep_their_relative_size() -> None:
 @pytest.mark.parametrize("name", ["gelu", "silu"])
 def test_inputs_beyond_the_cube_range_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="leave float range"):
-        ACTIVATIONS[name](SplitParts(scaled(np.ones(2), 400), scaled(np.zeros((2, 2)))))
+        ACTIVATIONS[name](SplitParts(make_scaled(np.ones(2), 400), make_scaled(np.zeros((2, 2)))))

@@ -7,9 +7,9 @@ import pytest
 
 from attncli.maths import bounds
 from attncli.maths.matrices.norms import composite_norm, infinity_norm, one_norm
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics.log10_residual_norm import log10_residual_norm
-from attncli.networks.layer import block
+from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
@@ -28,14 +28,14 @@ def test_the_one_layer_bound_holds_in_its_region() -> None:
         spec = NetworkSpec(layers=1, tokens=tokens, width=width, heads=heads, key_width=3, init_scale=scale)  # fmt: skip
         network = GeneratedNetwork(spec, seed)
         layer = network.layer(0)
-        state = Split.of(network.embeddings() * float(10 ** rng.uniform(-2, 0.5)))
+        state = SplitState.of(network.embeddings() * float(10 ** rng.uniform(-2, 0.5)))
         residual = state.residual.value()
         logits = (residual @ layer.w_q) @ (residual @ layer.w_k).swapaxes(1, 2) / math.sqrt(spec.d)
         if np.ptp(logits, axis=2).max() > REGION:
             continue
         inside += 1
         start = log10_residual_norm(state)
-        after = log10_residual_norm(block(state, layer, spec, VARIANTS["SAN"]))
+        after = log10_residual_norm(run_block(state, layer, spec, VARIANTS["SAN"]))
         constant = 10.0 ** bounds.log10_attention_constant(
             layer.w_q, layer.w_k, layer.w_v, layer.w_o
         )

@@ -1,6 +1,6 @@
 import pytest
 
-from attncli.maths.curves.convergence import late_order, orders
+from attncli.maths.curves.convergence import convergence_orders, late_order
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
 LINEAR = [-1.5 * layer for layer in range(8)]
@@ -8,7 +8,7 @@ FLAT = [-0.3 - 0.01 * layer for layer in range(8)]
 
 
 def test_a_cubic_law_has_order_three_at_every_layer() -> None:
-    assert orders(CUBIC) == [None, None, *[pytest.approx(3.0)] * 6]
+    assert convergence_orders(CUBIC) == [None, None, *[pytest.approx(3.0)] * 6]
     assert late_order(CUBIC) == pytest.approx(3.0)
 
 
@@ -33,4 +33,4 @@ def test_one_order_is_none() -> None:
 
 def test_flat_curves_have_no_order() -> None:
     assert late_order(FLAT) is None
-    assert orders([-1.0]) == [None]
+    assert convergence_orders([-1.0]) == [None]

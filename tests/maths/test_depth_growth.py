@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from attncli.analysis.states.depth_descriptions import spike_words, variance_words
-from attncli.maths.curves.depth_growth import falls, growth, plateaus
+from attncli.analysis.states.depth_descriptions import describe_spike, describe_variance
+from attncli.maths.curves.depth_growth import classify_growth, find_decreases, iter_plateaus
 
 LAYERS = np.arange(1.0, 13.0)
 
@@ -14,7 +14,7 @@ LAYERS = np.arange(1.0, 13.0)
 def test_the_law_that_made_a_curve_is_told(law: str, seed: int) -> None:
     noise = 0.01 * np.random.default_rng(seed).standard_normal(12)
     curve = {"exponential": 0.11 * LAYERS, "power": 1.5 * np.log10(LAYERS)}[law] + noise
-    found = growth(curve.tolist())
+    found = classify_growth(curve.tolist())
     assert found is not None
     said = found.in_words()
     if law == "exponential":
@@ -25,25 +25,25 @@ def test_the_law_that_made_a_curve_is_told(law: str, seed: int) -> None:
 
 
 def test_what_lies_between_the_laws_is_not_told_apart() -> None:
-    found = growth((0.05 * LAYERS + 0.6 * np.log10(LAYERS)).tolist())
+    found = classify_growth((0.05 * LAYERS + 0.6 * np.log10(LAYERS)).tolist())
     assert found is not None
     assert found.in_words().endswith("not told apart")
 
 
 @pytest.mark.parametrize("curve", [[0.0, 1.0, 2.0, 3.0], [0.0, 0.2, -0.1, 0.15, -0.2, 0.1], [0.0] * 12, [0.0, 0.01, 0.0, 0.0, 0.0, 0.9], [0.0, 1.0, np.nan, 2.0, 3.0]])  # fmt: skip
 def test_nothing_is_told_of_too_few_layers_or_where_nothing_grows(curve: list[float]) -> None:
-    assert growth(curve) is None
+    assert classify_growth(curve) is None
 
 
 def test_what_falls_is_not_told_to_grow() -> None:
     """As of a trained MPNet: ×0.99 a layer."""
-    found = growth((-0.05 * LAYERS + 0.01 * (-1.0) ** LAYERS).tolist())
+    found = classify_growth((-0.05 * LAYERS + 0.01 * (-1.0) ** LAYERS).tolist())
     assert found is not None
     assert found.in_words().startswith("falls exponentially: ×0.89")
 
 
 def test_what_stands_still_but_ends_a_little_above_does_not_grow() -> None:
-    words = variance_words([0.0, 0.0, 0.1, -0.05, 0.05, -0.1, 0.02, 0.01])
+    words = describe_variance([0.0, 0.0, 0.1, -0.05, 0.05, -0.1, 0.02, 0.01])
     assert words == "variance neither grows nor falls steadily"
 
 
@@ -52,10 +52,10 @@ def test_what_stands_still_but_ends_a_little_above_does_not_grow() -> None:
 )
 def test_one_state_is_no_range(above: list[int], words: str) -> None:
     curve = [20.0 if state in above else 1.0 for state in range(6)]
-    assert f"and more {words}, " in spike_words(curve)
+    assert f"and more {words}, " in describe_spike(curve)
 
 
 def test_falls_and_plateaus() -> None:
-    assert falls([1.0, 1.1, 1.05, 1.2, 1.2, 0.9]) == [2, 5]
-    assert list(plateaus([9, 4, 4, 4, 2, 2, 1, 1, 1])) == [(1, 3, 4)]
-    assert list(plateaus([9, 9, 9, 3, 3, 3])) == [(3, 5, 3)]
+    assert find_decreases([1.0, 1.1, 1.05, 1.2, 1.2, 0.9]) == [2, 5]
+    assert list(iter_plateaus([9, 4, 4, 4, 2, 2, 1, 1, 1])) == [(1, 3, 4)]
+    assert list(iter_plateaus([9, 9, 9, 3, 3, 3])) == [(3, 5, 3)]

@@ -1,6 +1,6 @@
 import pytest
 
-from attncli.maths.digits import number, with_spread
+from attncli.maths.digits import format_number, format_with_deviation
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from attncli.maths.digits import number, with_spread
     ],
 )
 def test_four_significant_digits(value: float, text: str) -> None:
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_four_significant_digits(value: float, text: str) -> None:
     ],
 )
 def test_the_spread_sets_the_digits(value: float, spread: float, text: str) -> None:
-    assert with_spread(value, spread) == text
+    assert format_with_deviation(value, spread) == text

@@ -3,7 +3,7 @@
 import pytest
 
 from attncli.maths.curves.growth import fit_laws
-from attncli.maths.curves.laws import RATES, law_at
+from attncli.maths.curves.laws import RATES, evaluate_law
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3, 1.0])
@@ -14,9 +14,9 @@ def test_the_drawn_law_is_the_fitted_one(exponent: float) -> None:
     for law in fit_laws(lengths, widths):
         start, *rest = law.parameters
         assert (law.name in RATES) == bool(rest)
-        drawn = [law_at(law.name, start, rest[0] if rest else 0.0, n) for n in lengths]
+        drawn = [evaluate_law(law.name, start, rest[0] if rest else 0.0, n) for n in lengths]
         if law.name == "power" or exponent == 0.0:
             assert drawn == pytest.approx(widths, rel=1e-4)
         assert sum(drawn) == pytest.approx(sum(widths), rel=2e-2)
-    assert law_at("log", 2.0, 3.0, 1.0) == 2.0
-    assert law_at("power", 2.0, 3.0, 2.0) == 16.0
+    assert evaluate_law("log", 2.0, 3.0, 1.0) == 2.0
+    assert evaluate_law("power", 2.0, 3.0, 2.0) == 16.0

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.line.constraints import Tolerances, necessary
-from attncli.maths.capacity.line.decision import OnLine, decided
+from attncli.maths.capacity.line.constraints import Tolerances, necessary_demands
+from attncli.maths.capacity.line.decision import LineDecision, decide_width_one
 from attncli.maths.capacity.line.infeasibility import LineProof
 
 RATIO = OFF = 0.2
@@ -37,8 +37,10 @@ def decide(
     asked: Tolerances | None = None,
     budget: float = 1e300,
     causal: bool = False,
-) -> OnLine:
-    return decided(necessary(csr_array(weights), causal, asked or wanted()), budget)
+) -> LineDecision:
+    return decide_width_one(
+        necessary_demands(csr_array(weights), causal, asked or wanted()), budget
+    )
 
 
 def brute_force(weights: np.ndarray, asked: Tolerances, causal: bool = False) -> bool:
@@ -202,12 +204,12 @@ def test_rows_beyond_the_range_of_a_type_are_refused_with_a_proof() -> None:
 def test_a_spoiled_proof_does_not_hold() -> None:
     from dataclasses import replace
 
-    from attncli.maths.capacity.line.infeasibility import holds
+    from attncli.maths.capacity.line.infeasibility import proof_holds
 
-    asked = necessary(csr_array(upper(5)), False, wanted())
+    asked = necessary_demands(csr_array(upper(5)), False, wanted())
     proof = decide(upper(5), budget=100.0).proof
     assert proof is not None
-    assert holds(proof, asked)
+    assert proof_holds(proof, asked)
     first, *rest = proof.steps
     for spoiled in (
         replace(proof, steps=tuple(rest)),
@@ -217,7 +219,7 @@ def test_a_spoiled_proof_does_not_hold() -> None:
         replace(proof, links=proof.links[:-1]),
         LineProof(()),
     ):
-        assert not holds(spoiled, asked)
+        assert not proof_holds(spoiled, asked)
 
 
 def test_crossing_rows_are_named() -> None:

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from attncli.maths.noise import holm, spread, student_quantile, two_sided, welch_freedom
+from attncli.maths.noise import (
+    adjust_holm,
+    standard_deviation,
+    student_quantile,
+    two_sided_p_value,
+    welch_freedom,
+)
 
 
 @pytest.mark.parametrize("freedom", [1, 1.7, 2, 7, 30, 199, 1e4])
@@ -19,13 +25,13 @@ def test_the_tails_of_students_t(t: float, freedom: float) -> None:
         x = mpmath.mpf(freedom) / (freedom + mpmath.mpf(t) ** 2)
         wanted = mpmath.betainc(mpmath.mpf(freedom) / 2, 0.5, 0, x, regularized=True)
     if wanted > 1e-280:
-        assert two_sided(t, freedom) == pytest.approx(float(wanted), rel=1e-8)
+        assert two_sided_p_value(t, freedom) == pytest.approx(float(wanted), rel=1e-8)
 
 
 def test_closed_forms_and_extremes() -> None:
-    assert two_sided(1.0, 1) == pytest.approx(0.5, rel=1e-12)  # Cauchy
-    assert two_sided(0.0, 5) == 1.0
-    assert two_sided(float("inf"), 3) == 0.0
+    assert two_sided_p_value(1.0, 1) == pytest.approx(0.5, rel=1e-12)  # Cauchy
+    assert two_sided_p_value(0.0, 5) == 1.0
+    assert two_sided_p_value(float("inf"), 3) == 0.0
 
 
 def test_welchs_degrees_of_freedom() -> None:
@@ -40,7 +46,7 @@ chances = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 @given(chances)
 def test_holm_rejects_what_its_steps_reject(found: list[float]) -> None:
     """Smallest first, each against α over those that are left, until one is not below."""
-    adjusted = holm(found)
+    adjusted = adjust_holm(found)
     for alpha in (0.01, 0.05, 0.3):
         order = sorted(range(len(found)), key=found.__getitem__)
         steps = [found[place] * (len(found) - rank) <= alpha for rank, place in enumerate(order)]
@@ -51,7 +57,9 @@ def test_holm_rejects_what_its_steps_reject(found: list[float]) -> None:
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=9))
 def test_spread_is_the_standard_deviation(numbers: list[float]) -> None:
     mean = statistics.fmean(numbers)
-    assert spread(numbers, mean) == pytest.approx(statistics.stdev(numbers), rel=1e-6, abs=1e-6)
+    assert standard_deviation(numbers, mean) == pytest.approx(
+        statistics.stdev(numbers), rel=1e-6, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 7, 31.5, 400])

@@ -6,14 +6,16 @@ from collections import Counter
 
 import pytest
 
-from attncli.maths.path_counts import log10_of_integer, path_counts, shares
+from attncli.maths.path_counts import count_paths_by_length, length_shares, log10_of_integer
 
 
 @pytest.mark.parametrize(("layers", "heads"), [(1, 1), (3, 2), (4, 3)])
 def test_counts_are_those_of_enumeration(layers: int, heads: int) -> None:
     paths = itertools.product(range(heads + 1), repeat=layers)
-    assert path_counts(layers, heads, skip=True) == Counter(sum(map(bool, path)) for path in paths)
-    assert path_counts(layers, heads, skip=False) == {layers: heads**layers}
+    assert count_paths_by_length(layers, heads, skip=True) == Counter(
+        sum(map(bool, path)) for path in paths
+    )
+    assert count_paths_by_length(layers, heads, skip=False) == {layers: heads**layers}
 
 
 @pytest.mark.parametrize(
@@ -22,7 +24,9 @@ def test_counts_are_those_of_enumeration(layers: int, heads: int) -> None:
     ids=["BERT-base", "BERT-base", "T5-11B", "GPT-3", "GPT-3"],
 )  # fmt: skip
 def test_published_shares(layers: int, heads: int, length: int, share: float) -> None:
-    assert shares(path_counts(layers, heads, skip=True))[length] == pytest.approx(share, abs=5e-4)
+    assert length_shares(count_paths_by_length(layers, heads, skip=True))[length] == pytest.approx(
+        share, abs=5e-4
+    )
 
 
 def test_counts_of_any_size_have_a_logarithm() -> None:

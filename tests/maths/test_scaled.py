@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from attncli.maths.residuals.scaled import (
     Scaled,
-    aligned,
+    align_exponent,
     expm1_scaled,
     from_logs,
     log10_of,
+    make_scaled,
     matmul,
     plus,
     product,
-    scaled,
     times,
 )
 
@@ -25,15 +25,15 @@ EXPONENTS = st.integers(-(10**6), 10**6)
 @given(st.lists(NUMBERS, min_size=1, max_size=6), EXPONENTS)
 def test_normalising_is_exact_and_lands_in_one_octave(numbers: list[float], exponent: int) -> None:
     array = np.array(numbers)
-    result = scaled(array, exponent)
+    result = make_scaled(array, exponent)
     largest = np.abs(result.mantissa).max()
     assert largest == 0.0 or 0.5 <= largest < 1.0
-    np.testing.assert_array_equal(aligned(result, exponent), array)
+    np.testing.assert_array_equal(align_exponent(result, exponent), array)
 
 
 @given(st.lists(NUMBERS, min_size=3, max_size=3), st.lists(NUMBERS, min_size=3, max_size=3))
 def test_sums_and_products_are_those_of_plain_numbers(a: list[float], b: list[float]) -> None:
-    x, y = scaled(np.array(a)), scaled(np.array(b))
+    x, y = make_scaled(np.array(a)), make_scaled(np.array(b))
     np.testing.assert_allclose(plus(x, y).value(), np.array(a) + np.array(b), rtol=1e-15)
     products = np.array(a) * np.array(b)
     floor = 1e-300 * np.abs(products).max()  # entries so far below the largest lose digits
@@ -42,20 +42,20 @@ def test_sums_and_products_are_those_of_plain_numbers(a: list[float], b: list[fl
 
 
 def test_what_is_far_below_disappears_beside_the_larger() -> None:
-    small, large = scaled(np.ones(2), -(10**9)), scaled(np.ones(2))
+    small, large = make_scaled(np.ones(2), -(10**9)), make_scaled(np.ones(2))
     np.testing.assert_array_equal(plus(small, large).value(), np.ones(2))
     assert plus(small, small).exponent == -(10**9) + 2
 
 
 def test_zero_never_sets_the_scale() -> None:
-    tiny = scaled(np.array([0.75]), -5000)
-    assert plus(scaled(np.zeros(1)), tiny) == tiny
+    tiny = make_scaled(np.array([0.75]), -5000)
+    assert plus(make_scaled(np.zeros(1)), tiny) == tiny
 
 
 def test_matmul_multiplies_the_mantissa() -> None:
     matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
-    result = matmul(scaled(np.array([1.0, 1.0]), -9000), matrix)
-    np.testing.assert_array_equal(aligned(result, -9000), [4.0, 6.0])
+    result = matmul(make_scaled(np.array([1.0, 1.0]), -9000), matrix)
+    np.testing.assert_array_equal(align_exponent(result, -9000), [4.0, 6.0])
 
 
 def test_logs_of_any_size_become_numbers() -> None:
@@ -68,9 +68,9 @@ def test_logs_of_any_size_become_numbers() -> None:
 
 
 def test_expm1_keeps_the_digits_of_small_arguments() -> None:
-    tiny = scaled(np.array([1.25]), -4000)
+    tiny = make_scaled(np.array([1.25]), -4000)
     assert expm1_scaled(tiny) == tiny
-    assert float(expm1_scaled(scaled(np.array([1e-3]))).value()[0]) == math.expm1(1e-3)
+    assert float(expm1_scaled(make_scaled(np.array([1e-3]))).value()[0]) == math.expm1(1e-3)
 
 
 def test_log10_beyond_floats_is_infinite_with_its_sign() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.residuals.scaled import aligned, scaled
-from attncli.maths.residuals.split import Split, normalised
+from attncli.maths.residuals.scaled import align_exponent, make_scaled
+from attncli.maths.residuals.split import SplitState, normalise_tokens
 
 
 def exact_norm(row: list[mpmath.mpf], epsilon: float, centre: bool) -> list[mpmath.mpf]:
@@ -24,8 +24,8 @@ def test_norms_keep_the_residual_however_small(centre: bool, power: int, size: f
     rng = np.random.default_rng(7)
     common, varying = size * rng.standard_normal(6), size * rng.standard_normal((4, 6))
     varying -= varying.mean(axis=0)
-    state = Split(scaled(common), scaled(varying, power), plain=False)
-    result = normalised(state, 1e-5, centre)
+    state = SplitState(make_scaled(common), make_scaled(varying, power), plain=False)
+    result = normalise_tokens(state, 1e-5, centre)
     with mpmath.workdps(1200):
         unit = mpmath.mpf(2) ** power
         rows = [
@@ -35,7 +35,7 @@ def test_norms_keep_the_residual_however_small(centre: bool, power: int, size: f
         means = [mpmath.fsum(column) / 4 for column in zip(*rows, strict=True)]
         exact = [[float((v - m) / unit) for v, m in zip(row, means, strict=True)] for row in rows]
     np.testing.assert_allclose(
-        aligned(result.varying, power), exact, rtol=1e-9, atol=1e-12 * np.abs(exact).max()
+        align_exponent(result.varying, power), exact, rtol=1e-9, atol=1e-12 * np.abs(exact).max()
     )
 
 
@@ -43,7 +43,9 @@ def test_a_residual_along_the_common_row_survives_a_norm_only_through_epsilon() 
     """Layer norm maps 2c to the same point as c but for ε: the difference must not be rounding."""
     common = np.array([1.0, -2.0, 1.0])
     varying = np.array([1e-3, -1e-3])[:, None] * common
-    result = normalised(Split(scaled(common), scaled(varying), plain=False), 1e-5, centre=True)
+    result = normalise_tokens(
+        SplitState(make_scaled(common), make_scaled(varying), plain=False), 1e-5, centre=True
+    )
     v = float(np.mean(common**2))
     slope = 1e-5 / (v + 1e-5) ** 1.5
     np.testing.assert_allclose(result.varying.value()[0], 1e-3 * slope * common, rtol=1e-2)
@@ -52,27 +54,31 @@ def test_a_residual_along_the_common_row_survives_a_norm_only_through_epsilon() 
 @given(st.integers(0, 10**6))
 def test_split_and_joined_are_the_same_state(seed: int) -> None:
     states = np.random.default_rng(seed).standard_normal((5, 3)) + 10.0
-    plain = Split.of(states)
+    plain = SplitState.of(states)
     np.testing.assert_allclose(plain.split().states.value(), states, rtol=1e-15)
     np.testing.assert_allclose(plain.split().joined().states.value(), states, rtol=1e-15)
     np.testing.assert_allclose(plain.residual.value(), states - states.mean(axis=0), atol=1e-14)
 
 
 def test_a_split_residual_is_centred_and_its_mean_is_not_lost() -> None:
-    state = Split(scaled(np.ones(2)), scaled(np.array([[1.0, 2.0], [3.0, 4.0]])), plain=False)
+    state = SplitState(
+        make_scaled(np.ones(2)), make_scaled(np.array([[1.0, 2.0], [3.0, 4.0]])), plain=False
+    )
     np.testing.assert_array_equal(state.varying.value(), [[-1.0, -1.0], [1.0, 1.0]])
     np.testing.assert_array_equal(state.common.value(), [3.0, 4.0])
 
 
 def test_spread_is_minus_infinity_for_equal_tokens() -> None:
-    assert Split.of(np.ones((3, 2))).log2_spread == -np.inf
-    assert Split.of(np.eye(3)).log2_spread == -1  # 2/3 beside 1
+    assert SplitState.of(np.ones((3, 2))).log2_spread == -np.inf
+    assert SplitState.of(np.eye(3)).log2_spread == -1  # 2/3 beside 1
 
 
 def test_a_norm_keeps_small_tokens_beside_huge_ones() -> None:
     """Their squares would vanish in units of the largest."""
     rows = np.array([[1.0, -2.0, 4.0], [3e200, 1e200, -5e200], [2e-50, 1e-50, -1e-50]])
-    found = normalised(Split.of(rows).joined(), 0.0, centre=True).joined().varying.value()
+    found = (
+        normalise_tokens(SplitState.of(rows).joined(), 0.0, centre=True).joined().varying.value()
+    )
     for row, ours in zip(rows, found, strict=True):
         own = row / np.abs(row).max()
         own -= own.mean()

@@ -10,16 +10,16 @@ import pytest
 from scipy.sparse import csr_array
 
 from attncli.maths.capacity.least_widths import (
-    budgeted,
-    face_chain,
-    least_logits,
-    planarity,
-    shattered,
+    budget_bound,
+    face_chain_bound,
+    min_logit_bound,
+    planarity_bound,
+    shattering_bound,
     spectral_width,
 )
-from attncli.maths.capacity.line.constraints import LineDemands, Tolerances, necessary
-from attncli.maths.capacity.line.decision import decided
-from attncli.maths.capacity.rows_apart import rows_apart
+from attncli.maths.capacity.line.constraints import LineDemands, Tolerances, necessary_demands
+from attncli.maths.capacity.line.decision import decide_width_one
+from attncli.maths.capacity.separated_rows import find_separated_rows
 
 NEARLY = 1.0 + 1e-9
 Asked = tuple[LineDemands, float, float]
@@ -41,7 +41,7 @@ def met_by(logits: np.ndarray, sizes: np.ndarray, causal: bool, even: bool) -> A
     variation = 0.5 * np.abs(shown - target).sum(axis=1).max() * NEARLY + 1e-14
     limits = Tolerances(max(error) * NEARLY + 1e-12, math.log(max(max(off) * NEARLY, 1e-300)), float(variation))  # fmt: skip
     budget = float(np.abs(logits[seen]).max()) * NEARLY
-    return necessary(csr_array(target), causal, limits), float(variation), budget
+    return necessary_demands(csr_array(target), causal, limits), float(variation), budget
 
 
 def modules(d: int, count: int, seed: int = 0) -> Iterator[Asked]:
@@ -84,12 +84,12 @@ def test_no_module_beats_a_bound(d: int) -> None:
     highest = {"shattered": 0, "budget": 0, "spectral": 0.0, "logits": 0.0}
     for asked, variation, budget in modules(d, 70):
         said = {
-            "shattered": shattered(asked).d,
-            "budget": budgeted(asked, budget, variation),
+            "shattered": shattering_bound(asked).d,
+            "budget": budget_bound(asked, budget, variation),
             "spectral": spectral_width(asked, budget, variation),
         }
         assert max(said.values()) <= d * NEARLY, said
-        least = least_logits(asked, d, variation)
+        least = min_logit_bound(asked, d, variation)
         assert least <= budget * NEARLY
         said["logits"] = least / budget
         highest = {name: max(highest[name], said[name]) for name in highest}
@@ -100,7 +100,7 @@ def test_no_module_beats_a_bound(d: int) -> None:
 
 def test_no_line_is_refused_that_is_there() -> None:
     """Keys on a line are never called impossible, with or without a mask, at their own logits."""
-    answers = [decided(asked, budget) for asked, _, budget in modules(1, 40, seed=1)]
+    answers = [decide_width_one(asked, budget) for asked, _, budget in modules(1, 40, seed=1)]
     assert all(answer.possible is not False for answer in answers)
     assert sum(answer.possible is True for answer in answers) > 30
 
@@ -183,9 +183,11 @@ def test_bounds_against_all_orders_and_all_order_types(
         cuts = as_bits(weights)
         true = 1 if on_a_line(cuts, 5) else 2 if any(cuts <= each for each in planes) else 3
         weights /= weights.sum(axis=1, keepdims=True)
-        asked = necessary(csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 1.0))
-        line_d = 2 if decided(asked, np.inf).possible is False else 1
-        assert shattered(asked).d <= true
+        asked = necessary_demands(
+            csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 1.0)
+        )
+        line_d = 2 if decide_width_one(asked, np.inf).possible is False else 1
+        assert shattering_bound(asked).d <= true
         assert line_d == 2 or true == 1  # ratios can make a line impossible whose order is possible
         seen[true] += 1
     assert seen[1] > 5
@@ -213,9 +215,9 @@ def test_faces_of_polytopes_in_whole_numbers(d: int) -> None:
         weights = exact_faces(d, rng)
         if weights is None:
             continue
-        asked = necessary(csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0))
-        chain = face_chain(asked).d
-        assert max(chain, planarity(asked).d if d < 4 else 1) <= d
+        asked = necessary_demands(csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0))
+        chain = face_chain_bound(asked).d
+        assert max(chain, planarity_bound(asked).d if d < 4 else 1) <= d
         highest = max(highest, chain)
     assert highest == d
 
@@ -236,8 +238,8 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
         heights = points @ direction
         assert set(np.flatnonzero(heights == heights.max())) == {a, b}
         weights[row, [a, b]] = 0.5
-    asked = necessary(csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0))
-    assert planarity(asked).d == 4
+    asked = necessary_demands(csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0))
+    assert planarity_bound(asked).d == 4
     from scipy.spatial import ConvexHull
 
     for seed in range(40):
@@ -247,8 +249,8 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
         for row, pair in enumerate(edges):
             graph[row, list(pair)] = 0.5
         graph[len(edges) :, 0] = 1.0
-        asked = necessary(csr_array(graph), False, Tolerances(0.0, math.log(0.5), 1.0))
-        assert planarity(asked).d == 1
+        asked = necessary_demands(csr_array(graph), False, Tolerances(0.0, math.log(0.5), 1.0))
+        assert planarity_bound(asked).d == 1
 
 
 def test_corners_of_a_simplex_need_their_dimension_and_no_more() -> None:
@@ -259,12 +261,12 @@ def test_corners_of_a_simplex_need_their_dimension_and_no_more() -> None:
         for budget in (40.0, 8.0):
             asked, variation, largest = met_by(budget * corners @ corners.T, np.ones(n, int), False, True)  # fmt: skip
             assert largest == pytest.approx(budget)
-            assert budgeted(asked, largest, variation) <= d
-            (found, *_) = rows_apart(asked, variation)
+            assert budget_bound(asked, largest, variation) <= d
+            (found, *_) = find_separated_rows(asked, variation)
             assert found.rows == tuple(range(n))
             assert found.least_logits(d) <= largest
             if d in (1, 2):
-                assert budgeted(asked, largest, variation) == d
+                assert budget_bound(asked, largest, variation) == d
 
 
 def causal_case(number: int, seed: int) -> np.ndarray:
@@ -311,7 +313,7 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
     """Proofs by cases, under a mask: gone through for all 2⁵ signs, with bounds of our own."""
     weights = causal_case(number, 2)
     limits = Tolerances(math.log(1.2), math.log(0.2), 1.0)
-    answer = decided(necessary(csr_array(weights), True, limits), np.inf)
+    answer = decide_width_one(necessary_demands(csr_array(weights), True, limits), np.inf)
     assert answer.proof is not None
     said = answer.proof.described()
     assert said["kind"] == "cases"
@@ -322,8 +324,10 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
 def test_what_is_known_of_rows_with_keys_of_their_own() -> None:
     """Blocks of 8 keys: closed forms of the leak and the gap; and no map within them has a lower rank than is said."""
     weights = np.kron(np.eye(4), np.full((8, 8), 0.125))
-    asked = necessary(csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 0.01))
-    found = rows_apart(asked, 0.01)[0]
+    asked = necessary_demands(
+        csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 0.01)
+    )
+    found = find_separated_rows(asked, 0.01)[0]
     leak = 0.01 / (0.125 - 0.01)
     assert (len(found.rows), found.group) == (4, 8)
     assert found.leak == pytest.approx(leak)

@@ -8,11 +8,11 @@ import pytest
 from scipy.optimize import linprog
 
 from attncli.errors import LimitError
-from attncli.maths.matrices.nearest_row import nearest_row
+from attncli.maths.matrices.nearest_row import find_nearest_row
 from attncli.maths.matrices.norms import composite_norm, log10_norm
-from attncli.maths.matrices.programme import level_below
-from attncli.maths.residuals.scaled import Scaled, scaled
-from attncli.maths.residuals.split import Split
+from attncli.maths.matrices.programme import lower_bound
+from attncli.maths.residuals.scaled import Scaled, make_scaled
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import METRICS, definition
 from attncli.metrics.log10_residual_optimal import nearest_centre
 
@@ -80,14 +80,14 @@ NAMES = [name for name in METRICS.names() if name != "log10_residual_optimal"]
 @pytest.mark.parametrize("offset", [0.0, 3.0])
 def test_metrics_are_what_their_definitions_say(name: str, offset: float) -> None:
     x = STATES + offset
-    assert METRICS[name](Split.of(x)) == pytest.approx(dense(name, x), abs=1e-10)
-    assert METRICS[name](Split.of(x).split()) == pytest.approx(dense(name, x), abs=1e-10)
+    assert METRICS[name](SplitState.of(x)) == pytest.approx(dense(name, x), abs=1e-10)
+    assert METRICS[name](SplitState.of(x).split()) == pytest.approx(dense(name, x), abs=1e-10)
 
 
-def collapsed(power: int) -> Split:
+def collapsed(power: int) -> SplitState:
     """A common row and a residual 2^power below it."""
     varying = STATES - STATES.mean(axis=0)
-    return Split(scaled(np.ones(5)), Scaled(varying / 8.0, power), plain=False)
+    return SplitState(make_scaled(np.ones(5)), Scaled(varying / 8.0, power), plain=False)
 
 
 @pytest.mark.parametrize("name", METRICS.names())
@@ -116,13 +116,13 @@ def test_logarithms_follow_the_residual_below_floats(name: str) -> None:
 @pytest.mark.parametrize("name", METRICS.names())
 def test_the_order_of_tokens_does_not_matter(name: str) -> None:
     order = RNG.permutation(len(STATES))
-    shuffled = METRICS[name](Split.of(STATES[order]))
-    assert shuffled == pytest.approx(METRICS[name](Split.of(STATES)), abs=1e-9)
+    shuffled = METRICS[name](SplitState.of(STATES[order]))
+    assert shuffled == pytest.approx(METRICS[name](SplitState.of(STATES)), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", METRICS.names())
 def test_scale_matters_to_the_norm_alone(name: str) -> None:
-    larger = METRICS[name](Split.of(4.0 * STATES)) - METRICS[name](Split.of(STATES))
+    larger = METRICS[name](SplitState.of(4.0 * STATES)) - METRICS[name](SplitState.of(STATES))
     powers = {"log10_residual_norm": 1, "log10_variance": 2}
     assert larger == pytest.approx(powers.get(name, 0) * math.log10(4.0), abs=1e-9)
 
@@ -136,20 +136,20 @@ def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
 
 def test_ranks_of_equal_tokens_and_of_an_orthonormal_set() -> None:
     for name in ("stable_rank", "participation_ratio", "effective_rank"):
-        assert METRICS[name](Split.of(np.ones((4, 3)))) == pytest.approx(1.0)
-        assert METRICS[name](Split.of(np.eye(6))) == pytest.approx(6.0)
+        assert METRICS[name](SplitState.of(np.ones((4, 3)))) == pytest.approx(1.0)
+        assert METRICS[name](SplitState.of(np.eye(6))) == pytest.approx(6.0)
 
 
 def test_a_token_of_one_large_feature_is_a_spike() -> None:
     """100 times as long as the others, in one of 64 features; tokens alike are none."""
     states = RNG.choice([-1.0, 1.0], (9, 64))
-    state = Split.of(states)
+    state = SplitState.of(states)
     assert METRICS["spike_ratio"](state) == pytest.approx(1.0)
     assert METRICS["spike_features"](state) == pytest.approx(64.0)
     states[4] = 0.0
     states[4, 7] = -800.0
-    assert METRICS["spike_ratio"](Split.of(states)) == pytest.approx(100.0)
-    assert METRICS["spike_features"](Split.of(states)) == pytest.approx(1.0)
+    assert METRICS["spike_ratio"](SplitState.of(states)) == pytest.approx(100.0)
+    assert METRICS["spike_features"](SplitState.of(states)) == pytest.approx(1.0)
 
 
 def test_clusters_are_chains_of_near_tokens() -> None:
@@ -161,25 +161,25 @@ def test_clusters_are_chains_of_near_tokens() -> None:
 
     groups = np.repeat(np.eye(3), 4, axis=0) + 0.01 * RNG.standard_normal((12, 3))
     for states, count in ((circle(20), 20), (circle(100), 1), (groups, 3), (np.ones((5, 2)), 1)):
-        assert METRICS["clusters"](Split.of(states)) == count
+        assert METRICS["clusters"](SplitState.of(states)) == count
 
 
 def test_the_energy_of_one_cluster_and_of_orthogonal_tokens() -> None:
     """e^β / 2β, and (e^β + n - 1) / 2βn."""
-    assert METRICS["cluster_energy"](Split.of(np.ones((7, 3)))) == pytest.approx(math.e / 2)
+    assert METRICS["cluster_energy"](SplitState.of(np.ones((7, 3)))) == pytest.approx(math.e / 2)
     orthogonal = (math.e + 5) / 12
-    assert METRICS["cluster_energy"](Split.of(3.0 * np.eye(6))) == pytest.approx(orthogonal)
+    assert METRICS["cluster_energy"](SplitState.of(3.0 * np.eye(6))) == pytest.approx(orthogonal)
 
 
 def test_opposite_tokens_have_a_cosine_gap_of_two() -> None:
-    assert METRICS["log10_token_cosine_gap"](Split.of(np.array([[1.0, 2.0], [-1.0, -2.0]]))) == (
-        pytest.approx(math.log10(2.0))
-    )
+    assert METRICS["log10_token_cosine_gap"](
+        SplitState.of(np.array([[1.0, 2.0], [-1.0, -2.0]]))
+    ) == (pytest.approx(math.log10(2.0)))
 
 
 def test_a_cosine_gap_of_rotated_tokens_in_arbitrary_precision() -> None:
     """Two tokens at angle 2^-200: 1 - cos = 2 sin²(angle/2)."""
-    state = Split(scaled(np.array([1.0, 0.0])), scaled(np.array([[0.0, 0.5], [0.0, -0.5]]), -199), plain=False)  # fmt: skip
+    state = SplitState(make_scaled(np.array([1.0, 0.0])), make_scaled(np.array([[0.0, 0.5], [0.0, -0.5]]), -199), plain=False)  # fmt: skip
     with mpmath.workdps(200):
         angle = 2 * mpmath.atan(mpmath.mpf(2) ** -200)
         exact = float(mpmath.log10(2 * mpmath.sin(angle / 2) ** 2))
@@ -225,11 +225,11 @@ def test_the_optimum_is_found_however_uneven_the_state_is(seed: int, power: int)
     """Outliers, and a residual that left float range: a common factor does not move the best centre."""
     x = np.random.default_rng(seed).standard_cauchy((9, 5))
     x = x - x.mean(axis=0)
-    state = Split(scaled(np.ones(5)), scaled(x, power), plain=False)
+    state = SplitState(make_scaled(np.ones(5)), make_scaled(x, power), plain=False)
     best = math.log10(best_by_linear_program(x)) + power * math.log10(2.0)
     size = log10_norm(state.states, composite_norm)
     assert METRICS["log10_residual_optimal"](state) + size <= best + 1e-10
-    assert nearest_row(x).gap < 1e-9
+    assert find_nearest_row(x).gap < 1e-9
 
 
 def test_the_proof_of_an_optimum_does_not_pass_what_is_none() -> None:
@@ -241,12 +241,12 @@ def test_the_proof_of_an_optimum_does_not_pass_what_is_none() -> None:
         centre = stream.standard_normal(4)
         apart = np.abs(x - centre)
         weighed = columns.sum() * apart.sum(axis=0).max() + rows.sum() * apart.sum(axis=1).max()
-        assert level_below(x, columns, rows) <= weighed
+        assert lower_bound(x, columns, rows) <= weighed
 
 
 def test_an_optimum_that_takes_hours_is_refused() -> None:
     with pytest.raises(LimitError, match=r"1,024 tokens of width 768 .* measure fewer tokens"):
-        METRICS["log10_residual_optimal"](Split.of(np.arange(1024.0 * 768).reshape(1024, 768)))
+        METRICS["log10_residual_optimal"](SplitState.of(np.arange(1024.0 * 768).reshape(1024, 768)))
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from documents import PACKAGE
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from attncli.errors import AttnError
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 
 SCRIPT = Path(__file__).parents[1] / "coverage" / "every_architecture.py"
 
@@ -48,7 +48,7 @@ def test_sixty_types_are_run() -> None:
 @pytest.mark.parametrize("kind", REPRESENTATIVE)
 def test_the_table_says_what_is_found(kind: str) -> None:
     torch.set_num_threads(1)
-    with quiet(), warnings.catch_warnings():
+    with silence_libraries(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of transformers' own code
         found = COVERAGE.examined(kind)
     known = TABLE[kind]
@@ -77,7 +77,7 @@ def test_exact_residuals_are_those_of_subtraction_at_any_size(kind: str) -> None
         "layers": str(draw.choice([2, 3, 5])),
         "width": str(draw.choice([16, 32, 48])),
     }
-    with quiet(), warnings.catch_warnings():
+    with silence_libraries(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             model = COVERAGE.build(kind, sizes, seed=draw.randrange(100), dtype=torch.float64)

@@ -20,7 +20,7 @@ from small_checkpoints import change_config, saved
 
 import attncli as attn
 from attncli.errors import AttnError, InputError, LimitError
-from attncli.models.loading.load import load
+from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 
 WEIGHTS, CONFIG, INDEX = "model.safetensors", "config.json", "model.safetensors.index.json"
@@ -42,10 +42,10 @@ def test_two_tensors_for_one_weight_are_refused(whole: Path, tmp_path: Path) -> 
     other = name.removeprefix("bert.")
     save_file(held | {other: torch.zeros_like(held[name])}, tmp_path / WEIGHTS)
     with pytest.raises(InputError, match=r"holds both .*, which are one weight of BertForMaskedLM"):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
     for prefix in ("ema", "model"):  # a copy that is kept beside the model
         save_file(held | {f"{prefix}.{name}": torch.zeros_like(held[name])}, tmp_path / WEIGHTS)
-        loaded = load(str(tmp_path)).model.get_parameter(name)
+        loaded = load_model(str(tmp_path)).model.get_parameter(name)
         assert torch.equal(loaded, held[name])
 
 
@@ -72,7 +72,7 @@ def test_pickled_tensors_whose_numbers_are_not_there_are_refused(
     name = "bert.encoder.layer.0.attention.self.query.weight"
     torch.save(held | {name: made(held[name])}, tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError, match="is not stored in full"):
-        load(str(tmp_path), LoadOptions(allow_pickle=True))
+        load_model(str(tmp_path), LoadOptions(allow_pickle=True))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def copied(folder: Path, to: Path) -> Path:
 
 def refusal(folder: Path) -> str:
     with pytest.raises(AttnError) as refused:
-        load(str(folder))
+        load_model(str(folder))
     sentence = str(refused.value)
     assert isinstance(refused.value, InputError | LimitError)
     assert "\n" not in sentence
@@ -106,7 +106,7 @@ def refusal(folder: Path) -> str:
 def outcome(folder: Path) -> bool:
     """Whether it loads; if so, its body holds what the files hold."""
     try:
-        checkpoint = load(str(folder))
+        checkpoint = load_model(str(folder))
     except InputError as error:
         sentence = str(error)
     else:
@@ -276,7 +276,7 @@ def test_the_properties_can_fail(whole: Path, scratch: Path) -> None:
     folder = copied(whole, scratch / "same")
     assert outcome(folder)
     held = load_file(whole / WEIGHTS)
-    checkpoint = load(str(folder))
+    checkpoint = load_model(str(folder))
     held["bert.embeddings.LayerNorm.bias"][0] += 1
     save_file(held, folder / WEIGHTS)
     with pytest.raises(AssertionError, match=r"LayerNorm\.bias"):
@@ -454,9 +454,9 @@ def test_a_number_behind_the_first_chunk_is_found(
 ) -> None:
     monkeypatch.setattr("attncli.models.files.hashing.CHUNK", 64)
     folder = copied(whole, tmp_path / "chunks")
-    before = load(str(whole)).identity["weight_sha256"]
+    before = load_model(str(whole)).identity["weight_sha256"]
     monkeypatch.undo()
-    assert load(str(whole)).identity["weight_sha256"] == before
+    assert load_model(str(whole)).identity["weight_sha256"] == before
     monkeypatch.setattr("attncli.models.files.hashing.CHUNK", 64)
     held = load_file(whole / WEIGHTS)
     held[NAME][15, 14] = float("nan")
@@ -473,9 +473,9 @@ def test_pickles_are_checked_like_files(whole: Path, tmp_path: Path) -> None:
     held[NAME][3, 5] = float("nan")
     torch.save(held, path)
     with pytest.raises(InputError, match=r"NaN at \[3, 5\]"):
-        load(str(folder), options)
+        load_model(str(folder), options)
     content = path.read_bytes()
     for length in (0, 10, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:length])
         with pytest.raises(InputError, match="cannot be read as pickled tensors"):
-            load(str(folder), options)
+            load_model(str(folder), options)

@@ -19,7 +19,7 @@ import attncli as attn
 from attncli.errors import InputError
 from attncli.io import arrays
 from attncli.models.files import hashing, lazy_tensors
-from attncli.models.loading.load import load
+from attncli.models.loading.load import load_model
 
 WEIGHTS = "model.safetensors"
 READERS = (hashing, lazy_tensors, arrays)
@@ -74,7 +74,7 @@ def test_weights_that_change_while_they_are_read(
     }
     after(reads, ways[harm], monkeypatch)
     with pytest.raises(InputError, match=rf"{WEIGHTS} (was c|cannot be read: No such file)"):
-        load(str(folder))
+        load_model(str(folder))
 
 
 @pytest.mark.parametrize("reads", [0, 3, 10])
@@ -88,7 +88,7 @@ def test_heads_read_from_a_file_that_is_cut_off(
 
 def test_a_model_keeps_its_weights_whatever_becomes_of_its_file(folder: Path) -> None:
     """It is in memory, and nobody who overwrites the file changes what is measured."""
-    model = load(str(folder)).model
+    model = load_model(str(folder)).model
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     size = (folder / WEIGHTS).stat().st_size
     (folder / WEIGHTS).write_bytes(b"\xff" * size)
@@ -112,10 +112,10 @@ def test_where_there_is_no_room_the_file_is_mapped(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the same numbers."""
-    read = load(str(folder)).model.state_dict()
+    read = load_model(str(folder)).model.state_dict()
     monkeypatch.setattr("attncli.limits.available_memory", lambda: 1000)
     monkeypatch.setattr(lazy_tensors, "LazyTensor", None)
-    monkeypatch.setattr(lazy_tensors, "say_when_cut_off", lambda folder: None)
+    monkeypatch.setattr(lazy_tensors, "explain_truncated_file", lambda folder: None)
     other = shutil.copytree(folder, folder / "copy")
-    paged = load(str(other)).model.state_dict()
+    paged = load_model(str(other)).model.state_dict()
     assert all(torch.equal(read[name], tensor) for name, tensor in paged.items())

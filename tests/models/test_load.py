@@ -19,10 +19,10 @@ from transformers.utils import logging as transformers_logging
 from attncli.errors import AttnError, InputError, LimitError, UsageError
 from attncli.models.files import hashing
 from attncli.models.loading import load as load_module
-from attncli.models.loading.load import Checkpoint, load
+from attncli.models.loading.load import LoadedModel, load_model
 from attncli.models.loading.load_options import LoadOptions
-from attncli.models.loading.strictness import made_alike
-from attncli.sources import parse
+from attncli.models.loading.strictness import is_computed_alike
+from attncli.sources import parse_source
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def silence(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
     assert tuple(capfd.readouterr()) == ("", "")
 
 
-def same_weights(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
+def same_weights(checkpoint: LoadedModel, model: torch.nn.Module) -> None:
     held = model.state_dict()
     for name, tensor in checkpoint.model.state_dict().items():
         assert torch.equal(tensor, held[name]), name
@@ -66,7 +66,7 @@ ALL = [
 @pytest.mark.parametrize("name", ALL)
 def test_a_saved_model_comes_back(name: str, tmp_path: Path, silence: None) -> None:
     model = saved(name, tmp_path)
-    checkpoint = load(str(tmp_path))
+    checkpoint = load_model(str(tmp_path))
     same_weights(checkpoint, model)
     assert type(checkpoint.model).__name__ == name
     assert checkpoint.warnings == ()
@@ -79,7 +79,7 @@ def test_a_saved_model_comes_back(name: str, tmp_path: Path, silence: None) -> N
 
 def test_identity_says_what_was_loaded(tmp_path: Path) -> None:
     model = saved("BertForMaskedLM", tmp_path, torch.bfloat16)
-    identity = dict(load(str(tmp_path)).identity)
+    identity = dict(load_model(str(tmp_path)).identity)
     assert len(identity.pop("weight_sha256")) == 64
     assert identity == {
         "kind": "folder",
@@ -100,7 +100,7 @@ def test_the_hash_is_over_names_types_shapes_and_bytes(tmp_path: Path) -> None:
     digest = hashlib.sha256()
     for name, values in sorted(load_file(tmp_path / "model.safetensors").items()):
         digest.update(repr((name, "F32", values.shape)).encode() + values.tobytes())
-    assert load(str(tmp_path)).identity["weight_sha256"] == digest.hexdigest()
+    assert load_model(str(tmp_path)).identity["weight_sha256"] == digest.hexdigest()
 
 
 def test_shards_metadata_and_pickles_do_not_change_the_hash(tmp_path: Path) -> None:
@@ -117,7 +117,8 @@ def test_shards_metadata_and_pickles_do_not_change_the_hash(tmp_path: Path) -> N
     torch.save(tensors, tmp_path / "pickle" / "pytorch_model.bin")
     options = LoadOptions(allow_pickle=True)
     found = [
-        load(str(tmp_path / kind), options) for kind in ("one", "shards", "metadata", "pickle")
+        load_model(str(tmp_path / kind), options)
+        for kind in ("one", "shards", "metadata", "pickle")
     ]
     assert len({each.identity["weight_sha256"] for each in found}) == 1
     assert [each.identity["format"] for each in found] == ["safetensors"] * 3 + ["pickle"]
@@ -125,7 +126,7 @@ def test_shards_metadata_and_pickles_do_not_change_the_hash(tmp_path: Path) -> N
         same_weights(each, model)
     held["cls.predictions.bias"][3] += 1
     save_file(held, tmp_path / "metadata" / "model.safetensors")
-    changed = load(str(tmp_path / "metadata")).identity["weight_sha256"]
+    changed = load_model(str(tmp_path / "metadata")).identity["weight_sha256"]
     assert changed != found[0].identity["weight_sha256"]
 
 
@@ -139,13 +140,13 @@ def test_pickles_are_read_only_when_allowed_and_run_nothing(tmp_path: Path) -> N
 
     torch.save({"a": Attack()}, tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError, match="`allow_pickle=True`"):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
     with pytest.raises(InputError, match="holds more than tensors by name"):
-        load(str(tmp_path), LoadOptions(allow_pickle=True))
+        load_model(str(tmp_path), LoadOptions(allow_pickle=True))
     assert not (tmp_path / "ran").exists()
     torch.save({"state_dict": {}}, tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError, match="more than tensors by name"):
-        load(str(tmp_path), LoadOptions(allow_pickle=True))
+        load_model(str(tmp_path), LoadOptions(allow_pickle=True))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ def test_pickles_are_read_only_when_allowed_and_run_nothing(tmp_path: Path) -> N
 )
 def test_dtypes(stored: str, asked: str | None, got: str, tmp_path: Path) -> None:
     model = saved("GPT2LMHeadModel", tmp_path, getattr(torch, stored))
-    checkpoint = load(str(tmp_path), LoadOptions(dtype=asked))
+    checkpoint = load_model(str(tmp_path), LoadOptions(dtype=asked))
     assert checkpoint.identity["dtype"] == got
     assert checkpoint.identity["dtype_of_file"] == stored
     assert {p.dtype for p in checkpoint.model.parameters()} == {getattr(torch, got)}
@@ -173,7 +174,7 @@ def test_the_config_does_not_decide_the_dtype(tmp_path: Path) -> None:
     """A float32 file whose config says float16 would lose its digits."""
     model = saved("GPT2LMHeadModel", tmp_path)
     change_config(tmp_path, dtype="float16")
-    same_weights(load(str(tmp_path)), model)
+    same_weights(load_model(str(tmp_path)), model)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_options_that_cannot_be_met(options: dict[str, Any], says: str, tmp_path
     saved("BertModel", tmp_path)
     absent = mock.patch.dict("sys.modules", {"accelerate": None})
     with absent, pytest.raises(UsageError, match=says):
-        load(str(tmp_path), LoadOptions(**options))
+        load_model(str(tmp_path), LoadOptions(**options))
 
 
 def test_a_foreign_prefix_is_refused_though_transformers_loads_it(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def test_a_foreign_prefix_is_refused_though_transformers_loads_it(tmp_path: Path
         tmp_path / "model.safetensors",
     )
     with pytest.raises(InputError, match=r"lacks 37 weights .* names begin with 'model\.net\.'"):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
 
 
 def rewrite(folder: Path, change: Any) -> None:
@@ -223,9 +224,9 @@ def test_a_missing_weight_of_the_body_is_refused_unless_allowed(tmp_path: Path) 
     saved("BertForMaskedLM", tmp_path)
     rewrite(tmp_path, lambda held: held.pop(name))
     with pytest.raises(InputError, match=name.replace(".", r"\.")):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
     options = LoadOptions(allow_missing=True, seed=3)
-    one, two = load(str(tmp_path), options), load(str(tmp_path), options)
+    one, two = load_model(str(tmp_path), options), load_model(str(tmp_path), options)
     assert name in one.warnings[0]
     same_weights(one, two.model)
 
@@ -236,7 +237,9 @@ def test_missing_weights_are_drawn_from_the_seed(tmp_path: Path) -> None:
     rewrite(tmp_path, lambda held: held.pop(name))
     before = torch.random.get_rng_state()
     drawn = [
-        load(str(tmp_path), LoadOptions(allow_missing=True, seed=seed)).model.state_dict()[name]
+        load_model(str(tmp_path), LoadOptions(allow_missing=True, seed=seed)).model.state_dict()[
+            name
+        ]
         for seed in (3, 3, 4)
     ]
     assert torch.equal(drawn[0], drawn[1])
@@ -250,11 +253,11 @@ def test_heads_beside_the_body_are_warnings(tmp_path: Path) -> None:
     rewrite(tmp_path, lambda held: held.pop("cls.predictions.transform.dense.weight"))
     rewrite(tmp_path, lambda held: held.update({"classifier.weight": np.ones((2, 16), np.float32)}))
     rewrite(tmp_path, lambda held: held.update({"bert.pooler.dense.bias": np.ones(16, np.float32)}))
-    warnings = load(str(tmp_path)).warnings
+    warnings = load_model(str(tmp_path)).warnings
     assert ["1 weight (cls.predictions.transform.dense.weight)" in warnings[0]] == [True]
     assert "2 weights (bert.pooler.dense.bias, classifier.weight)" in warnings[1]
     change_config(tmp_path, architectures=["BertModel"])
-    warnings = load(str(tmp_path)).warnings
+    warnings = load_model(str(tmp_path)).warnings
     assert "(pooler.dense.weight)" in warnings[0]
 
 
@@ -262,16 +265,16 @@ def test_more_blocks_in_the_files_than_in_the_config_are_refused(tmp_path: Path)
     saved("BertForMaskedLM", tmp_path)
     change_config(tmp_path, num_hidden_layers=1)
     with pytest.raises(InputError, match=r"no place for"):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
     with pytest.raises(InputError, match=r"no place for"):
-        load(str(tmp_path), LoadOptions(allow_missing=True))
+        load_model(str(tmp_path), LoadOptions(allow_missing=True))
 
 
 def test_other_shapes_are_named(tmp_path: Path) -> None:
     saved("BertForMaskedLM", tmp_path)
     change_config(tmp_path, intermediate_size=48)
     with pytest.raises(InputError, match=r"dense.bias is \(24,\) not \(48,\)"):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
 
 
 def test_computed_positions_may_be_missing(tmp_path: Path) -> None:
@@ -280,7 +283,7 @@ def test_computed_positions_may_be_missing(tmp_path: Path) -> None:
     model = saved("RoFormerForMaskedLM", tmp_path)
     made = type(model)(model.config).state_dict()[name]
     rewrite(tmp_path, lambda held: held.pop(name))
-    checkpoint = load(str(tmp_path))
+    checkpoint = load_model(str(tmp_path))
     assert checkpoint.warnings == ()
     torch.testing.assert_close(checkpoint.model.state_dict()[name], made)
 
@@ -290,7 +293,7 @@ def test_a_trained_weight_with_a_fixed_start_is_not_computed(tmp_path: Path) -> 
     saved("RoFormerForMaskedLM", tmp_path)
     rewrite(tmp_path, lambda held: held.pop("roformer.encoder.layer.0.output.LayerNorm.weight"))
     with pytest.raises(InputError, match="lacks 1 weight"):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
 
 
 def test_a_trained_weight_with_a_computed_start_is_not_computed(tmp_path: Path) -> None:
@@ -298,15 +301,15 @@ def test_a_trained_weight_with_a_computed_start_is_not_computed(tmp_path: Path) 
     saved("MambaForCausalLM", tmp_path)
     rewrite(tmp_path, lambda held: held.pop("backbone.layers.0.mixer.A_log"))
     with pytest.raises(InputError, match=r"A_log"):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
 
 
 def test_what_is_computed_is_told_from_what_merely_starts_somewhere() -> None:
     table = torch.arange(6.0)
-    assert made_alike("positions", table, table.clone())
-    assert not made_alike("running_mean", torch.zeros(6), torch.zeros(6))
-    assert not made_alike("features", torch.rand(6), torch.rand(6))
-    assert made_alike("norm.num_batches_tracked", torch.tensor(0), torch.tensor(0))
+    assert is_computed_alike("positions", table, table.clone())
+    assert not is_computed_alike("running_mean", torch.zeros(6), torch.zeros(6))
+    assert not is_computed_alike("features", torch.rand(6), torch.rand(6))
+    assert is_computed_alike("norm.num_batches_tracked", torch.tensor(0), torch.tensor(0))
 
 
 def test_what_a_class_declares_ignorable_is_missing_all_the_same(
@@ -320,7 +323,7 @@ def test_what_a_class_declares_ignorable_is_missing_all_the_same(
         transformers.BertForMaskedLM, "_keys_to_ignore_on_load_missing", [r"output\.dense"]
     )
     with pytest.raises(InputError, match=r"output\.dense\.weight"):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
 
 
 @pytest.mark.slow
@@ -328,7 +331,7 @@ def test_tied_and_untied_heads(tmp_path: Path) -> None:
     """T5 1.1 has a head of its own although its config ties it; a tied one is in the file once."""
     model = saved("T5ForConditionalGeneration", tmp_path, tie_word_embeddings=False)
     change_config(tmp_path, tie_word_embeddings=True)
-    checkpoint = load(str(tmp_path))
+    checkpoint = load_model(str(tmp_path))
     same_weights(checkpoint, model)
     assert checkpoint.warnings == ()
 
@@ -357,7 +360,7 @@ def test_configs_that_are_refused(case: str, tmp_path: Path, silence: None) -> N
     saved("BertForMaskedLM", tmp_path)
     change_config(tmp_path, **changes)
     with pytest.raises(InputError, match=says) as refused:
-        load(str(tmp_path))
+        load_model(str(tmp_path))
     assert "\n" not in str(refused.value)
 
 
@@ -365,7 +368,7 @@ def test_a_foreign_class_falls_back_to_the_body(tmp_path: Path) -> None:
     model = saved("BertForMaskedLM", tmp_path)
     for names in (["Zebra"], ["GPT2LMHeadModel"], [], None):
         change_config(tmp_path, architectures=names)
-        checkpoint = load(str(tmp_path))
+        checkpoint = load_model(str(tmp_path))
         assert type(checkpoint.model).__name__ == "BertModel"
         assert "loaded as BertModel" in checkpoint.warnings[0]
         held = model.base_model.state_dict()
@@ -385,8 +388,8 @@ def test_remote_code_runs_only_when_trusted(tmp_path: Path) -> None:
     auto_map = {"AutoConfig": "modeling_mine.MyConfig", "AutoModel": "modeling_mine.MyModel"}
     change_config(tmp_path, model_type="mine", auto_map=auto_map)
     with pytest.raises(InputError, match="`trust_remote_code=True`"):
-        load(str(tmp_path))
-    checkpoint = load(str(tmp_path), LoadOptions(trust_remote_code=True))
+        load_model(str(tmp_path))
+    checkpoint = load_model(str(tmp_path), LoadOptions(trust_remote_code=True))
     assert type(checkpoint.model).__name__ == "MyModel"
     assert checkpoint.identity["remote_code"] is True
 
@@ -395,7 +398,7 @@ def test_known_types_never_run_their_own_code(tmp_path: Path) -> None:
     model = saved("BertForMaskedLM", tmp_path)
     (tmp_path / "evil.py").write_text("raise SystemExit('ran')\n")
     change_config(tmp_path, auto_map={"AutoConfig": "evil.C", "AutoModelForMaskedLM": "evil.M"})
-    same_weights(load(str(tmp_path)), model)
+    same_weights(load_model(str(tmp_path)), model)
 
 
 @pytest.fixture
@@ -416,7 +419,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_cache_is_enough_without_network(
     cache: Path, offline: bool, silence: None, attempts: list[Any]
 ) -> None:
-    identity = load("org/name", LoadOptions(offline=offline)).identity
+    identity = load_model("org/name", LoadOptions(offline=offline)).identity
     assert identity["kind"] == "hub"
     assert identity["name"] == "org/name"
     assert identity["commit"] == "c0ffee" * 6 + "abcd"
@@ -427,33 +430,33 @@ def test_folders_and_random_models_never_ask_the_network(
     tmp_path: Path, attempts: list[Any]
 ) -> None:
     saved("GPT2LMHeadModel", tmp_path)
-    load(str(tmp_path))
-    load("random:gpt2?tiny")
+    load_model(str(tmp_path))
+    load_model("random:gpt2?tiny")
     assert attempts == []
 
 
 def test_a_model_that_is_not_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"not in the cache and the hub was not asked"):
-        load("org/other", LoadOptions(offline=True))
+        load_model("org/other", LoadOptions(offline=True))
     with pytest.raises(InputError, match=r"org/name@v2 is not in the cache and the hub cannot"):
-        load("org/name@v2")
+        load_model("org/name@v2")
     (cache / "org" / "other").mkdir(parents=True)
     monkeypatch.chdir(cache)
     with pytest.raises(InputError, match=r"\./org/other"):
-        load("org/other")
+        load_model("org/other")
     with pytest.raises(UsageError, match="two revisions"):
-        load("org/name@v2", LoadOptions(revision="v3"))
+        load_model("org/name@v2", LoadOptions(revision="v3"))
 
 
 def test_a_shadowed_hub_id_is_a_warning(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cache / "org" / "name").mkdir(parents=True)
     monkeypatch.chdir(cache)
-    assert "./org/name" in load("org/name").warnings[0]
+    assert "./org/name" in load_model("org/name").warnings[0]
 
 
 def test_random_models_have_an_identity(silence: None) -> None:
     one, two, other = (
-        load("random:bert?tiny&layers=1", LoadOptions(seed=seed)) for seed in (0, 0, 1)
+        load_model("random:bert?tiny&layers=1", LoadOptions(seed=seed)) for seed in (0, 0, 1)
     )
     assert one.identity == two.identity
     assert one.identity["weight_sha256"] != other.identity["weight_sha256"]
@@ -464,22 +467,22 @@ def test_random_models_have_an_identity(silence: None) -> None:
 
 def test_an_encoder_that_a_model_calls_its_base_is_not_all_of_it(tmp_path: Path) -> None:
     """DINOv3's base is its encoder, which needs the positions that the whole model makes; its other weights count too."""
-    checkpoint = load("random:dinov3_vit?tiny")
+    checkpoint = load_model("random:dinov3_vit?tiny")
     assert checkpoint.body is checkpoint.model
     checkpoint.body(pixel_values=torch.zeros(1, 3, 64, 64))
     checkpoint.model.save_pretrained(tmp_path)
-    assert load(str(tmp_path)).warnings == ()
+    assert load_model(str(tmp_path)).warnings == ()
     tensors = load_file(tmp_path / "model.safetensors")
     del tensors["norm.weight"]
     save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(InputError, match=r"norm\.weight"):
-        load(str(tmp_path))
+        load_model(str(tmp_path))
 
 
 def test_one_file_is_no_model(tmp_path: Path) -> None:
     save_file({"x": np.ones(1)}, tmp_path / "maps.safetensors")
     with pytest.raises(InputError, match=r"a model is the folder with its config\.json"):
-        load(str(tmp_path / "maps.safetensors"))
+        load_model(str(tmp_path / "maps.safetensors"))
 
 
 def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
@@ -488,23 +491,23 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     """In the file's own dtype it stays in the file; in another one it would need memory of its own."""
     saved("BertForMaskedLM", tmp_path)
     monkeypatch.setattr("attncli.limits.available_memory", lambda: 1000)
-    load(str(tmp_path))
-    monkeypatch.setattr(load_module, "fill", lambda *_: pytest.fail("loaded"))
+    load_model(str(tmp_path))
+    monkeypatch.setattr(load_module, "place_tensors", lambda *_: pytest.fail("loaded"))
     monkeypatch.setattr(hashing, "read_bytes", lambda *_: pytest.fail("read"))
     with pytest.raises(LimitError, match="`dtype`"):
-        load(str(tmp_path), LoadOptions(dtype="float64"))
+        load_model(str(tmp_path), LoadOptions(dtype="float64"))
 
 
 def test_a_type_that_nobody_asked_for_is_said(tmp_path: Path) -> None:
     """float16 takes twice its memory on a CPU, where its products are slow."""
     saved("BertModel", tmp_path, torch.float16)
-    (sentence,) = load(str(tmp_path)).warnings
+    (sentence,) = load_model(str(tmp_path)).warnings
     assert (
         sentence
         == "the weights are stored in float16 and run in float32, which takes 2 times the memory."
     )
     for dtype in ("float16", "float32", "float64"):
-        assert load(str(tmp_path), LoadOptions(dtype=dtype)).warnings == ()
+        assert load_model(str(tmp_path), LoadOptions(dtype=dtype)).warnings == ()
 
 
 def test_logging_is_as_before(tmp_path: Path) -> None:
@@ -512,9 +515,9 @@ def test_logging_is_as_before(tmp_path: Path) -> None:
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity(logging.INFO)
     try:
-        load(str(tmp_path))
+        load_model(str(tmp_path))
         with pytest.raises(AttnError):
-            load(str(tmp_path / "none"))
+            load_model(str(tmp_path / "none"))
         assert transformers_logging.get_verbosity() == logging.INFO
         assert transformers_logging.is_progress_bar_enabled() is bars
     finally:
@@ -523,4 +526,4 @@ def test_logging_is_as_before(tmp_path: Path) -> None:
 
 def test_a_parsed_source_is_taken_too(tmp_path: Path) -> None:
     saved("BertModel", tmp_path)
-    assert load(parse(str(tmp_path))).identity == load(str(tmp_path)).identity
+    assert load_model(parse_source(str(tmp_path))).identity == load_model(str(tmp_path)).identity

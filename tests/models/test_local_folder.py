@@ -8,9 +8,9 @@ from family_models import saved
 
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.head_weights.head import read_head
-from attncli.models.files.local_folder import Fetching, local_folder
+from attncli.models.files.local_folder import FetchSettings, find_local_folder
 
-CACHED = Fetching(offline=True)
+CACHED = FetchSettings(offline=True)
 COMMIT = "c0ffee" * 6 + "abcd"
 
 
@@ -36,7 +36,7 @@ def test_a_head_of_a_model_in_the_cache(cached: Path) -> None:
 
 
 def test_a_hub_model_says_its_commit(cached: Path) -> None:
-    local = local_folder("org/name", Fetching(offline=True))
+    local = find_local_folder("org/name", FetchSettings(offline=True))
     assert local.folder == cached
     assert local.described() == {
         "kind": "hub",
@@ -66,5 +66,5 @@ def test_a_folder_of_the_same_name_is_not_what_is_meant(
 )
 def test_what_is_no_folder(text: str, kind: type[AttnError], says: str, cached: Path) -> None:
     with pytest.raises(kind, match=says) as refused:
-        local_folder(text, Fetching(offline=True))
+        find_local_folder(text, FetchSettings(offline=True))
     assert "\n" not in str(refused.value)

@@ -10,18 +10,23 @@ import torch
 from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING, BertConfig, BertModel
 
-from attncli.capture import prove
-from attncli.capture.reruns.float64 import in_float64
+from attncli.capture import verify_capture
+from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import InputError, UsageError
-from attncli.models.inputs.token_ranges import longest
-from attncli.models.loading.load import load
+from attncli.models.inputs.token_ranges import max_positions
+from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
-from attncli.models.random.dummy_inputs import example_inputs, handed_over, runs, wanted
-from attncli.models.random.makers import maker_of
-from attncli.models.random.random_models import build, configured, random_model
+from attncli.models.random.dummy_inputs import (
+    accepts_inputs,
+    encoder_state_inputs,
+    make_example_inputs,
+    required_input_names,
+)
+from attncli.models.random.makers import find_maker
+from attncli.models.random.random_models import build_model, make_config, make_random_model
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
-from attncli.sources import parse
+from attncli.sources import parse_source
 
 torch.set_num_threads(1)
 
@@ -30,7 +35,7 @@ HAS_TIMM = importlib.util.find_spec("timm") is not None
 
 
 def states(model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-    with torch.no_grad(), in_float64():
+    with torch.no_grad(), force_float64():
         output = model(**inputs, output_hidden_states=True)
     inner = getattr(output, "language_model_outputs", output)
     return inner.hidden_states[-1] if inner.get("hidden_states") else inner[0]
@@ -49,8 +54,8 @@ def test_a_tiny_detr_needs_no_timm(kind: str) -> None:
 
 
 def test_a_detr_attends_in_encoder_decoder_and_across() -> None:
-    model = build("detr", TINY, seed=0)
-    sites = prove(model, example_inputs(model)).sites
+    model = build_model("detr", TINY, seed=0)
+    sites = verify_capture(model, make_example_inputs(model)).sites
     assert {(site.stack.partition(".")[0], site.kind) for site in sites} == {
         ("encoder", "self"),
         ("decoder", "self"),
@@ -60,37 +65,37 @@ def test_a_detr_attends_in_encoder_decoder_and_across() -> None:
 
 @pytest.mark.skipif(HAS_TIMM, reason="timm is installed, so the whole model is built")
 def test_without_timm_the_text_model_is_built_and_that_is_said() -> None:
-    found = random_model("gemma3n", TINY, seed=0)
+    found = make_random_model("gemma3n", TINY, seed=0)
     assert type(found.model).__name__ == "Gemma3nTextModel"
     assert (
         found.note == "gemma3n needs timm, which is not installed: its text model alone was built."
     )
-    default = random_model("detr", {}, seed=0)
+    default = make_random_model("detr", {}, seed=0)
     assert (
         default.note
         == "detr's own sizes need timm, which is not installed: what is not given is tiny instead."
     )
     with pytest.raises(InputError, match="'timm_wrapper' needs timm, which is not installed"):
-        random_model("timm_wrapper", TINY, seed=0)
+        make_random_model("timm_wrapper", TINY, seed=0)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_TIMM, reason="timm is not installed: pip install 'attncli[vision]'")
 def test_with_timm_the_whole_model_is_built() -> None:
-    model = build("gemma3n", TINY, seed=0)
+    model = build_model("gemma3n", TINY, seed=0)
     assert type(model).__name__ == "Gemma3nModel"
 
 
 def test_of_an_omni_model_its_thinker_is_built_and_that_is_said() -> None:
-    found = random_model("qwen2_5_omni", TINY, seed=0)
+    found = make_random_model("qwen2_5_omni", TINY, seed=0)
     assert type(found.model).__name__ == "Qwen2_5OmniThinkerModel"
     assert found.note == "Of qwen2_5_omni, qwen2_5_omni_thinker was built."
 
 
 def test_where_the_body_reads_what_its_config_lacks_the_next_class_is_taken() -> None:
-    model = build("musicgen", TINY, seed=0)
+    model = build_model("musicgen", TINY, seed=0)
     assert type(model).__name__ == "MusicgenForConditionalGeneration"
-    inputs = example_inputs(model)
+    inputs = make_example_inputs(model)
     assert inputs["decoder_input_ids"].shape[0] == model.config.decoder.num_codebooks
 
 
@@ -99,8 +104,8 @@ def test_where_the_body_reads_what_its_config_lacks_the_next_class_is_taken() ->
 
 @pytest.mark.parametrize("kind", ["blip-2", "instructblip", "kosmos-2"])
 def test_an_image_reaches_the_text_through_its_places(kind: str) -> None:
-    model = build(kind, TINY, seed=0, dtype=torch.float64)
-    inputs = example_inputs(model)
+    model = build_model(kind, TINY, seed=0, dtype=torch.float64)
+    inputs = make_example_inputs(model)
     other = {**inputs, "pixel_values": inputs["pixel_values"].flip(-1)}
     plain, changed = states(model, inputs), states(model, other)
     assert plain.shape[1] == inputs["input_ids"].shape[1]
@@ -110,35 +115,35 @@ def test_an_image_reaches_the_text_through_its_places(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["blip-2", "instructblipvideo"])
 def test_a_default_config_has_an_id_for_images_too(kind: str) -> None:
-    config, is_tiny, _ = configured(kind, {"layers": 1, "width": 48, "heads": 12, "vocab": 200})
+    config, is_tiny, _ = make_config(kind, {"layers": 1, "width": 48, "heads": 12, "vocab": 200})
     assert not is_tiny
     token = config.image_token_index if kind == "blip-2" else config.video_token_index
     assert token == config.get_text_config().vocab_size - 1
 
 
 def test_a_model_of_several_texts_takes_sizes() -> None:
-    config, is_tiny, _ = configured("musicgen", {"layers": 1, "width": 32, "vocab": 64})
+    config, is_tiny, _ = make_config("musicgen", {"layers": 1, "width": 32, "vocab": 64})
     assert config.decoder.num_hidden_layers == 1 or is_tiny
 
 
 def test_kosmos_has_room_for_all_features_of_an_image() -> None:
-    model = build("kosmos-2", {"layers": 1, "width": 32}, seed=0)
-    inputs = example_inputs(model, tokens=5)
+    model = build_model("kosmos-2", {"layers": 1, "width": 32}, seed=0)
+    inputs = make_example_inputs(model, tokens=5)
     places = inputs["image_embeds_position_mask"]
     assert int(places.sum()) == model.config.latent_query_num == 64
     assert places.shape == inputs["input_ids"].shape == (1, 69)
-    assert runs(model, inputs)
+    assert accepts_inputs(model, inputs)
 
 
 def test_queries_are_no_positions_of_what_is_read() -> None:
-    model = build("detr", TINY, seed=0)
+    model = build_model("detr", TINY, seed=0)
     assert model.query_position_embeddings.num_embeddings < 12
-    assert longest(model) is None
+    assert max_positions(model) is None
 
 
 def test_there_are_as_many_places_as_queries() -> None:
-    model = build("blip-2", TINY, seed=0)
-    inputs = example_inputs(model, tokens=5)
+    model = build_model("blip-2", TINY, seed=0)
+    inputs = make_example_inputs(model, tokens=5)
     places = inputs["input_ids"] == model.config.image_token_id
     assert int(places.sum()) == model.config.num_query_tokens == model.query_tokens.shape[1]
     assert inputs["input_ids"].shape[1] == 5 + model.config.num_query_tokens
@@ -146,7 +151,7 @@ def test_there_are_as_many_places_as_queries() -> None:
 
 @pytest.mark.parametrize("kind", ["colpali", "colqwen2"])
 def test_a_model_within_a_model_is_asked_for_its_image_token_too(kind: str) -> None:
-    assert wanted(build(kind, TINY, seed=0)) == ["input_ids"]
+    assert required_input_names(build_model(kind, TINY, seed=0)) == ["input_ids"]
 
 
 # --- parts of models
@@ -162,15 +167,15 @@ def test_a_model_within_a_model_is_asked_for_its_image_token_too(kind: str) -> N
     ],
 )
 def test_a_part_is_handed_the_states_it_does_not_run_without(kind: str, more: str) -> None:
-    model = build(kind, TINY, seed=0)
-    assert more in example_inputs(model)
-    assert more not in wanted(model)
+    model = build_model(kind, TINY, seed=0)
+    assert more in make_example_inputs(model)
+    assert more not in required_input_names(model)
 
 
 def test_what_runs_without_is_not_handed_other_states() -> None:
-    model = build("trocr", TINY, seed=0)
-    assert handed_over(model, wanted(model)) == ["encoder_hidden_states"]
-    assert list(example_inputs(model)) == ["input_ids"]
+    model = build_model("trocr", TINY, seed=0)
+    assert encoder_state_inputs(model, required_input_names(model)) == ["encoder_hidden_states"]
+    assert list(make_example_inputs(model)) == ["input_ids"]
 
 
 def test_names_nobody_thought_of_are_made_by_their_endings() -> None:
@@ -180,10 +185,10 @@ def test_names_nobody_thought_of_are_made_by_their_endings() -> None:
         "prompt_pixel_values",
         "audio_features",
     ):
-        assert maker_of(name) is not None
-    assert maker_of("inference_session") is None
+        assert find_maker(name) is not None
+    assert find_maker("inference_session") is None
     with pytest.raises(InputError, match="the input 'inference_session', which cannot be made up"):
-        example_inputs(build("sam2_video", TINY, seed=0))
+        make_example_inputs(build_model("sam2_video", TINY, seed=0))
 
 
 # --- tiny configs whose parts agree
@@ -194,8 +199,8 @@ def test_mllama_keeps_a_layer_that_attends_to_its_own_text() -> None:
         config = tiny_config("mllama_text_model", Units(layers=layers), {})
         assert config.cross_attention_layers
         assert len(config.cross_attention_layers) < config.num_hidden_layers
-    model = build("mllama_text_model", TINY, seed=0)
-    assert [site.layer for site in prove(model, example_inputs(model)).sites] == [0]
+    model = build_model("mllama_text_model", TINY, seed=0)
+    assert [site.layer for site in verify_capture(model, make_example_inputs(model)).sites] == [0]
 
 
 def test_maps_of_a_backbone_have_the_size_of_the_tiny_image() -> None:
@@ -209,15 +214,15 @@ def test_maps_of_a_backbone_have_the_size_of_the_tiny_image() -> None:
 
 
 def test_layers_that_say_causal_and_are_handed_another_mask_are_captured() -> None:
-    model = build("deepseek_ocr2_encoder", TINY, seed=0)
-    proof = prove(model, example_inputs(model))
+    model = build_model("deepseek_ocr2_encoder", TINY, seed=0)
+    proof = verify_capture(model, make_example_inputs(model))
     assert not proof.causal
 
 
 def test_layers_that_say_causal_and_are_handed_none_are_refused() -> None:
     """Eager attention looks ahead in this model and sdpa does not, so its states are not the same."""
-    model = build("phi4_multimodal_vision", TINY, seed=0)
-    inputs = example_inputs(model)
+    model = build_model("phi4_multimodal_vision", TINY, seed=0)
+    inputs = make_example_inputs(model)
     found = {}
     for name in ("eager", "sdpa"):
         model.set_attn_implementation(name)
@@ -225,7 +230,7 @@ def test_layers_that_say_causal_and_are_handed_none_are_refused() -> None:
             found[name] = model(**inputs)[0]
     assert float((found["eager"] - found["sdpa"]).abs().max()) > 0.1
     with pytest.raises(InputError, match="handed no mask, but its eager attention looks ahead"):
-        prove(model, inputs)
+        verify_capture(model, inputs)
 
 
 # --- sizes that a model's code divides by
@@ -233,7 +238,7 @@ def test_layers_that_say_causal_and_are_handed_none_are_refused() -> None:
 
 def test_a_division_by_zero_names_the_line_that_divides(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
-        build("rwkv", {"layers": 1}, seed=0)
+        build_model("rwkv", {"layers": 1}, seed=0)
     assert str(refused.value) == (
         "random:rwkv cannot have these sizes: modeling_rwkv.py divides by zero at its sizes "
         "(ratio_0_to_1 = layer_id / (num_hidden_layers - 1))."
@@ -245,7 +250,7 @@ def test_a_division_by_zero_names_the_line_that_divides(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"modeling_bert\.py divides by zero at its sizes \(.*num_attention_heads"
     ):
-        load(parse(str(tmp_path)), LoadOptions())
+        load_model(parse_source(str(tmp_path)), LoadOptions())
 
 
 def test_a_checkpoint_whose_code_needs_a_library_says_how_to_get_it(tmp_path: Path) -> None:
@@ -258,4 +263,4 @@ def test_a_checkpoint_whose_code_needs_a_library_says_how_to_get_it(tmp_path: Pa
     with pytest.raises(
         InputError, match=r"needs timm, which is not installed: pip install 'attncli\[vision\]'"
     ):
-        load(parse(str(tmp_path)), LoadOptions())
+        load_model(parse_source(str(tmp_path)), LoadOptions())

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from attncli.capture.position_counts import positions
-from attncli.capture.stacks.blocks import find_stacks, watching_states
+from attncli.capture.position_counts import count_positions
+from attncli.capture.stacks.blocks import find_stacks, observe_states
 from attncli.errors import InputError
-from attncli.models.inputs.requested_input import WantedInput
-from attncli.models.inputs.texts import inputs_of
-from attncli.models.loading.load import load
+from attncli.models.inputs.requested_input import RequestedInput
+from attncli.models.inputs.texts import make_inputs
+from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.precision import own_precision
-from attncli.models.random.makers.drawing import Drawing
+from attncli.models.random.makers.drawing import InputSampler
 from attncli.models.random.makers.images import side_for_queries
 
 SOURCES = [
@@ -31,17 +31,15 @@ SOURCES = [
 def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
     source: str, dtype: str | None
 ) -> None:
-    checkpoint = load(source, LoadOptions(dtype=dtype))
+    checkpoint = load_model(source, LoadOptions(dtype=dtype))
     body = checkpoint.body
-    [given] = inputs_of(checkpoint, WantedInput())
+    [given] = make_inputs(checkpoint, RequestedInput())
     sizes: list[int] = []
     stacks = find_stacks(body, given.kwargs)
     with (
         torch.no_grad(),
         own_precision(body),
-        watching_states(
-            body, stacks, lambda stack, index, state: sizes.append(int(state.shape[1]))
-        ),
+        observe_states(body, stacks, lambda stack, index, state: sizes.append(int(state.shape[1]))),
     ):
         body(**given.kwargs)
     assert given.tokens == sizes[0]
@@ -49,8 +47,8 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
 
 def test_images_of_another_size_have_another_number_of_positions() -> None:
     """(side / patch)² and a class token."""
-    [large] = inputs_of(load("random:dinov2?tiny"), WantedInput())
-    config = load("random:dinov2?tiny").body.config
+    [large] = make_inputs(load_model("random:dinov2?tiny"), RequestedInput())
+    config = load_model("random:dinov2?tiny").body.config
     assert large.tokens == (config.image_size // config.patch_size) ** 2 + 1
 
 
@@ -64,7 +62,7 @@ def test_a_model_whose_own_code_fails_is_named() -> None:
             return pixel_values.view(7, -1)
 
     with pytest.raises(InputError, match="Failing does not run with the sizes of its config"):
-        positions(Failing(), {"pixel_values": torch.zeros(1, 3, 4, 4)})
+        count_positions(Failing(), {"pixel_values": torch.zeros(1, 3, 4, 4)})
 
 
 @pytest.mark.parametrize(
@@ -76,4 +74,4 @@ def test_an_image_of_any_size_has_places_for_all_queries(
 ) -> None:
     """128² pixels: 16² + 8² + 4² = 336 places."""
     config = SimpleNamespace(feat_strides=strides, num_queries=queries)
-    assert side_for_queries(cast(Drawing, SimpleNamespace(config=config))) == side
+    assert side_for_queries(cast(InputSampler, SimpleNamespace(config=config))) == side

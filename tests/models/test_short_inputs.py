@@ -12,21 +12,21 @@ from transformers.models.audio_spectrogram_transformer.modeling_audio_spectrogra
     ASTLayer,
 )
 
-from attncli.ablation import examine
-from attncli.capture import prove
-from attncli.capture.attention_properties import traits_of
-from attncli.commands.rank_collapse.run import collapse_study
+from attncli.ablation import recognise_anatomy
+from attncli.capture import verify_capture
+from attncli.capture.attention_properties import find_attention_properties
+from attncli.commands.rank_collapse.run import prepare_collapse
 from attncli.errors import InputError
 from attncli.models.loading.body import body_of
-from attncli.models.loading.load import load
+from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.precision import own_precision
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.short_inputs import short_inputs, short_streams
-from attncli.networks.variants import by_names
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.short_inputs import find_short_streams, make_short_inputs
+from attncli.networks.variants import parse_variants
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.records import Report
-from attncli.sources import parse
+from attncli.sources import parse_source
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
 
 torch.set_num_threads(1)
@@ -39,7 +39,7 @@ TAKE_SMALL_IMAGES = [
 
 
 def body(kind: str) -> Any:
-    return body_of(load(f"random:{kind}?{SIZES}", LoadOptions(dtype="float64")).model)
+    return body_of(load_model(f"random:{kind}?{SIZES}", LoadOptions(dtype="float64")).model)
 
 
 @pytest.mark.slow
@@ -47,12 +47,12 @@ def body(kind: str) -> Any:
 def test_a_small_image_shows_what_one_of_the_models_own_size_shows(kind: str) -> None:
     model = body(kind)
     with own_precision(model):
-        small, usual = short_inputs(model, 12), example_inputs(model, 12)
+        small, usual = make_short_inputs(model, 12), make_example_inputs(model, 12)
         assert small["pixel_values"].numel() < usual["pixel_values"].numel() / 3
         shown = []
         for inputs in (small, usual):
-            proof, anatomy = prove(model, inputs), examine(model, inputs)
-            traits = traits_of(model, anatomy.stacks, inputs, proof)
+            proof, anatomy = verify_capture(model, inputs), recognise_anatomy(model, inputs)
+            traits = find_attention_properties(model, anatomy.stacks, inputs, proof)
             calls = [(s.name, c.name, c.layer) for s in anatomy.stacks for c in s.calls]
             shown.append((calls, anatomy.paths, anatomy.notes, proof.sites, proof.causal, traits))
     assert shown[0] == shown[1]
@@ -60,9 +60,9 @@ def test_a_small_image_shows_what_one_of_the_models_own_size_shows(kind: str) ->
 
 @pytest.mark.parametrize("kind", ["swin?tiny", "audio-spectrogram-transformer?tiny", "bert?tiny"])
 def test_other_models_are_shown_their_own_size(kind: str) -> None:
-    model = body_of(load(f"random:{kind}", LoadOptions(dtype="float64")).model)
+    model = body_of(load_model(f"random:{kind}", LoadOptions(dtype="float64")).model)
     with own_precision(model):
-        short, usual = short_inputs(model, 12), example_inputs(model, 12)
+        short, usual = make_short_inputs(model, 12), make_example_inputs(model, 12)
     assert {name: value.shape for name, value in short.items()} == {
         name: value.shape for name, value in usual.items()
     }
@@ -71,8 +71,8 @@ def test_other_models_are_shown_their_own_size(kind: str) -> None:
 def collapse(source: str, how: str = "auto", random_tokens: int | None = None) -> Report:
     """The four published variants."""
     inputs = InputOptions(random_tokens=random_tokens)
-    asked = (by_names(["paper"]), ModelOptions(), inputs, None, 0, how, False, False)
-    report = collapse_study(parse(source), *asked)(metrics=["log10_residual"])
+    asked = (parse_variants(["paper"]), ModelOptions(), inputs, None, 0, how, False, False)
+    report = prepare_collapse(parse_source(source), *asked)(metrics=["log10_residual"])
     assert len({row.variant for row in report.rows}) == 4
     return report
 
@@ -155,16 +155,16 @@ def test_texts_are_proved_on_a_short_one(
 
 
 def test_a_cut_stream_shows_what_the_whole_one_shows() -> None:
-    model = body_of(load(f"random:{FIXED}", LoadOptions(dtype="float64")).model)
+    model = body_of(load_model(f"random:{FIXED}", LoadOptions(dtype="float64")).model)
     with own_precision(model):
-        inputs = example_inputs(model, 12)
-        cut = short_streams(model, inputs, 12)
+        inputs = make_example_inputs(model, 12)
+        cut = find_short_streams(model, inputs, 12)
         assert len(cut.blocks) == 1
         shown = []
         for streams in (cut.streams(), nullcontext()):
             with streams:
-                proof, anatomy = prove(model, inputs), examine(model, inputs)
-                traits = traits_of(model, anatomy.stacks, inputs, proof)
+                proof, anatomy = verify_capture(model, inputs), recognise_anatomy(model, inputs)
+                traits = find_attention_properties(model, anatomy.stacks, inputs, proof)
             calls = [(s.name, c.name, c.layer) for s in anatomy.stacks for c in s.calls]
             shown.append((calls, anatomy.paths, anatomy.notes, proof.sites, proof.causal, traits))
             sizes = {shape.queries for shape in proof.shapes.values()}
@@ -217,6 +217,6 @@ def test_a_wrong_rule_is_seen_behind_a_cut_too(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("kind", ["swin?tiny", "clap_audio_model?tiny"])
 def test_what_knows_its_number_of_tokens_is_not_cut(kind: str) -> None:
-    model = body_of(load(f"random:{kind}", LoadOptions(dtype="float64")).model)
+    model = body_of(load_model(f"random:{kind}", LoadOptions(dtype="float64")).model)
     with own_precision(model):
-        assert not short_streams(model, example_inputs(model, 12), 12).blocks
+        assert not find_short_streams(model, make_example_inputs(model, 12), 12).blocks

@@ -5,11 +5,11 @@ import torch
 from torch import Tensor
 
 from attncli.errors import UsageError
-from attncli.models.inputs.single_texts import single_texts
+from attncli.models.inputs.single_texts import split_batch
 from attncli.models.loading.body import body_of
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import random_model
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import make_random_model
 
 APART = ["bert", "glm", "t5", "vit", "clip", "whisper", "layoutlm", "wav2vec2", "perceiver"]
 REFUSED = ["qwen2_vl_vision", "musicgen", "musicgen_decoder", "xclip_vision_model", "rag"]
@@ -17,9 +17,9 @@ REFUSED = ["qwen2_vl_vision", "musicgen", "musicgen_decoder", "xclip_vision_mode
 
 
 def two(kind: str) -> tuple[torch.nn.Module, dict[str, Tensor], dict[str, Tensor]]:
-    with quiet():
-        body = body_of(random_model(kind, {}, 0, torch.float32).model)
-    return body, example_inputs(body, 12, 0), example_inputs(body, 12, 1)
+    with silence_libraries():
+        body = body_of(make_random_model(kind, {}, 0, torch.float32).model)
+    return body, make_example_inputs(body, 12, 0), make_example_inputs(body, 12, 1)
 
 
 @pytest.mark.slow
@@ -28,7 +28,7 @@ def test_they_come_apart_as_they_were(kind: str) -> None:
     body, one, other = two(kind)
     together = {name: torch.cat([one[name], other[name]]) if one[name].ndim else one[name] for name in one}  # fmt: skip
     for given, wanted in ((one, [one]), (together, [one, other])):
-        found = list(single_texts(body, given))  # type: ignore[arg-type]
+        found = list(split_batch(body, given))  # type: ignore[arg-type]
         assert len(found) == len(wanted)
         for ours, theirs in zip(found, wanted, strict=True):
             assert set(ours) == set(theirs)
@@ -39,6 +39,6 @@ def test_they_come_apart_as_they_were(kind: str) -> None:
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_has_no_axis_of_texts_is_one_or_refused(kind: str) -> None:
     body, one, other = two(kind)
-    assert len(list(single_texts(body, one))) == 1  # type: ignore[arg-type]
+    assert len(list(split_batch(body, one))) == 1  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="give a list with a batch of one for each text"):
-        list(single_texts(body, {name: torch.cat([one[name], other[name]]) for name in one}))  # type: ignore[arg-type]
+        list(split_batch(body, {name: torch.cat([one[name], other[name]]) for name in one}))  # type: ignore[arg-type]

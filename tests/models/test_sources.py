@@ -11,7 +11,16 @@ import pytest
 from safetensors.numpy import save
 
 from attncli.errors import InputError, UsageError
-from attncli.sources import ARRAYS, MODELS, WORDS, Kind, Source, parse, require, spelled
+from attncli.sources import (
+    ARRAYS,
+    MODELS,
+    WORDS,
+    Kind,
+    Source,
+    parse_source,
+    require_kind,
+    spell_path,
+)
 
 ONES = np.ones((1, 2, 2))
 
@@ -42,7 +51,7 @@ ONES = np.ones((1, 2, 2))
     ],
 )
 def test_every_form_is_read(text: str, source: Source) -> None:
-    assert parse(text) == source
+    assert parse_source(text) == source
 
 
 @pytest.mark.parametrize(
@@ -65,7 +74,7 @@ def test_every_form_is_read(text: str, source: Source) -> None:
 )
 def test_what_fits_no_form_is_refused_with_the_grammar(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as refused:
-        parse(text)
+        parse_source(text)
     assert "random:" in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -124,7 +133,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("text", "kind"), KINDS.items())
 def test_what_a_file_is_its_content_says(text: str, kind: Kind, here: Path) -> None:
-    assert parse(text).kind == kind
+    assert parse_source(text).kind == kind
 
 
 def test_no_kind_was_forgotten() -> None:
@@ -134,11 +143,11 @@ def test_no_kind_was_forgotten() -> None:
 def test_a_file_that_is_not_there_or_cannot_be_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "maps.safetensors"
     with pytest.raises(InputError, match="there is no file"):
-        parse(str(path))
+        parse_source(str(path))
     for broken in (b"", b"hello", b"\x05" + bytes(7) + b"{", b"\x02" + bytes(7) + b"[]"):
         path.write_bytes(broken)
         with pytest.raises(InputError, match="cannot be read as safetensors"):
-            parse(str(path))
+            parse_source(str(path))
 
 
 @pytest.mark.parametrize("name", ["--no-skip", "random:x", "~x", ".hidden", "plain", "a.safetensors", "-.npz", "runs/a"])  # fmt: skip
@@ -146,7 +155,7 @@ def test_a_path_as_source_is_written_means_that_path(name: str, tmp_path: Path, 
     monkeypatch.chdir(tmp_path)
     Path(name).parent.mkdir(exist_ok=True)
     Path(name).write_bytes(HERE["net.safetensors"])
-    source = parse(spelled(name))
+    source = parse_source(spell_path(name))
     assert not source.name.startswith("-")
     assert source.kind in ("network", "pattern")
     assert source.path.resolve() == tmp_path / name
@@ -155,7 +164,7 @@ def test_a_path_as_source_is_written_means_that_path(name: str, tmp_path: Path, 
 def test_gguf_is_refused_by_name() -> None:
     for text in ("tiny.gguf", "./models/Tiny.GGUF"):
         with pytest.raises(InputError, match="GGUF"):
-            parse(text)
+            parse_source(text)
 
 
 def test_a_folder_that_shadows_a_hub_id_is_reported(
@@ -163,27 +172,27 @@ def test_a_folder_that_shadows_a_hub_id_is_reported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "org" / "name").mkdir(parents=True)
-    source = parse("org/name")
+    source = parse_source("org/name")
     assert source.kind == "hub"
     assert "./org/name" in source.warnings[0]
-    assert parse("./org/name") == Source("folder", "./org/name")
+    assert parse_source("./org/name") == Source("folder", "./org/name")
     (tmp_path / "org" / "name" / "sub").mkdir()
     with pytest.raises(UsageError, match=r"for a folder \./org/name/sub"):
-        parse("org/name/sub")
+        parse_source("org/name/sub")
 
 
 def test_home_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
-    assert parse("~/model").path == Path("/home/someone/model")
-    assert parse("./~x").path == Path("./~x")
+    assert parse_source("~/model").path == Path("/home/someone/model")
+    assert parse_source("./~x").path == Path("./~x")
     with pytest.raises(InputError, match="~nobody-here/x: there is no such home"):
-        parse("~nobody-here/x")
+        parse_source("~nobody-here/x")
 
 
 @pytest.mark.parametrize("text", ["bert", "@", "random:a?b=c", "./", "\0", "a\nb", "-x", "é/è"])
 def test_nothing_else_comes_out(text: str) -> None:
     with contextlib.suppress(UsageError, InputError):
-        assert parse(text).kind in ("hub", "folder", "random")
+        assert parse_source(text).kind in ("hub", "folder", "random")
 
 
 def test_parsing_imports_neither_torch_nor_transformers() -> None:
@@ -194,4 +203,4 @@ def test_parsing_imports_neither_torch_nor_transformers() -> None:
 @pytest.mark.parametrize("kind", ARRAYS)
 def test_whatever_may_hold_maps_is_sent_to_who_reads_them(kind: Kind) -> None:
     with pytest.raises(InputError, match=r"`inspect_maps`.* reads? "):
-        require(Source(kind, "maps.npz"), MODELS, "`inspect_model`")
+        require_kind(Source(kind, "maps.npz"), MODELS, "`inspect_model`")

@@ -13,10 +13,10 @@ from small_checkpoints import change_config, saved
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from attncli.errors import InputError, UsageError
-from attncli.models.inputs.requested_input import WantedInput
-from attncli.models.inputs.text_files import MARKED_UP, READERS, texts_in
-from attncli.models.inputs.texts import default_text, inputs_of
-from attncli.models.loading.load import Checkpoint, load
+from attncli.models.inputs.requested_input import RequestedInput
+from attncli.models.inputs.text_files import MARKED_UP, READERS, read_text_file
+from attncli.models.inputs.texts import default_text, make_inputs
+from attncli.models.loading.load import LoadedModel, load_model
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "a", "b", "c", "d", "e", "the", "of", ".", ","]
 
@@ -34,21 +34,21 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> Checkpoint:
+def checkpoint(tmp_path: Path) -> LoadedModel:
     """Twelve positions, nineteen ids, thirteen words."""
     saved("BertForMaskedLM", tmp_path)
     tokenizer().save(str(tmp_path / "tokenizer.json"))
-    return load(str(tmp_path))
+    return load_model(str(tmp_path))
 
 
-def with_model(name: str, folder: Path, **changes: Any) -> Checkpoint:
+def with_model(name: str, folder: Path, **changes: Any) -> LoadedModel:
     saved(name, folder, **changes)
     tokenizer().save(str(folder / "tokenizer.json"))
-    return load(str(folder))
+    return load_model(str(folder))
 
 
-def test_a_text_is_a_batch_of_one_with_its_special_tokens(checkpoint: Checkpoint) -> None:
-    [one, two] = inputs_of(checkpoint, WantedInput(texts=("a b c d e", "b")))
+def test_a_text_is_a_batch_of_one_with_its_special_tokens(checkpoint: LoadedModel) -> None:
+    [one, two] = make_inputs(checkpoint, RequestedInput(texts=("a b c d e", "b")))
     assert one.kwargs["input_ids"].tolist() == [[1, 4, 5, 6, 7, 8, 2]]
     assert two.kwargs["input_ids"].tolist() == [[1, 5, 2]]
     assert set(one.kwargs) == {"input_ids"}
@@ -57,35 +57,35 @@ def test_a_text_is_a_batch_of_one_with_its_special_tokens(checkpoint: Checkpoint
     checkpoint.body(**one.kwargs)
 
 
-def test_a_missing_mask_is_a_mask_of_ones(checkpoint: Checkpoint) -> None:
-    [one] = inputs_of(checkpoint, WantedInput(texts=("a b c",)))
+def test_a_missing_mask_is_a_mask_of_ones(checkpoint: LoadedModel) -> None:
+    [one] = make_inputs(checkpoint, RequestedInput(texts=("a b c",)))
     ids = one.kwargs["input_ids"]
     with_mask = checkpoint.body(input_ids=ids, attention_mask=torch.ones_like(ids))
     assert torch.equal(checkpoint.body(**one.kwargs)[0], with_mask[0])
 
 
-def test_the_tokenizers_of_transformers_agree(checkpoint: Checkpoint) -> None:
+def test_the_tokenizers_of_transformers_agree(checkpoint: LoadedModel) -> None:
     from transformers import PreTrainedTokenizerFast
 
     theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer(), unk_token="[UNK]")
-    [ours] = inputs_of(checkpoint, WantedInput(texts=("a b the c . d",)))
+    [ours] = make_inputs(checkpoint, RequestedInput(texts=("a b the c . d",)))
     expected = theirs("a b the c . d", padding=False, truncation=False)["input_ids"]
     assert ours.kwargs["input_ids"].tolist() == [expected]
 
 
-def test_tokens_cuts_texts_and_keeps_special_tokens(checkpoint: Checkpoint) -> None:
-    options = WantedInput(texts=("a b c d e", "b"), tokens=4)
-    assert [one.kwargs["input_ids"].tolist() for one in inputs_of(checkpoint, options)] == [
+def test_tokens_cuts_texts_and_keeps_special_tokens(checkpoint: LoadedModel) -> None:
+    options = RequestedInput(texts=("a b c d e", "b"), tokens=4)
+    assert [one.kwargs["input_ids"].tolist() for one in make_inputs(checkpoint, options)] == [
         [[1, 4, 5, 2]],
         [[1, 5, 2]],
     ]
 
 
-def test_a_text_longer_than_the_positions_is_refused(checkpoint: Checkpoint) -> None:
+def test_a_text_longer_than_the_positions_is_refused(checkpoint: LoadedModel) -> None:
     long = " ".join("a" * 11)
     with pytest.raises(InputError, match=r"13 tokens, .* positions for 12: .*`tokens=12`"):
-        inputs_of(checkpoint, WantedInput(texts=(long,)))
-    [cut] = inputs_of(checkpoint, WantedInput(texts=(long,), tokens=12))
+        make_inputs(checkpoint, RequestedInput(texts=(long,)))
+    [cut] = make_inputs(checkpoint, RequestedInput(texts=(long,), tokens=12))
     assert cut.tokens == 12
     checkpoint.body(**cut.kwargs)
 
@@ -93,74 +93,74 @@ def test_a_text_longer_than_the_positions_is_refused(checkpoint: Checkpoint) -> 
 def test_roberta_has_fewer_positions_than_rows(tmp_path: Path) -> None:
     checkpoint = with_model("RobertaForMaskedLM", tmp_path)
     with pytest.raises(InputError, match=r"11 tokens, .* positions for 10"):
-        inputs_of(checkpoint, WantedInput(texts=(" ".join("a" * 9),)))
-    [fits] = inputs_of(checkpoint, WantedInput(texts=(" ".join("a" * 8),)))
+        make_inputs(checkpoint, RequestedInput(texts=(" ".join("a" * 9),)))
+    [fits] = make_inputs(checkpoint, RequestedInput(texts=(" ".join("a" * 8),)))
     checkpoint.body(**fits.kwargs)
 
 
 def test_relative_positions_have_no_end(tmp_path: Path) -> None:
     checkpoint = with_model("T5ForConditionalGeneration", tmp_path)
-    [one] = inputs_of(checkpoint, WantedInput(texts=(" ".join("a" * 600),)))
+    [one] = make_inputs(checkpoint, RequestedInput(texts=(" ".join("a" * 600),)))
     assert one.tokens == 602
 
 
 def test_ids_beyond_the_vocabulary_are_refused(tmp_path: Path) -> None:
     checkpoint = with_model("BertForMaskedLM", tmp_path, vocab_size=7)
     with pytest.raises(InputError, match=r"token id 8, the model knows 0 … 6"):
-        inputs_of(checkpoint, WantedInput(texts=("a e",)))
+        make_inputs(checkpoint, RequestedInput(texts=("a e",)))
     for text, outside in (("1,7", 7), ("-1", -1)):
         with pytest.raises(InputError, match=f"token id {outside}"):
-            inputs_of(checkpoint, WantedInput(token_ids=(text,)))
+            make_inputs(checkpoint, RequestedInput(token_ids=(text,)))
 
 
 def test_token_ids_need_no_tokenizer(tmp_path: Path) -> None:
     saved("GPT2LMHeadModel", tmp_path)
-    checkpoint = load(str(tmp_path))
-    [one] = inputs_of(checkpoint, WantedInput(token_ids=("3, 1,4",), tokens=2))
+    checkpoint = load_model(str(tmp_path))
+    [one] = make_inputs(checkpoint, RequestedInput(token_ids=("3, 1,4",), tokens=2))
     assert one.kwargs["input_ids"].tolist() == [[3, 1]]
     assert one.labels == ("3", "1")
     with pytest.raises(InputError, match="no tokenizer: give `token_ids` or `random_tokens`"):
-        inputs_of(checkpoint, WantedInput())
+        make_inputs(checkpoint, RequestedInput())
     for wrong in ("", "1,,2", "a", "1.5", "1_0", "\u0661", "1;2"):
         with pytest.raises(UsageError, match="101,2023,102"):
-            inputs_of(checkpoint, WantedInput(token_ids=(wrong,)))
+            make_inputs(checkpoint, RequestedInput(token_ids=(wrong,)))
 
 
 def test_random_tokens_follow_the_seed_and_are_never_special(tmp_path: Path) -> None:
     saved("GPT2LMHeadModel", tmp_path, eos_token_id=5)
-    checkpoint = load(str(tmp_path))
-    options = WantedInput(random_tokens=9, samples=20, seed=3)
-    found = [one.kwargs["input_ids"] for one in inputs_of(checkpoint, options)]
+    checkpoint = load_model(str(tmp_path))
+    options = RequestedInput(random_tokens=9, samples=20, seed=3)
+    found = [one.kwargs["input_ids"] for one in make_inputs(checkpoint, options)]
     assert {tuple(ids.shape) for ids in found} == {(1, 9)}
-    again = [one.kwargs["input_ids"] for one in inputs_of(checkpoint, options)]
+    again = [one.kwargs["input_ids"] for one in make_inputs(checkpoint, options)]
     assert all(torch.equal(one, two) for one, two in zip(found, again, strict=True))
     assert len({tuple(ids[0].tolist()) for ids in found}) == 20
     drawn = set(torch.cat(found).flatten().tolist())
     assert drawn == set(range(19)) - {0, 5}
     with pytest.raises(InputError, match="positions for 12"):
-        inputs_of(checkpoint, WantedInput(random_tokens=13))
+        make_inputs(checkpoint, RequestedInput(random_tokens=13))
 
 
 def test_a_random_model_reads_random_tokens() -> None:
-    checkpoint = load("random:bert?tiny")
-    [one] = inputs_of(checkpoint, WantedInput())
+    checkpoint = load_model("random:bert?tiny")
+    [one] = make_inputs(checkpoint, RequestedInput())
     assert one.kind == "random tokens"
     assert one.tokens > 1
     checkpoint.body(**one.kwargs)
     with pytest.raises(InputError, match="random model has no tokenizer"):
-        inputs_of(checkpoint, WantedInput(texts=("a",)))
+        make_inputs(checkpoint, RequestedInput(texts=("a",)))
 
 
 def test_images_are_random_and_say_so(tmp_path: Path) -> None:
     saved("ViTModel", tmp_path)
-    checkpoint = load(str(tmp_path))
-    one, two = inputs_of(checkpoint, WantedInput(samples=2))
+    checkpoint = load_model(str(tmp_path))
+    one, two = make_inputs(checkpoint, RequestedInput(samples=2))
     assert one.kind == "random pixel_values"
     assert one.kwargs["pixel_values"].shape == (1, 3, 8, 8)
     assert not torch.equal(one.kwargs["pixel_values"], two.kwargs["pixel_values"])
     checkpoint.body(**one.kwargs)
     with pytest.raises(UsageError, match="reads pixel_values, not text"):
-        inputs_of(checkpoint, WantedInput(texts=("a",)))
+        make_inputs(checkpoint, RequestedInput(texts=("a",)))
 
 
 SHIFTED = {
@@ -174,7 +174,7 @@ SHIFTED = {
 def test_decoders_read_the_shifted_text(name: str, tmp_path: Path) -> None:
     """T5 and BART put their start before it; mBART turns its last token, the language, to the front."""
     checkpoint = with_model(name, tmp_path)
-    [one] = inputs_of(checkpoint, WantedInput(texts=("a b",)))
+    [one] = make_inputs(checkpoint, RequestedInput(texts=("a b",)))
     assert one.kwargs["input_ids"].tolist() == [[1, 4, 5, 2]]
     assert one.kwargs["decoder_input_ids"].tolist() == [SHIFTED[name]]
     labels = one.kwargs["input_ids"]
@@ -187,37 +187,37 @@ def test_a_decoder_without_a_start_is_refused(tmp_path: Path) -> None:
     with_model("T5ForConditionalGeneration", tmp_path)
     change_config(tmp_path, decoder_start_token_id=None)
     with pytest.raises(InputError, match="decoder_start_token_id"):
-        inputs_of(load(str(tmp_path)), WantedInput(texts=("a",)))
+        make_inputs(load_model(str(tmp_path)), RequestedInput(texts=("a",)))
 
 
-def test_text_files_are_split_at_blank_lines(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_text_files_are_split_at_blank_lines(checkpoint: LoadedModel, tmp_path: Path) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("\n a b\nc\n  \n\nd\n")
-    found = inputs_of(checkpoint, WantedInput(text_file=str(path), texts=("e",)))
+    found = make_inputs(checkpoint, RequestedInput(text_file=str(path), texts=("e",)))
     assert [one.labels[1:-1] for one in found] == [("e",), ("a", "b", "c"), ("d",)]
     assert found[2].name == f"{path} 2"
     path.write_text("one\ntwo")
-    assert texts_in(str(path)) == ["one\ntwo"]
+    assert read_text_file(str(path)) == ["one\ntwo"]
 
 
 def test_standard_input_is_a_file_too(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+    checkpoint: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a\n\nb")))
-    assert len(inputs_of(checkpoint, WantedInput(text_file="-"))) == 2
+    assert len(make_inputs(checkpoint, RequestedInput(text_file="-"))) == 2
 
 
 @pytest.mark.parametrize(
     ("content", "says"), [(b"", "holds no text"), (b" \n", "no text"), (b"\xff\xff", "UTF-8")]
 )
 def test_text_files_that_hold_no_text(
-    content: bytes, says: str, checkpoint: Checkpoint, tmp_path: Path
+    content: bytes, says: str, checkpoint: LoadedModel, tmp_path: Path
 ) -> None:
     (tmp_path / "t").write_bytes(content)
     with pytest.raises(InputError, match=says):
-        inputs_of(checkpoint, WantedInput(text_file=str(tmp_path / "t")))
+        make_inputs(checkpoint, RequestedInput(text_file=str(tmp_path / "t")))
     with pytest.raises(InputError, match="cannot be read"):
-        inputs_of(checkpoint, WantedInput(text_file=str(tmp_path / "none")))
+        make_inputs(checkpoint, RequestedInput(text_file=str(tmp_path / "none")))
 
 
 def test_the_default_text_ships(tmp_path: Path) -> None:
@@ -225,15 +225,15 @@ def test_the_default_text_ships(tmp_path: Path) -> None:
     assert 150 < len(words) < 300
     checkpoint = with_model("T5ForConditionalGeneration", tmp_path)
     with pytest.raises(InputError, match="default text"):  # this tokenizer knows five letters
-        inputs_of(checkpoint, WantedInput())
+        make_inputs(checkpoint, RequestedInput())
 
 
-def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(checkpoint: Checkpoint) -> None:
+def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(checkpoint: LoadedModel) -> None:
     with pytest.raises(InputError, match="knows 0 of the 3 words of text 1"):
-        inputs_of(checkpoint, WantedInput(texts=("x y z",)))
+        make_inputs(checkpoint, RequestedInput(texts=("x y z",)))
     with pytest.raises(InputError, match="knows 0 of the 1 words"):
-        inputs_of(checkpoint, WantedInput(texts=("x",)))
-    assert inputs_of(checkpoint, WantedInput(texts=("a b x",)))[0].labels[3] == "[UNK]"
+        make_inputs(checkpoint, RequestedInput(texts=("x",)))
+    assert make_inputs(checkpoint, RequestedInput(texts=("a b x",)))[0].labels[3] == "[UNK]"
 
 
 def test_a_vocabulary_that_transformers_ignores_is_noticed(tmp_path: Path) -> None:
@@ -242,9 +242,11 @@ def test_a_vocabulary_that_transformers_ignores_is_noticed(tmp_path: Path) -> No
     change_config(tmp_path, model_type="albert")
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
     (tmp_path / "tokenizer_config.json").write_text("{}")
-    checkpoint = Checkpoint(model=load("random:albert?tiny").model, identity={}, folder=tmp_path)
+    checkpoint = LoadedModel(
+        model=load_model("random:albert?tiny").model, identity={}, folder=tmp_path
+    )
     with pytest.raises(InputError, match="`token_ids` or `random_tokens`"):
-        inputs_of(checkpoint, WantedInput(texts=("a",)))
+        make_inputs(checkpoint, RequestedInput(texts=("a",)))
 
 
 def test_word_piece_vocabularies_are_read_by_transformers(tmp_path: Path) -> None:
@@ -252,17 +254,17 @@ def test_word_piece_vocabularies_are_read_by_transformers(tmp_path: Path) -> Non
     words = [*WORDS[:4], "[MASK]", "a", "b", "##c"]
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
-    options = WantedInput(texts=("A bc bc bc",), tokens=5)
-    [one] = inputs_of(load(str(tmp_path)), options)
+    options = RequestedInput(texts=("A bc bc bc",), tokens=5)
+    [one] = make_inputs(load_model(str(tmp_path)), options)
     assert one.labels == ("[CLS]", "a", "b", "##c", "[SEP]")
     assert one.kwargs["input_ids"].tolist() == [[1, 5, 6, 7, 2]]
 
 
 @pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"model": {"type": "WordLevel"}}'])
-def test_broken_tokenizers(content: str, checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_broken_tokenizers(content: str, checkpoint: LoadedModel, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(content)
     with pytest.raises(InputError, match=r"tokenizer\.json is not understood") as refused:
-        inputs_of(checkpoint, WantedInput(texts=("a",)))
+        make_inputs(checkpoint, RequestedInput(texts=("a",)))
     assert "\n" not in str(refused.value)
 
 
@@ -277,28 +279,28 @@ def test_broken_tokenizers(content: str, checkpoint: Checkpoint, tmp_path: Path)
         {"samples": 0},
     ],
 )
-def test_options_that_make_no_sense(options: dict[str, Any], checkpoint: Checkpoint) -> None:
+def test_options_that_make_no_sense(options: dict[str, Any], checkpoint: LoadedModel) -> None:
     with pytest.raises(UsageError):
-        inputs_of(checkpoint, WantedInput(**options))
+        make_inputs(checkpoint, RequestedInput(**options))
 
 
 @pytest.mark.parametrize("tokens", [1, 2])
-def test_too_few_tokens_for_the_special_ones(tokens: int, checkpoint: Checkpoint) -> None:
+def test_too_few_tokens_for_the_special_ones(tokens: int, checkpoint: LoadedModel) -> None:
     """Two special tokens do not fit into one, and beside them there must be one of the text."""
     with pytest.raises(UsageError, match="no room"):
-        inputs_of(checkpoint, WantedInput(texts=("a b",), tokens=tokens))
+        make_inputs(checkpoint, RequestedInput(texts=("a b",), tokens=tokens))
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t"])
-def test_a_text_of_special_tokens_alone_is_refused(text: str, checkpoint: Checkpoint, tmp_path: Path) -> None:  # fmt: skip
+def test_a_text_of_special_tokens_alone_is_refused(text: str, checkpoint: LoadedModel, tmp_path: Path) -> None:  # fmt: skip
     """Also where it is one of several, and where it stands in a file."""
     for texts in ((text,), ("a b", text)):
         with pytest.raises(InputError, match=rf"text {len(texts)} is empty, but for special"):
-            inputs_of(checkpoint, WantedInput(texts=texts))
+            make_inputs(checkpoint, RequestedInput(texts=texts))
     file = tmp_path / "texts.jsonl"
     file.write_text(f'"a b"\n{json.dumps(text)}\n')
     with pytest.raises(InputError, match=r"texts\.jsonl 2 is empty"):
-        inputs_of(checkpoint, WantedInput(text_file=str(file)))
+        make_inputs(checkpoint, RequestedInput(text_file=str(file)))
 
 
 TEXTS = ["a b", 'c "d", {e}', "the\nof", "a\n\nb"]
@@ -320,15 +322,15 @@ def written(path: Path) -> None:
 @pytest.mark.parametrize("ending", [*READERS, ".CSV", ".JSONL"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_texts_of_tables_and_json_are_read_without_their_syntax(
-    ending: str, mark: bytes, checkpoint: Checkpoint, tmp_path: Path
+    ending: str, mark: bytes, checkpoint: LoadedModel, tmp_path: Path
 ) -> None:
     """Some programs begin a file with a mark of its byte order, which is no text either."""
     path = tmp_path / f"texts{ending}"
     written(path.with_suffix(ending.lower()))
     path.write_bytes(mark + path.with_suffix(ending.lower()).read_bytes())
-    assert texts_in(str(path)) == TEXTS
-    found = inputs_of(checkpoint, WantedInput(text_file=str(path), tokens=6))
-    given = inputs_of(checkpoint, WantedInput(texts=tuple(TEXTS), tokens=6))
+    assert read_text_file(str(path)) == TEXTS
+    found = make_inputs(checkpoint, RequestedInput(text_file=str(path), tokens=6))
+    given = make_inputs(checkpoint, RequestedInput(texts=tuple(TEXTS), tokens=6))
     assert [one.labels for one in found] == [one.labels for one in given]
 
 
@@ -350,19 +352,19 @@ def test_texts_of_tables_and_json_are_read_without_their_syntax(
     ],
 )  # fmt: skip
 def test_what_is_no_text_is_refused_by_name(
-    name: str, content: str, says: str, checkpoint: Checkpoint, tmp_path: Path
+    name: str, content: str, says: str, checkpoint: LoadedModel, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=says) as refused:
-        inputs_of(checkpoint, WantedInput(text_file=str(tmp_path / name)))
+        make_inputs(checkpoint, RequestedInput(text_file=str(tmp_path / name)))
     assert name in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.slow
-def test_a_text_in_a_table_may_be_long(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_a_text_in_a_table_may_be_long(checkpoint: LoadedModel, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text(f"text\n{'a ' * 200_000}\n")
-    [one] = inputs_of(checkpoint, WantedInput(text_file=str(tmp_path / "x.csv"), tokens=5))
+    [one] = make_inputs(checkpoint, RequestedInput(text_file=str(tmp_path / "x.csv"), tokens=5))
     assert one.tokens == 5
 
 
@@ -381,26 +383,26 @@ LISTS = [[1, 4, 5, 2], [3], [7, 7]]
     ],
 )
 def test_token_ids_of_a_file_are_one_text_each(
-    content: str, checkpoint: Checkpoint, tmp_path: Path
+    content: str, checkpoint: LoadedModel, tmp_path: Path
 ) -> None:
     path = tmp_path / "ids"
     path.write_text(content, encoding="utf-8", newline="")
-    found = inputs_of(checkpoint, WantedInput(token_ids=("2,3", f"@{path}")))
+    found = make_inputs(checkpoint, RequestedInput(token_ids=("2,3", f"@{path}")))
     assert [one.kwargs["input_ids"][0].tolist() for one in found] == [[2, 3], *LISTS]
     assert [one.name for one in found] == ["token_ids 1", *(f"{path} {n}" for n in (1, 2, 3))]
-    cut = inputs_of(checkpoint, WantedInput(token_ids=(f"@{path}",), tokens=2))
+    cut = make_inputs(checkpoint, RequestedInput(token_ids=(f"@{path}",), tokens=2))
     assert [one.tokens for one in cut] == [2, 1, 2]
 
 
-def test_one_list_in_a_file_is_one_text(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_one_list_in_a_file_is_one_text(checkpoint: LoadedModel, tmp_path: Path) -> None:
     for content in ("[4, 5]", "4 5", "[[4, 5]]"):
         (tmp_path / "ids.json").write_text(content)
-        [one] = inputs_of(checkpoint, WantedInput(token_ids=(f"@{tmp_path / 'ids.json'}",)))
+        [one] = make_inputs(checkpoint, RequestedInput(token_ids=(f"@{tmp_path / 'ids.json'}",)))
         assert (one.kwargs["input_ids"].tolist(), one.name) == ([[4, 5]], str(tmp_path / "ids.json"))  # fmt: skip
 
 
-def test_several_token_ids_are_several_texts(checkpoint: Checkpoint) -> None:
-    found = inputs_of(checkpoint, WantedInput(token_ids=("1,4,2", "1,5,2", "3")))
+def test_several_token_ids_are_several_texts(checkpoint: LoadedModel) -> None:
+    found = make_inputs(checkpoint, RequestedInput(token_ids=("1,4,2", "1,5,2", "3")))
     assert [one.kwargs["input_ids"][0].tolist() for one in found] == [[1, 4, 2], [1, 5, 2], [3]]
     assert [one.name for one in found] == ["token_ids 1", "token_ids 2", "token_ids 3"]
 
@@ -424,11 +426,11 @@ def test_several_token_ids_are_several_texts(checkpoint: Checkpoint) -> None:
     ],
 )
 def test_files_of_no_token_ids_are_refused(
-    content: str, says: str, checkpoint: Checkpoint, tmp_path: Path
+    content: str, says: str, checkpoint: LoadedModel, tmp_path: Path
 ) -> None:
     (tmp_path / "ids").write_text(content)
     with pytest.raises(InputError, match=says) as refused:
-        inputs_of(checkpoint, WantedInput(token_ids=(f"@{tmp_path / 'ids'}",)))
+        make_inputs(checkpoint, RequestedInput(token_ids=(f"@{tmp_path / 'ids'}",)))
     assert "\n" not in str(refused.value)
     with pytest.raises(InputError, match="cannot be read"):
-        inputs_of(checkpoint, WantedInput(token_ids=("@/no/such/file",)))
+        make_inputs(checkpoint, RequestedInput(token_ids=("@/no/such/file",)))

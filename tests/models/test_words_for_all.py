@@ -10,12 +10,12 @@ from small_checkpoints import model_of
 from transformers import BertModel, CLIPConfig, CLIPModel
 
 import attncli
-from attncli.capture.model_errors import failures_of
+from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
-from attncli.metrics.attention import nature
-from attncli.models.inputs.extra_inputs import company, reads_ids_alone
-from attncli.models.inputs.token_ranges import vocabulary
-from attncli.models.random.random_models import build
+from attncli.metrics.attention import metric_spec
+from attncli.models.inputs.extra_inputs import find_extra_inputs, reads_ids_alone
+from attncli.models.inputs.token_ranges import vocabulary_size
+from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
 
@@ -78,9 +78,9 @@ def test_paths_and_collapse_say_what_was_drawn_too() -> None:
 
 def test_a_text_is_not_crowded_out_by_what_stands_beside_it() -> None:
     """Given speech too, SeamlessM4T would not read the text, and its text encoder would rest."""
-    assert company(build("seamless_m4t", TINY, seed=0)).others == ()
-    assert company(build("git", TINY, seed=0)).others == ("pixel_values",)
-    assert company(build("layoutlm", TINY, seed=0)).others == ()
+    assert find_extra_inputs(build_model("seamless_m4t", TINY, seed=0)).others == ()
+    assert find_extra_inputs(build_model("git", TINY, seed=0)).others == ("pixel_values",)
+    assert find_extra_inputs(build_model("layoutlm", TINY, seed=0)).others == ()
 
 
 def test_at_a_terminal() -> None:
@@ -103,18 +103,20 @@ def test_a_saved_clip_reads_ids(tmp_path: Path) -> None:
 
 
 def test_the_vocabulary_of_a_model_without_a_table() -> None:
-    assert vocabulary(build("clip", TINY, seed=0)) == 128
-    assert vocabulary(build("canine", TINY, seed=0)) is None  # it hashes whatever it is given
+    assert vocabulary_size(build_model("clip", TINY, seed=0)) == 128
+    assert (
+        vocabulary_size(build_model("canine", TINY, seed=0)) is None
+    )  # it hashes whatever it is given
     with pytest.raises(InputError, match="ids from 0 on"):
         attncli.inspect_model("random:canine?tiny", token_ids="5,-1")
 
 
 def test_texts_of_our_own_are_read_by_models_of_words_alone() -> None:
     own = {"bert": True, "gpt2": True, "clip": False, "csm": True, "musicgen": False, "dia": False}
-    assert {kind: reads_ids_alone(build(kind, TINY, seed=0)) for kind in own} == own
-    assert not reads_ids_alone(build("t5gemma2_decoder", TINY, seed=0))
-    assert not reads_ids_alone(build("csm_depth_decoder_model", TINY, seed=0))
-    assert company(build("bert", TINY, seed=0)).others == ()
+    assert {kind: reads_ids_alone(build_model(kind, TINY, seed=0)) for kind in own} == own
+    assert not reads_ids_alone(build_model("t5gemma2_decoder", TINY, seed=0))
+    assert not reads_ids_alone(build_model("csm_depth_decoder_model", TINY, seed=0))
+    assert find_extra_inputs(build_model("bert", TINY, seed=0)).others == ()
 
 
 @pytest.mark.parametrize("kind", ["canine", "csm", "csm_depth_decoder_model", "musicgen_decoder"])
@@ -126,7 +128,7 @@ def test_everything_is_asked_of_random_tokens(kind: str) -> None:
 def test_copies_are_told_where_maps_are_of_the_tokens_themselves(kind: str) -> None:
     """More keys than tokens, or patches of them, are no places of the text that was made."""
     report = attncli.inspect_model(f"random:{kind}?tiny", random_tokens=6, metric="copying")
-    made = [row for row in report.rows if "made text" in nature(row.metric).needs]
+    made = [row for row in report.rows if "made text" in metric_spec(row.metric).needs]
     notes = {row.note for row in made if row.value is None}
     assert any("not the tokens of the text" in str(note) for note in notes)
 
@@ -151,5 +153,5 @@ def test_what_a_models_own_code_raises_is_one_sentence(question: str) -> None:
 
 def test_what_we_raise_stays_a_bug() -> None:
     model = model_of("BertModel")
-    with pytest.raises(ZeroDivisionError), failures_of(model, {"a": {"input_ids": torch.ones(1, 3).long()}}):  # fmt: skip
+    with pytest.raises(ZeroDivisionError), translate_model_errors(model, {"a": {"input_ids": torch.ones(1, 3).long()}}):  # fmt: skip
         raise ZeroDivisionError

@@ -8,9 +8,9 @@ import pytest
 from helpers import saved
 from safetensors.numpy import load_file, save_file
 
-from attncli.analysis.states.trajectories import run
+from attncli.analysis.states.trajectories import run_variants
 from attncli.errors import InputError
-from attncli.networks.network_files import FileNetwork, metadata, tensors
+from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
@@ -32,8 +32,8 @@ def test_a_network_read_back_gives_the_same_numbers_to_the_last_bit(
 ) -> None:
     spec = NetworkSpec(layers=4, tokens=7, width=6, heads=2, **kinds)  # type: ignore[arg-type]
     metrics = ["log10_residual", "stable_rank"]
-    made = run(GeneratedNetwork(spec, 9), VARIANTS, metrics, lambda: None)
-    read = run(saved(tmp_path / "net", spec, 9), VARIANTS, metrics, lambda: None)
+    made = run_variants(GeneratedNetwork(spec, 9), VARIANTS, metrics, lambda: None)
+    read = run_variants(saved(tmp_path / "net", spec, 9), VARIANTS, metrics, lambda: None)
     assert {name: t.measured for name, t in made.items()} == {
         name: t.measured for name, t in read.items()
     }
@@ -52,7 +52,7 @@ def test_the_file_is_what_other_programs_expect(tmp_path: Path) -> None:
 def rewritten(path: Path, **changes: object) -> Path:
     """A network file with tensors or metadata replaced (None = removed)."""
     network = GeneratedNetwork(SMALL, 0)
-    arrays, strings = tensors(network), metadata(network, "paper")
+    arrays, strings = network_tensors(network), network_metadata(network, "paper")
     for name, value in changes.items():
         target = strings if name in strings or isinstance(value, str) else arrays
         target.pop(name, None)
@@ -88,11 +88,13 @@ def test_a_wrong_network_file_is_refused_by_name(tmp_path: Path, says: str) -> N
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["x", "layers.1.w_o", "layers.0.mlp.w_out"])
 def test_values_that_are_not_finite_are_named(tmp_path: Path, name: str, value: float) -> None:
-    array = tensors(GeneratedNetwork(SMALL, 0))[name].copy()
+    array = network_tensors(GeneratedNetwork(SMALL, 0))[name].copy()
     array.flat[-1] = value
     network = FileNetwork(rewritten(tmp_path / "net", **{name: array}))
     with pytest.raises(InputError, match=f"tensor {name} holds NaN"):
-        run(network, {"transformer": VARIANTS["transformer"]}, ["log10_residual"], lambda: None)
+        run_variants(
+            network, {"transformer": VARIANTS["transformer"]}, ["log10_residual"], lambda: None
+        )
 
 
 def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
@@ -116,9 +118,9 @@ def test_metadata_names_every_kind(tmp_path: Path) -> None:
 def test_numbers_of_another_kind_are_refused(dtype: str, name: str, tmp_path: Path) -> None:
     """Never cast: of a complex number half would be gone without a word."""
     network = GeneratedNetwork(NetworkSpec(layers=2, tokens=4, width=4, heads=2), 0)
-    held = tensors(network)
+    held = network_tensors(network)
     held[name] = held[name].astype(dtype)
-    save_file(held, tmp_path / "net.safetensors", metadata(network, "paper"))
+    save_file(held, tmp_path / "net.safetensors", network_metadata(network, "paper"))
     with pytest.raises(InputError, match=rf"tensor {name} is "):
         FileNetwork(tmp_path / "net.safetensors")
 
@@ -127,12 +129,12 @@ def test_numbers_of_another_kind_are_refused(dtype: str, name: str, tmp_path: Pa
 def test_a_tensor_whose_numbers_are_too_far_apart_is_refused(name: str, tmp_path: Path) -> None:
     """Products with the small ones would lose their digits beside those with the large ones."""
     network = GeneratedNetwork(NetworkSpec(layers=2, tokens=4, width=4, heads=2), 0)
-    held = tensors(network)
+    held = network_tensors(network)
     for smallest, refused in ((5e-324, True), (1e-250, False), (0.0, False)):
         path = tmp_path / f"{smallest}.safetensors"
         held[name] = held[name].copy()
         held[name][..., 0] = smallest
-        save_file(held, path, metadata(network, "paper"))
+        save_file(held, path, network_metadata(network, "paper"))
         opened = FileNetwork(path)
         if refused:
             with pytest.raises(InputError, match=f"{name} holds numbers from 4.94e-324 to"):

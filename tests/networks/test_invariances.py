@@ -5,10 +5,10 @@ import pytest
 from helpers import ALL_VARIANTS, final_state
 
 from attncli.maths.bounds import log10_attention_constant, log10_mlp_constant
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics.log10_residual_frobenius import log10_residual_frobenius
 from attncli.metrics.log10_residual_norm import log10_residual_norm
-from attncli.networks.layer import block
+from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork
 
@@ -35,8 +35,8 @@ def test_a_constant_row_passes_through_content_attention_as_a_constant_row() -> 
     blind = row @ layer.w_q  # [head, key]
     w_q = layer.w_q - row[:, None] * blind[:, None, :] / (row @ row)
     layer = layer._replace(w_q=w_q)
-    without = block(Split.of(network.embeddings()), layer, spec, ALL_VARIANTS["SAN"])
-    shifted = block(Split.of(network.embeddings() + row), layer, spec, ALL_VARIANTS["SAN"])
+    without = run_block(SplitState.of(network.embeddings()), layer, spec, ALL_VARIANTS["SAN"])
+    shifted = run_block(SplitState.of(network.embeddings() + row), layer, spec, ALL_VARIANTS["SAN"])
     assert log10_residual_norm(shifted) == pytest.approx(log10_residual_norm(without), abs=1e-12)
 
 
@@ -48,8 +48,8 @@ def test_an_orthogonal_change_of_basis_leaves_the_frobenius_residual(
     spec = NetworkSpec(layers=4, tokens=12, width=8, heads=2, norm=norm)
     network = GeneratedNetwork(spec, 5)
     turn = np.linalg.qr(np.random.default_rng(2).standard_normal((8, 8)))[0]
-    state = Split.of(network.embeddings())
-    turned = Split.of(network.embeddings() @ turn)
+    state = SplitState.of(network.embeddings())
+    turned = SplitState.of(network.embeddings() @ turn)
     for index in range(spec.layers):
         layer = network.layer(index)
         other = layer._replace(
@@ -58,8 +58,8 @@ def test_an_orthogonal_change_of_basis_leaves_the_frobenius_residual(
             w_v=turn.T @ layer.w_v,
             w_o=layer.w_o @ turn,
         )
-        state = block(state, layer, spec, ALL_VARIANTS[variant])
-        turned = block(turned, other, spec, ALL_VARIANTS[variant])
+        state = run_block(state, layer, spec, ALL_VARIANTS[variant])
+        turned = run_block(turned, other, spec, ALL_VARIANTS[variant])
     expected = log10_residual_frobenius(state)
     assert log10_residual_frobenius(turned) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
@@ -104,7 +104,7 @@ def test_how_large_single_weights_are_costs_no_digits(
 ) -> None:
     spec = NetworkSpec(layers=3, tokens=6, width=8, heads=2, activation="relu", norm="rms", **kinds)  # type: ignore[arg-type]
     network = GeneratedNetwork(spec, 3)
-    one = other = Split.of(network.embeddings())
+    one = other = SplitState.of(network.embeddings())
     for index in range(spec.layers):
         layer = network.layer(index)
         first, second = (few_digits(getattr(layer, name)) for name in pair)
@@ -113,8 +113,8 @@ def test_how_large_single_weights_are_costs_no_digits(
         shifted = layer._replace(
             **{pair[0]: np.ldexp(first, power), pair[1]: np.ldexp(second, back - 6)}
         )
-        one = block(one, layer, spec, ALL_VARIANTS[variant])
-        other = block(other, shifted, spec, ALL_VARIANTS[variant])
+        one = run_block(one, layer, spec, ALL_VARIANTS[variant])
+        other = run_block(other, shifted, spec, ALL_VARIANTS[variant])
     assert log10_residual_norm(other) == pytest.approx(log10_residual_norm(one), rel=1e-12, abs=1e-12)  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from attncli.errors import UsageError
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import SETS, VARIANTS, by_names, by_switches
+from attncli.networks.variants import SETS, VARIANTS, parse_variants, variant_from_switches
 
 
 @pytest.mark.parametrize(
@@ -44,20 +44,20 @@ def test_every_set_names_known_variants() -> None:
 def test_switches_and_names_describe_the_same_variants(name: str) -> None:
     switches = VARIANTS[name]
     mlp_skip = switches.mlp_skip if switches.mlp else None
-    assert by_switches(switches.skip, switches.mlp, mlp_skip) == {name: switches}
+    assert variant_from_switches(switches.skip, switches.mlp, mlp_skip) == {name: switches}
 
 
 def test_a_single_switch_leaves_the_others_on() -> None:
-    assert list(by_switches(False, None, None)) == ["SAN+MLP"]
-    assert list(by_switches(None, None, False)) == ["SAN+skip+MLP-noskip"]
+    assert list(variant_from_switches(False, None, None)) == ["SAN+MLP"]
+    assert list(variant_from_switches(None, None, False)) == ["SAN+skip+MLP-noskip"]
 
 
 def test_contradicting_switches_are_refused() -> None:
     with pytest.raises(UsageError, match="`mlp_skip` needs the MLP"):
-        by_switches(None, False, True)
+        variant_from_switches(None, False, True)
 
 
 def test_names_keep_their_order_and_unknown_ones_are_refused() -> None:
-    assert list(by_names(["transformer", "SAN"])) == ["transformer", "SAN"]
+    assert list(parse_variants(["transformer", "SAN"])) == ["transformer", "SAN"]
     with pytest.raises(UsageError, match="did you mean 'SAN\\+skip'"):
-        by_names(["SAN+skpi"])
+        parse_variants(["SAN+skpi"])

@@ -12,11 +12,15 @@ import numpy as np
 import torch
 from oracles import network
 
-from attncli.ablation import Anatomy, switched
-from attncli.capture.context import eager_everywhere
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.stacks.blocks import Following, Stack, blocks_of
-from attncli.capture.stacks.residual_stream_arguments import given, replaced, taken
+from attncli.ablation import Anatomy, ablate
+from attncli.capture.context import force_eager_attention
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.stacks.blocks import BlockFollower, Stack, unique_blocks
+from attncli.capture.stacks.residual_stream_arguments import (
+    find_stream_input,
+    find_stream_output,
+    replace_argument,
+)
 from attncli.networks.variants import Switches
 from attncli.tensor_subclasses.dispatch import KNOWN_WITHOUT_NUMBERS
 
@@ -362,9 +366,9 @@ def residuals(
     passing = Passing(anatomy.stacks, number)
     with (
         torch.no_grad(),
-        eager_everywhere(model),
-        switched(model, anatomy, switches),
-        around_forwards(blocks_of(anatomy.stacks), passing.around),
+        force_eager_attention(model),
+        ablate(model, anatomy, switches),
+        wrap_forwards(unique_blocks(anatomy.stacks), passing.around),
         suppress(Done),
     ):
         model(**inputs)
@@ -380,22 +384,22 @@ class Passing:
     """From the first block's input on every stream is precise."""
 
     def __init__(self, stacks: tuple[Stack, ...], number: network.Number) -> None:
-        self.following = Following(stacks)
+        self.following = BlockFollower(stacks)
         self.states: dict[Stack, list[Any]] = {stack_: [] for stack_ in stacks}
         self.number = number
 
     def around(self, forward: Any, module: Any, args: Any, kwargs: Any) -> Any:
         stack_, call = self.following.take(module)
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         assert stream is not None
         if call.layer == 0:
             if not isinstance(stream, Precise):
                 first = Precise(precise(stream.numpy(), self.number), self.number)
-                args, kwargs = replaced(args, kwargs, stream, first)
+                args, kwargs = replace_argument(args, kwargs, stream, first)
                 stream = first
             self.states[stack_].append(stream.values.copy())
         output = forward(*args, **kwargs)
-        state = given(output)
+        state = find_stream_output(output)
         assert isinstance(state, Precise)
         self.states[stack_].append(state.values.copy())
         if all(len(found) > len(each.calls) for each, found in self.states.items()):

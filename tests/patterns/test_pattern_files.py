@@ -11,7 +11,7 @@ from scipy.io import mmwrite
 from scipy.sparse import coo_array, csr_array, save_npz
 
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.patterns import build
+from attncli.patterns import build_pattern
 from attncli.patterns._arrays import read_mtx
 
 RNG = np.random.default_rng(0)
@@ -34,7 +34,7 @@ WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 def test_every_kind_of_file_is_read(kind: str, tmp_path: Path) -> None:
     name, write = WRITERS[kind]
     write(tmp_path / name)
-    pattern = build(str(tmp_path / name), None, RNG)
+    pattern = build_pattern(str(tmp_path / name), None, RNG)
     np.testing.assert_allclose(pattern.toarray(), WANTED, rtol=1e-7)
 
 
@@ -42,10 +42,10 @@ def test_head_of_saved_maps_kept_to_its_strongest(tmp_path: Path) -> None:
     maps = np.random.default_rng(1).dirichlet(np.ones(6), size=(2, 6))
     path = tmp_path / "maps.safetensors"
     save_file({"layers.3.attention": maps}, path)
-    top = build(f"{path}:3.1:top=2", None, RNG).toarray()
+    top = build_pattern(f"{path}:3.1:top=2", None, RNG).toarray()
     for row, full in zip(top, maps[1], strict=True):
         assert set(np.flatnonzero(row)) == set(np.argsort(full)[-2:])
-    above = build(f"{path}:3.0:above=0.1", None, RNG)
+    above = build_pattern(f"{path}:3.0:above=0.1", None, RNG)
     assert above.nnz == (maps[0] > 0.1).sum()
 
 
@@ -113,7 +113,7 @@ def test_bad_files_are_refused_in_one_sentence(case: str, tmp_path: Path) -> Non
     name, write, says = BAD[case]
     write(tmp_path / name)
     with pytest.raises(InputError, match=says) as refused:
-        build(str(tmp_path / name), None, RNG)
+        build_pattern(str(tmp_path / name), None, RNG)
     assert "\n" not in str(refused.value)
     assert refused.value.exit_code == 3
 
@@ -134,12 +134,12 @@ def test_right_file_wrong_use(
 ) -> None:
     np.save(tmp_path / "a.npy", DENSE)
     with pytest.raises(kind, match=says):
-        build(f"{tmp_path}/{text}", length, RNG, causal)
+        build_pattern(f"{tmp_path}/{text}", length, RNG, causal)
 
 
 def test_a_layer_that_a_file_holds_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "maps.safetensors"
     save_file({f"layers.{layer}.attention": DENSE[None] for layer in ("0", "00", "1")}, path)
     with pytest.raises(InputError, match=r"layers.0.attention and layers.00.attention are both"):
-        build(f"{path}:0.0", None, RNG)
-    build(f"{path}:1.0", None, RNG)
+        build_pattern(f"{path}:0.0", None, RNG)
+    build_pattern(f"{path}:1.0", None, RNG)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attncli.errors import AttnError, UsageError
-from attncli.patterns import PATTERNS, build
+from attncli.patterns import PATTERNS, build_pattern
 
 LENGTHS = (1, 2, 5, 33)
 UNCAUSAL = ("permutation",)
@@ -16,7 +16,7 @@ TIGHT = {"random": 4, "bigbird": 3}
 
 
 def made(name: str, length: int, causal: bool, seed: int = 0) -> np.ndarray:
-    return build(name, length, np.random.default_rng(seed), causal).toarray()
+    return build_pattern(name, length, np.random.default_rng(seed), causal).toarray()
 
 
 def cases() -> list[tuple[str, int, bool]]:
@@ -31,7 +31,7 @@ def cases() -> list[tuple[str, int, bool]]:
 
 @pytest.mark.parametrize(("name", "length", "causal"), cases())
 def test_rows_are_distributions_over_visible_keys(name: str, length: int, causal: bool) -> None:
-    pattern = build(name, length, np.random.default_rng(0), causal)
+    pattern = build_pattern(name, length, np.random.default_rng(0), causal)
     dense = pattern.toarray()
     assert dense.shape == (length, length)
     assert (pattern.data > 0).all()
@@ -47,7 +47,7 @@ def test_parameters_of_any_size_give_patterns_or_a_sentence(name: str, value: st
     given = {"length", "rng", "causal", "return"}
     for parameter in get_type_hints(PATTERNS[name]).keys() - given:
         try:
-            pattern = build(f"{name}:{parameter}={value}", 9, np.random.default_rng(0))
+            pattern = build_pattern(f"{name}:{parameter}={value}", 9, np.random.default_rng(0))
         except AttnError:
             continue
         np.testing.assert_allclose(pattern.sum(axis=1), 1.0, rtol=1e-12)
@@ -65,7 +65,7 @@ def test_summary_is_one_sentence(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in PATTERNS.names() if name != "strided"])
 def test_long_patterns_stay_sparse(name: str) -> None:
-    pattern = build(name, 100_000, np.random.default_rng(0))
+    pattern = build_pattern(name, 100_000, np.random.default_rng(0))
     assert pattern.nnz <= 20 * 100_000
 
 
@@ -125,7 +125,9 @@ def test_random_is_k_regular(length: int, k: int) -> None:
 @pytest.mark.slow
 def test_causal_random_draws_from_visible_keys_evenly() -> None:
     rng = np.random.default_rng(0)
-    drawn = sum((build("random:k=2", 6, rng, True).toarray() > 0).astype(int) for _ in range(3000))
+    drawn = sum(
+        (build_pattern("random:k=2", 6, rng, True).toarray() > 0).astype(int) for _ in range(3000)
+    )
     assert drawn[0].tolist() == [3000, 0, 0, 0, 0, 0]  # row 0 has one key only
     for i in range(1, 6):
         share = 2 / (i + 1)
@@ -136,7 +138,7 @@ def test_causal_random_draws_from_visible_keys_evenly() -> None:
 def test_weights_of_random() -> None:
     exponential = np.sort(made("random:k=3,weights=exponential", 40, False), axis=1)[:, -3:]
     np.testing.assert_allclose(exponential, np.array([1, 2, 4]) / 7 * np.ones((40, 1)))
-    dirichlet = build("random:k=4,weights=dirichlet", 4000, np.random.default_rng(0)).data
+    dirichlet = build_pattern("random:k=4,weights=dirichlet", 4000, np.random.default_rng(0)).data
     assert abs(dirichlet.std() - np.sqrt(3 / 80)) < 0.005  # Beta(1, 3): variance 3 / (16 · 5)
 
 
@@ -146,7 +148,7 @@ def test_permutation_and_hub_and_induction() -> None:
     assert received[0] > 5 * np.median(received)
     rng = np.random.default_rng(3)
     tokens = np.random.default_rng(3).integers(8, size=60)
-    pattern = build("induction:vocabulary=8", 60, rng).toarray()
+    pattern = build_pattern("induction:vocabulary=8", 60, rng).toarray()
     for i, key in enumerate(pattern.argmax(axis=1)):
         earlier = [j for j in range(i) if tokens[j] == tokens[i]]
         assert key == (earlier[-1] + 1 if earlier else 0)
@@ -175,7 +177,7 @@ def test_sum_is_the_union() -> None:
 )
 def test_bad_patterns_are_refused_in_one_sentence(text: str, length: int | None, says: str) -> None:
     with pytest.raises(UsageError, match=says) as refused:
-        build(text, length, np.random.default_rng(0))
+        build_pattern(text, length, np.random.default_rng(0))
     assert "\n" not in str(refused.value)
 
 

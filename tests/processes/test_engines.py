@@ -19,8 +19,8 @@ from processes import Process, children, environment, free_port, outcomes, start
 
 import attncli
 from attncli.errors import InputError, UsageError
-from attncli.processes.engines import ENGINES, opened, parsed, submitit
-from attncli.processes.jobs import Job, made
+from attncli.processes.engines import ENGINES, open_engine, parse_engine_options, submitit
+from attncli.processes.jobs import Job, run_job
 
 LIBRARIES = {"local:2": "json", "submitit:local": "submitit", "dask": "distributed", "ray": "ray"}
 """Engines, and what each of them needs."""
@@ -91,7 +91,7 @@ def test_engine_options_are_one_line(options: Any) -> None:
         with pytest.raises(UsageError, match="holds a newline or another control character"):
             attncli.sweep("rank-collapse", "random:bert", engine=engine, engine_options=options)
     with pytest.raises(UsageError, match="control character"):
-        opened("dask:tcp://host\n:1", [])
+        open_engine("dask:tcp://host\n:1", [])
 
 
 def sweep(engine: str, folder: Path, **more: str) -> Process:
@@ -324,21 +324,21 @@ def test_two_drivers_in_one_folder_do_no_harm(nets: Path) -> None:
 
 def test_a_share_of_the_memory_is_all_that_a_worker_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     from attncli import limits
-    from attncli.processes.engines.local import shared_between
+    from attncli.processes.engines.local import divide_resources
 
     free = limits.free_memory()
     assert free is not None
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert limits.MEMORY not in shared_between(1)
-    half = shared_between(2)
+    assert limits.MEMORY not in divide_resources(1)
+    half = divide_resources(2)
     assert int(half[limits.MEMORY]) == pytest.approx(free / 2, rel=0.5)
     assert int(half["OMP_NUM_THREADS"]) == max(1, (os.cpu_count() or 1) // 2)
     monkeypatch.setenv(limits.MEMORY, "1000")
-    monkeypatch.setattr(limits, "taken_memory", lambda: 0)
+    monkeypatch.setattr(limits, "used_memory", lambda: 0)
     assert limits.available_memory() == 1000
-    monkeypatch.setattr(limits, "taken_memory", lambda: 400)
+    monkeypatch.setattr(limits, "used_memory", lambda: 400)
     assert limits.available_memory() == 600
-    monkeypatch.setattr(limits, "taken_memory", lambda: 4000)
+    monkeypatch.setattr(limits, "used_memory", lambda: 4000)
     assert limits.available_memory() == 0
 
 
@@ -353,15 +353,17 @@ def test_a_warm_run_is_a_run(nets: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("RANK", "1")
     before, here = dict(os.environ), os.getcwd()
     os.chdir("/")
-    run = made(job(nets, "rank-collapse", "net-1.safetensors", ATTN_RANK_COLLAPSE_VARIANTS="SAN"))
+    run = run_job(
+        job(nets, "rank-collapse", "net-1.safetensors", ATTN_RANK_COLLAPSE_VARIANTS="SAN")
+    )
     assert (run.code, Path.cwd(), dict(os.environ)) == (0, Path("/"), before)
     os.chdir(here)
     found = attncli.read(nets / "r.json")
     assert {row.variant for row in found.rows} == {"SAN"}
-    broken = made(job(nets, "rank-collapse", "net-4.safetensors"))
+    broken = run_job(job(nets, "rank-collapse", "net-4.safetensors"))
     assert broken.code == 3
     assert broken.sentence.startswith("net-4.safetensors cannot be read")
-    assert made(job(nets, "rank-collapse", "--laers", "3")).code == 2
+    assert run_job(job(nets, "rank-collapse", "--laers", "3")).code == 2
 
 
 @pytest.mark.parametrize(
@@ -384,7 +386,7 @@ def test_what_an_engine_cannot_do_is_refused_before_the_work(
     text: str, options: tuple[str, ...], said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        opened(text, options)
+        open_engine(text, options)
 
 
 def test_an_engine_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,14 +402,14 @@ def test_an_engine_without_its_library_names_the_extra(monkeypatch: pytest.Monke
     monkeypatch.setattr(builtins, "__import__", missing)
     for engine, extra in (("submitit", "slurm"), ("dask", "dask"), ("ray", "ray")):
         with pytest.raises(UsageError, match=rf"pip install 'attncli\[{extra}\]'"):
-            opened(engine, ())
+            open_engine(engine, ())
 
 
 def test_engines_are_listed_and_all_are_tested() -> None:
     listed = attn("list", "engines").out
     assert all(f"  {name} " in listed for name in ENGINES.names())
     assert {name.partition(":")[0] for name in LIBRARIES} == set(ENGINES.names()) - {"torchrun"}
-    assert parsed(["partition=a,timeout_min=60", "gpu=.5"]) == {"partition": "a", "timeout_min": 60, "gpu": 0.5}  # fmt: skip
+    assert parse_engine_options(["partition=a,timeout_min=60", "gpu=.5"]) == {"partition": "a", "timeout_min": 60, "gpu": 0.5}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -455,30 +457,30 @@ def test_reports_at_an_address(nets: Path) -> None:
 def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from fsspec.implementations.memory import MemoryFileSystem
 
-    from attncli.commands.about.sweep.items import finished, reports_in
-    from attncli.io.addresses import bytes_at, put_whole, remove
+    from attncli.commands.about.sweep.items import list_reports, read_finished
+    from attncli.io.addresses import read_address, remove_address, write_address
 
     place = "memory://sweep/a/net-1.json"
-    assert bytes_at(place) is None
-    assert reports_in("memory://sweep/a") == []
-    put_whole(place, b"{}")
-    put_whole("memory://sweep/a/net-10.json", b"{}")
-    put_whole("memory://sweep/a/net-9.json", b"{}")
-    assert bytes_at(place) == b"{}"
-    assert finished(place) is None, "no whole report"
-    assert [name.rpartition("/")[2] for name in reports_in("memory://sweep/a")] == ["net-1.json", "net-9.json", "net-10.json"]  # fmt: skip
+    assert read_address(place) is None
+    assert list_reports("memory://sweep/a") == []
+    write_address(place, b"{}")
+    write_address("memory://sweep/a/net-10.json", b"{}")
+    write_address("memory://sweep/a/net-9.json", b"{}")
+    assert read_address(place) == b"{}"
+    assert read_finished(place) is None, "no whole report"
+    assert [name.rpartition("/")[2] for name in list_reports("memory://sweep/a")] == ["net-1.json", "net-9.json", "net-10.json"]  # fmt: skip
 
     def fails(self: Any, *rest: Any, **more: Any) -> None:
         raise OSError("the line is cut")
 
     monkeypatch.setattr(MemoryFileSystem, "mv", fails)
     with pytest.raises(InputError, match="the line is cut"):
-        put_whole(place, b"[]")
-    assert bytes_at(place) == b"{}"
-    assert len(reports_in("memory://sweep/a")) == 3
+        write_address(place, b"[]")
+    assert read_address(place) == b"{}"
+    assert len(list_reports("memory://sweep/a")) == 3
     monkeypatch.undo()
-    remove(place)
-    assert bytes_at(place) is None
+    remove_address(place)
+    assert read_address(place) is None
 
 
 @pytest.mark.slow

@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from attncli.cli import app  # noqa: F401 (it enrols the commands)
-from attncli.cli.distributed import SHARED, is_shared
-from attncli.cli.root import as_parsed, path_of
-from attncli.processes.work_sharing import own_share, shared_out
-from attncli.ranks import ALONE, OWN, Launch, launch, without_launch
+from attncli.cli.distributed import SHARED, has_divisible_work
+from attncli.cli.root import command_path, parse_command
+from attncli.processes.work_sharing import rank_share, share_work
+from attncli.ranks import ALONE, OWN, Launch, environment_without_launch, read_launch
 
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -32,20 +32,20 @@ def test_a_rank_is_one_where_all_is_said_that_it_needs(
         monkeypatch.delenv(name, raising=False)
     for name, value in said.items():
         monkeypatch.setenv(name, value)
-    assert launch() == meant
+    assert read_launch() == meant
 
 
 def test_a_process_started_by_a_rank_is_none() -> None:
     inherited = {**MEETING, "RANK": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "a", "HOME": "/"}
-    assert without_launch(inherited) == {"HOME": "/"}
+    assert environment_without_launch(inherited) == {"HOME": "/"}
 
 
 def test_shares_are_every_nth_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(own_share("abcde")) == [0, 1, 2, 3, 4]
-    assert shared_out([1, 2], lambda item: 2 * item, str) == [2, 4]
+    assert list(rank_share("abcde")) == [0, 1, 2, 3, 4]
+    assert share_work([1, 2], lambda item: 2 * item, str) == [2, 4]
     for name, value in {**MEETING, "RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    assert list(own_share("abcde")) == [1, 3]
+    assert list(rank_share("abcde")) == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_shares_are_every_nth_item(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_command_of_a_line(line: str, command: str, capfd: pytest.CaptureFixture[str]) -> None:
     """By the parser itself, which says and refuses nothing here."""
-    parsed = as_parsed(line.split())
-    assert " ".join(path_of(parsed)) == command
-    assert is_shared(parsed) == (command in SHARED)
+    parsed = parse_command(line.split())
+    assert " ".join(command_path(parsed)) == command
+    assert has_divisible_work(parsed) == (command in SHARED)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("task", ["circle", "memorise", "sort", "convex-hull", "rank-heads"])
 @pytest.mark.parametrize("more", ["--plot", "--plot curves.png"])
 def test_a_training_is_not_shared_out(task: str, more: str) -> None:
-    assert not is_shared(as_parsed(f"reproduce {task} {more}".split()))
+    assert not has_divisible_work(parse_command(f"reproduce {task} {more}".split()))
 
 
 def test_being_one_of_several_costs_no_torch() -> None:

@@ -10,7 +10,7 @@ from commands import attn
 
 from attncli.analysis import texts
 from attncli.analysis.states.trajectories import Trajectory
-from attncli.processes.resume_cache import PARTS, kept_as, no_keep
+from attncli.processes.resume_cache import PARTS, build_result_cache, make_without_cache
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def never() -> Any:
 
 
 def test_what_is_kept_is_not_made_again(report: Path) -> None:
-    keep = kept_as()
+    keep = build_result_cache()
     assert keep("one", lambda: {"a": [1.5, None]}) == {"a": [1.5, None]}
     assert keep("one", never) == {"a": [1.5, None]}
     assert keep("two", lambda: 2) == 2
@@ -38,21 +38,21 @@ def test_what_is_kept_is_not_made_again(report: Path) -> None:
 
 
 def test_half_written_and_foreign_files_do_not_count(report: Path) -> None:
-    keep = kept_as()
+    keep = build_result_cache()
     keep("one", lambda: 1)
     (path,) = Path(f"{report}.parts").iterdir()
     path.write_bytes(path.read_bytes()[:100])
     assert keep("one", lambda: 2) == 2
-    kept_as(Path)("other", lambda: 1)
+    build_result_cache(Path)("other", lambda: 1)
     assert keep("one", never) == 2
 
 
 def test_only_named_types_are_read(report: Path) -> None:
     """A file that asks for anything else to be built counts for nothing."""
     found = Trajectory({"log10_residual": [0.0]}, [])
-    kept_as()("strange", lambda: found)
-    assert kept_as(Trajectory)("strange", never) == found
-    assert kept_as()("strange", lambda: 1) == 1
+    build_result_cache()("strange", lambda: found)
+    assert build_result_cache(Trajectory)("strange", never) == found
+    assert build_result_cache()("strange", lambda: 1) == 1
 
 
 @pytest.mark.parametrize("room", [0, 100, 3000])
@@ -61,7 +61,7 @@ def test_a_full_disk_ends_no_run(room: int, tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     said: list[str] = []
     PARTS.begin(tmp_path / "report.json", lambda: "command", said.append)
-    keep = kept_as()
+    keep = build_result_cache()
     assert keep("before", lambda: 1) == 1
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
@@ -80,8 +80,8 @@ def test_a_full_disk_ends_no_run(room: int, tmp_path: Path) -> None:
 
 
 def test_without_a_report_nothing_is_kept() -> None:
-    assert kept_as()("one", lambda: 1) == 1
-    assert kept_as()("one", lambda: 2) == no_keep("one", lambda: 2)
+    assert build_result_cache()("one", lambda: 1) == 1
+    assert build_result_cache()("one", lambda: 2) == make_without_cache("one", lambda: 2)
 
 
 MODEL = ("random:gpt2?layers=2&width=32&heads=2", "--random-tokens", "8", "--samples", "2")
@@ -113,7 +113,7 @@ def test_results_of_every_study_survive(
         read += len(items)
         return [keep(name(item), never) for item in items]
 
-    monkeypatch.setattr(texts, "shared_out", from_disk)
+    monkeypatch.setattr(texts, "share_work", from_disk)
     assert saved_report(line, tmp_path / "report.json") == whole
     assert read >= 2
 
@@ -137,8 +137,8 @@ def test_what_leaves_more_than_its_result_is_not_kept(
         keeps.append(keep)
         return [work(item) for item in items]
 
-    monkeypatch.setattr(texts, "shared_out", looked_at)
+    monkeypatch.setattr(texts, "share_work", looked_at)
     line = ("inspect-model", *MODEL, "--metric", "entropy")
     assert attn(*line, "--save-maps", str(tmp_path / "maps.safetensors")).code == 0
     assert attn(*line).code == 0
-    assert [keep is no_keep for keep in keeps] == [True, False]
+    assert [keep is make_without_cache for keep in keeps] == [True, False]

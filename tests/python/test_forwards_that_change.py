@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel
 
 import attncli as attn
-from attncli.models.random.random_models import build
+from attncli.models.random.random_models import build_model
 
 IDS = torch.arange(10)[None]
 QUESTIONS: dict[str, Callable[[nn.Module, dict[str, Tensor]], object]] = {
@@ -146,7 +146,7 @@ def test_a_backward_pass_through_a_forward_of_before_is_still_possible() -> None
 @pytest.mark.parametrize("kind", ["pe_audio", "xcodec", "seamless_m4t"])
 def test_types_that_change_themselves_as_they_run_are_as_they_were(kind: str) -> None:
     """Found among all types of transformers: hooks of a first forward, positions of the longest text."""
-    model = build(kind, {"tiny": 1}, 0)
+    model = build_model(kind, {"tiny": 1}, 0)
     before = state_of(model)
     attn.inspect_model(model, random_tokens=8, metric="sink")
     assert state_of(model) == before

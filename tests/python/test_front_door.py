@@ -13,9 +13,9 @@ from small_checkpoints import saved
 
 import attncli as attn
 from attncli.cli.app import build_app
-from attncli.cli.root import leaves
+from attncli.cli.root import iterate_commands
 from attncli.cli.run_question import ProcessOptions
-from attncli.cli.spelling import as_typed
+from attncli.cli.spelling import spell_as_options
 from attncli.declare.commands import COMMANDS
 from attncli.render.json import json as as_json
 
@@ -280,7 +280,7 @@ def test_runs_that_python_asks_for_follow_no_configuration(
 
 @pytest.mark.parametrize("name", ASKED)
 def test_every_option_is_a_keyword_with_the_same_default(name: str) -> None:
-    commands = leaves(build_app(), ())
+    commands = iterate_commands(build_app(), ())
     known = {python_name(path): one for path, one in commands}[name]
     keywords = inspect.signature(ASKED[name]).parameters
     shared = {"help", *inspect.signature(ProcessOptions).parameters} - set(keywords)
@@ -325,7 +325,7 @@ def test_python_and_the_command_refuse_alike(
     with pytest.raises(attn.AttnError) as refused:
         ask(*source, **keywords)
     assert told.code == refused.value.exit_code
-    assert told.err == f"attn: {as_typed(str(refused.value))}\n"
+    assert told.err == f"attn: {spell_as_options(str(refused.value))}\n"
     assert "--" not in str(refused.value)
     assert "`" not in told.err
 

@@ -9,7 +9,7 @@ from torch import nn
 
 import attncli as attn
 from attncli.errors import UsageError
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 
 FAST = ("bert", "vit", "gpt2", "mixtral")
 KINDS = [kind if kind in FAST else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
@@ -20,7 +20,7 @@ KINDS = [kind if kind in FAST else pytest.param(kind, marks=pytest.mark.slow) fo
 def test_they_are_those_of_the_checkpoint(kind: str, dtype: torch.dtype, tmp_path: Path) -> None:
     """Of every family, whatever names a checkpoint has for its tensors."""
     model = model_of(kind).to(dtype).train()
-    with quiet():
+    with silence_libraries():
         model.save_pretrained(tmp_path)
     before = {name: id(tensor) for name, tensor in model.named_parameters()}
     live, saved = (attn.inspect_weights(each) for each in (model, str(tmp_path)))

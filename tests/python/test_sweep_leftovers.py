@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attncli.analysis import no_progress
+from attncli.analysis import ignore_progress
 from attncli.commands.about.sweep.items import remove_leftovers
 from attncli.commands.about.sweep.report import Item
 from attncli.commands.about.sweep.runs import SweepPlan, run_all
@@ -50,5 +50,5 @@ def test_nothing_half_written_stays_where_a_sweep_is_ended_in_the_middle(
 
     plan = SweepPlan("rank-collapse", (), {}, ("net-1", "net-2"), str(tmp_path))
     with pytest.raises(UsageError, match="it does not go on"):
-        run_all(plan, stopped_while_writing, no_progress, refuse)
+        run_all(plan, stopped_while_writing, ignore_progress, refuse)
     assert not list(tmp_path.iterdir())

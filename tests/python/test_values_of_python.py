@@ -15,7 +15,7 @@ import torch
 
 import attncli as attn
 from attncli.errors import AttnError, UsageError
-from attncli.models.random.random_models import build
+from attncli.models.random.random_models import build_model
 
 LENGTH = 8
 MATRIX = np.roll(np.eye(LENGTH), 1, axis=1) + 0.5 * np.eye(LENGTH)
@@ -269,7 +269,7 @@ def test_a_tokenizer_is_left_as_it_was_set() -> None:
     tokenizer.backend_tokenizer.enable_truncation(3)
     tokenizer.backend_tokenizer.enable_padding(length=5)
     before = tokenizer.backend_tokenizer.truncation, tokenizer.backend_tokenizer.padding
-    model = build("llama", {"tiny": 1}, 0)
+    model = build_model("llama", {"tiny": 1}, 0)
     found = attn.inspect_model(model, tokenizer=tokenizer, text="a b a b a", metric="sink")
     assert [text["tokens"] for text in found.input["texts"]] == [5]
     assert (tokenizer.backend_tokenizer.truncation, tokenizer.backend_tokenizer.padding) == before

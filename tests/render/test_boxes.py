@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from attncli.records import Report, Row, View
-from attncli.render.plots.boxes import boxes_of
-from attncli.render.plots.figure import figure
-from attncli.render.plots.terminal import terminal
+from attncli.render.plots.boxes import collect_box_plots
+from attncli.render.plots.figure import save_figure
+from attncli.render.plots.terminal import plot_in_terminal
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -36,7 +36,7 @@ REPORT = Report(
 def drawn(report: Report, width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, color_system=None, highlight=False)
     with console.capture() as capture:
-        console.print(terminal(report))
+        console.print(plot_in_terminal(report))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -52,7 +52,7 @@ def test_a_line_is_a_box_with_its_whiskers() -> None:
 
 
 def test_boxes_need_all_quantiles() -> None:
-    (one,) = boxes_of(REPORT)
+    (one,) = collect_box_plots(REPORT)
     assert [box.x for box in one.boxes] == [1.0, 2.0]
     assert one.boxes[1].median == 5.0
 
@@ -61,7 +61,7 @@ def test_boxes_need_all_quantiles() -> None:
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_figures_of_boxes_are_the_same_bytes_each_time(ending: str, tmp_path: Path) -> None:
     first, second = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"
-    figure(REPORT, first)
-    figure(REPORT, second)
+    save_figure(REPORT, first)
+    save_figure(REPORT, second)
     assert first.read_bytes() == second.read_bytes()
     assert first.stat().st_size > 3_000

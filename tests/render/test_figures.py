@@ -12,15 +12,15 @@ from commands import attn
 
 from attncli.analysis.states.network_collapse import rank_collapse
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import by_names
+from attncli.networks.variants import parse_variants
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Definition, Report, Row, View
-from attncli.render.plots.chart import charts, doubles, is_magnitude, needs_squeeze
-from attncli.render.plots.curves import curve_figure
-from attncli.render.plots.figure import figure
-from attncli.render.plots.labels import caption, label
-from attncli.render.plots.law_curves import best_law
-from attncli.render.plots.line_styles import looks
+from attncli.render.plots.chart import collect_charts, is_geometric, is_magnitude, needs_squeeze
+from attncli.render.plots.curves import draw_curve_figure
+from attncli.render.plots.figure import save_figure
+from attncli.render.plots.labels import format_caption, format_label
+from attncli.render.plots.law_curves import find_best_law
+from attncli.render.plots.line_styles import assign_styles
 
 SVG = "{http://www.w3.org/2000/svg}text"
 pytest.importorskip("matplotlib")
@@ -39,7 +39,7 @@ def report_of(*rows: Row, metrics: tuple[str, ...] = ("log10_residual",), **more
 
 
 def words_in(report: Report, folder: Path) -> list[str]:
-    figure(report, folder / "x.svg")
+    save_figure(report, folder / "x.svg")
     return ["".join(each.itertext()) for each in ElementTree.parse(folder / "x.svg").iter(SVG)]
 
 
@@ -51,7 +51,7 @@ def test_the_model_and_the_text_stand_under_the_figure(tmp_path: Path) -> None:
     rows = curve("SAN", [-1.0, -3.0, -9.0])
     report = report_of(*rows, source=MODEL, input=TEXT, environment={"attn": "1.2"})
     said = "org/small · main · weights abcdef01 · float64 · default text (237 tokens) · attn 1.2"
-    assert caption(report) == said
+    assert format_caption(report) == said
     assert said in " ".join(words_in(report, tmp_path))
 
 
@@ -59,14 +59,14 @@ def test_axes_are_words_and_not_names(tmp_path: Path) -> None:
     found = words_in(report_of(*curve("SAN", [-1.0, -3.0])), tmp_path)
     assert {"log₁₀ r", "layer"} <= set(found)
     assert not [word for word in found if "log10_residual" in word]
-    assert label("offset_share", {}) == "offset share"
-    assert label("entropy", {"entropy": Definition("nat", "…")}) == "entropy (nat)"
+    assert format_label("offset_share", {}) == "offset share"
+    assert format_label("entropy", {"entropy": Definition("nat", "…")}) == "entropy (nat)"
 
 
 def test_every_metric_has_a_panel_of_its_own(tmp_path: Path) -> None:
     rows = [*curve("SAN", [-1.0, -3.0]), *curve("SAN", [3.0, 1.0], "stable_rank")]
     report = report_of(*rows, metrics=("log10_residual", "stable_rank"))
-    assert [one.metric for one in charts(report)] == ["log10_residual", "stable_rank"]
+    assert [one.metric for one in collect_charts(report)] == ["log10_residual", "stable_rank"]
     found = words_in(report, tmp_path)
     assert {"(a)", "(b)", "log₁₀ r", "stable rank"} <= {word.strip() for word in found}
     assert found.count("SAN") == 1
@@ -75,7 +75,7 @@ def test_every_metric_has_a_panel_of_its_own(tmp_path: Path) -> None:
 def test_of_many_lines_no_two_look_alike() -> None:
     """In colour, and in black and white; a random twin is its own variant dashed."""
     names = [f"v{index}" for index in range(60)]
-    found = looks([*names, "v3@random"])
+    found = assign_styles([*names, "v3@random"])
     seen = [(look.colour, look.marker, str(look.dash)) for name, look in found.items() if "@" not in name]  # fmt: skip
     grey = [(look.marker, str(look.dash)) for name, look in found.items() if "@" not in name]
     assert len(set(seen)) == 60
@@ -90,7 +90,7 @@ def legend(report: Report, folder: Path) -> tuple[Any, Any]:
     canvases: list[Figure] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", lambda canvas, *_, **__: canvases.append(canvas))
-        figure(report, folder / "x.png")
+        save_figure(report, folder / "x.png")
     axes = canvases[0].axes[0]
     return axes, axes.get_legend()
 
@@ -115,7 +115,7 @@ def test_spreads_are_bands_and_in_no_legend(spread: float | None, tmp_path: Path
     axes, names = legend(report, tmp_path)
     assert len(axes.collections) == (spread is not None)
     assert [text.get_text() for text in names.get_texts()] == ["SAN"]
-    assert ("± standard deviation over 3 seeds" in caption(report).replace("\u00a0", " ")) == (spread is not None)  # fmt: skip
+    assert ("± standard deviation over 3 seeds" in format_caption(report).replace("\u00a0", " ")) == (spread is not None)  # fmt: skip
 
 
 def test_a_bound_is_a_line_where_it_says_something(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def sweep(lengths: list[int], widths: list[float]) -> Report:
 
 def test_widths_stand_against_log_n_with_the_law_that_was_fitted(tmp_path: Path) -> None:
     report = sweep([16, 32, 64, 128], [6.5, 7.9, 9.3, 10.7])
-    law = best_law(report, "fit", "a")
+    law = find_best_law(report, "fit", "a")
     assert law is not None
     assert law.value(16) == pytest.approx(6.545, abs=1e-3)
     axes, names = legend(report, tmp_path)
@@ -161,21 +161,21 @@ def test_widths_stand_against_log_n_with_the_law_that_was_fitted(tmp_path: Path)
     [([16, 32, 64], True), ([10, 100, 1000], True), ([0, 1, 2], False), ([1, 2, 3, 4], False), ([8, 16], False)],
 )  # fmt: skip
 def test_log_axes_are_for_sweeps_that_double(places: list[int], doubling: bool) -> None:
-    (one,) = charts(sweep(places, [1.0] * len(places)))
-    assert doubles(one) == doubling
+    (one,) = collect_charts(sweep(places, [1.0] * len(places)))
+    assert is_geometric(one) == doubling
 
 
 def test_magnitudes_have_a_log_axis_and_collapse_a_squeezed_one() -> None:
-    (far,) = charts(report_of(*curve("a", [1.0, 50.0, 2000.0])))
-    (deep,) = charts(report_of(*curve("a", [0.5, -50.0, -2000.0])))
-    (near,) = charts(report_of(*curve("a", [100.0, 150.0, 200.0])))
+    (far,) = collect_charts(report_of(*curve("a", [1.0, 50.0, 2000.0])))
+    (deep,) = collect_charts(report_of(*curve("a", [0.5, -50.0, -2000.0])))
+    (near,) = collect_charts(report_of(*curve("a", [100.0, 150.0, 200.0])))
     assert [(is_magnitude(one), needs_squeeze(one)) for one in (far, deep, near)] == [(True, False), (False, True), (False, False)]  # fmt: skip
 
 
 def test_letters_stay_letters_and_fonts_are_embedded(tmp_path: Path) -> None:
     report = report_of(*curve("SAN", [-1.0, -3.0]))
     assert "SAN" in words_in(report, tmp_path)
-    figure(report, tmp_path / "x.pdf")
+    save_figure(report, tmp_path / "x.pdf")
     pdf = (tmp_path / "x.pdf").read_bytes()
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
@@ -214,7 +214,7 @@ def test_sizes_that_are_none_are_refused(
 
 
 def test_no_date_and_no_place_of_this_machine_is_inside(tmp_path: Path) -> None:
-    figure(report_of(*curve("SAN", [-1.0, -3.0]), source={"path": "/home/me/model"}), tmp_path / "x.svg")  # fmt: skip
+    save_figure(report_of(*curve("SAN", [-1.0, -3.0]), source={"path": "/home/me/model"}), tmp_path / "x.svg")  # fmt: skip
     text = (tmp_path / "x.svg").read_text()
     assert "/home/me" not in text
     assert not re.search(r"20\d\d-\d\d-\d\d", text)
@@ -232,8 +232,8 @@ def test_an_answer_is_drawn_from_python(tmp_path: Path) -> None:
 def test_r_is_drawn_on_a_linear_axis_with_bands() -> None:
     """As in figure 2 of the paper, though it falls over many decades."""
     networks = [GeneratedNetwork(NetworkSpec(layers=6, tokens=16, width=16), seed) for seed in range(3)]  # fmt: skip
-    report = rank_collapse(networks, by_names(["paper"]), ["residual"], {"kind": "synthetic"})
-    (axes,) = curve_figure(report).axes
+    report = rank_collapse(networks, parse_variants(["paper"]), ["residual"], {"kind": "synthetic"})
+    (axes,) = draw_curve_figure(report).axes
     assert axes.get_yscale() == "linear"
     assert axes.get_ylabel() == "r"
     assert len(axes.collections) == 4

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleRenderable
 from attncli import __version__
 from attncli.records import SCHEMA_VERSION, Report, Row, View
 from attncli.render import FORMATS
-from attncli.sanitize import visible
+from attncli.sanitize import make_visible
 
 CONTRACT = {
     "schema_version",
@@ -210,7 +210,7 @@ def test_csv_jsonl_and_json_agree_number_for_number(report: Report) -> None:
             if isinstance(value, int | float):
                 assert float(flat[name]) == value
             elif value is not None:
-                assert flat[name].removeprefix("'") == visible(value).removeprefix("'")
+                assert flat[name].removeprefix("'") == make_visible(value).removeprefix("'")
 
 
 @pytest.mark.slow

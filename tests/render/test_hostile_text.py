@@ -19,12 +19,12 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from attncli.cli.main import complain
-from attncli.cli.writer import notes, render
+from attncli.cli.writer import render_report, write_notes
 from attncli.options.shared import OutputOptions
 from attncli.records import ROW_COLUMNS, Report
 from attncli.render import FORMATS
 from attncli.reports import from_json
-from attncli.sanitize import visible
+from attncli.sanitize import make_visible
 
 HOSTILE = (
     "a\n::error::stopped",
@@ -97,15 +97,15 @@ def shown(format: str, report: Report) -> str:
     """As on a pipe."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("COLUMNS", raising=False)
-        return render(report, format, io.StringIO(), plot=False)
+        return render_report(report, format, io.StringIO(), plot=False)
 
 
 def plotted(report: Report) -> str:
-    from attncli.render.plots.terminal import terminal
+    from attncli.render.plots.terminal import plot_in_terminal
 
     console = Console(file=io.StringIO(), width=100, color_system=None)
     with console.capture() as capture:
-        console.print(terminal(report))
+        console.print(plot_in_terminal(report))
     return capture.get()
 
 
@@ -113,7 +113,7 @@ def said(report: Report) -> str:
     """What a person is told beside the file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stderr", stream := io.StringIO())
-        notes(report, OutputOptions(output=None, format="csv"), told=False)
+        write_notes(report, OutputOptions(output=None, format="csv"), told=False)
         complain(report.headline, 3)
         return stream.getvalue()
 
@@ -203,7 +203,7 @@ def test_markdown_shows_the_text_and_no_markup_of_it(text: str) -> None:
     parser = MarkdownIt("js-default", {"html": True})
     page = Reader(parser.render(shown("markdown", hostile_report(text))))
     assert page.tags == Reader(parser.render(shown("markdown", hostile_report("x")))).tags
-    squeezed = " ".join(visible(text).split())
+    squeezed = " ".join(make_visible(text).split())
     assert squeezed in " ".join(page.text.split())
 
 
@@ -214,7 +214,7 @@ def test_junit_is_xml_with_the_same_elements(text: str) -> None:
         for each in (text, "x")
     )
     assert [element.tag for element in root.iter()] == [element.tag for element in plain.iter()]
-    assert root.find(".//testcase").attrib["name"] == visible(text)  # type: ignore[union-attr]
+    assert root.find(".//testcase").attrib["name"] == make_visible(text)  # type: ignore[union-attr]
 
 
 @given(text=texts)
@@ -231,7 +231,7 @@ def test_json_is_read_back_as_it_was(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_figure_is_drawn_whatever_its_words_are(text: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from attncli.render.plots.figure import figure
+    from attncli.render.plots.figure import save_figure
 
     report = dataclasses.replace(hostile_report("x"), headline=text, pictures=(), tracks=())
     view = dataclasses.replace(
@@ -239,7 +239,7 @@ def test_a_figure_is_drawn_whatever_its_words_are(text: str, tmp_path: Path) -> 
     )
     row = dataclasses.replace(report.rows[0], variant=text)
     report = dataclasses.replace(report, views=(view,), rows=(row,))
-    figure(report, tmp_path / "a.svg")
+    save_figure(report, tmp_path / "a.svg")
 
 
 def test_a_long_sentence_is_cut_and_keeps_its_end(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from attncli.records import Picture, Report
-from attncli.render.plots.figure import figure
-from attncli.render.plots.maps import pooled
-from attncli.render.plots.terminal import terminal
+from attncli.render.plots.figure import save_figure
+from attncli.render.plots.maps import max_pool
+from attncli.render.plots.terminal import plot_in_terminal
 
 EYE = tuple(tuple(float(i == j) for j in range(8)) for i in range(8))
 LOST = tuple(tuple(0.25 * (i == j == 5) for j in range(8)) for i in range(8))
@@ -22,7 +22,7 @@ REPORT = Report("example", "A diagonal.", (), {}, {}, pictures=(DRAWN,))
 def drawn(report: Report, width: int) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None, highlight=False)
     with console.capture() as capture:
-        console.print(terminal(report))
+        console.print(plot_in_terminal(report))
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
@@ -49,7 +49,7 @@ def test_maps_fit_the_terminal(width: int) -> None:
 
 def test_no_weight_is_lost_by_pooling() -> None:
     for rows, columns in ((1, 1), (3, 5), (8, 8)):
-        small = pooled(LOST, rows, columns)
+        small = max_pool(LOST, rows, columns)
         assert max(map(max, small)) == 0.25
         assert (len(small), len(small[0])) == (rows, columns)
 
@@ -62,7 +62,7 @@ def test_a_figure_draws_maps(count: int, tmp_path: Path) -> None:
     canvases: list[Figure] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", lambda canvas, *_, **__: canvases.append(canvas))
-        figure(dataclasses.replace(REPORT, pictures=(DRAWN,) * count), tmp_path / "x.png")
+        save_figure(dataclasses.replace(REPORT, pictures=(DRAWN,) * count), tmp_path / "x.png")
     images = [axes.images[0] for axes in canvases[0].axes if axes.images]
     assert len(images) == 3 * min(count, 6)
     assert images[0].get_array().tolist() == [list(row) for row in EYE]
@@ -76,7 +76,7 @@ def test_a_figure_draws_maps(count: int, tmp_path: Path) -> None:
 def test_figures_of_maps_have_the_same_bytes_every_time(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name in ("1.svg", "2.svg"):
-        figure(REPORT, tmp_path / name)
+        save_figure(REPORT, tmp_path / name)
     assert (tmp_path / "1.svg").read_bytes() == (tmp_path / "2.svg").read_bytes()
 
 
@@ -88,7 +88,7 @@ NAMED = Picture(
 def lines_of(picture: Picture, width: int, height: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, color_system=None, highlight=False)  # fmt: skip
     with console.capture() as capture:
-        console.print(terminal(dataclasses.replace(REPORT, pictures=(picture,))))
+        console.print(plot_in_terminal(dataclasses.replace(REPORT, pictures=(picture,))))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from attncli.records import Report, Row, View
-from attncli.render.plots.chart import chart, charts, squeeze, unsqueeze
-from attncli.render.plots.figure import figure
-from attncli.render.plots.terminal import terminal
+from attncli.render.plots.chart import collect_charts, first_chart, squeeze, unsqueeze
+from attncli.render.plots.figure import save_figure
+from attncli.render.plots.terminal import plot_in_terminal
 
 LINE = Report(
     "example",
@@ -28,7 +28,7 @@ LINE = Report(
 def drawn(report: Report, width: int = 46) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None, highlight=False)
     with console.capture() as capture:
-        console.print(terminal(report))
+        console.print(plot_in_terminal(report))
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
@@ -79,10 +79,10 @@ def test_nothing_to_plot_is_said(rows: tuple[Row, ...]) -> None:
 
 def test_nulls_and_other_metrics_are_not_points() -> None:
     extra = (Row("order", None, "1", "SAN", 4, note="x"), Row("entropy", 9.0, "nat", "SAN", 1))
-    found = chart(dataclasses.replace(LINE, rows=LINE.rows + extra))
+    found = first_chart(dataclasses.replace(LINE, rows=LINE.rows + extra))
     assert found is not None
     assert found.gaps == (4.0,)
-    assert dataclasses.replace(found, gaps=()) == chart(LINE)
+    assert dataclasses.replace(found, gaps=()) == first_chart(LINE)
     assert [point.y for point in found.series["SAN"]] == [0.0, 1.0, 2.0, 3.0]
 
 
@@ -105,13 +105,13 @@ TWO_WIDTHS = Report(
 
 def test_views_of_the_same_curves_elsewhere_are_drawn_each_by_itself(tmp_path: Path) -> None:
     """Every plot has the rows of its own place, down to where the view ends."""
-    first, second = charts(TWO_WIDTHS)
+    first, second = collect_charts(TWO_WIDTHS)
     assert [point.y for point in first.series["SAN"]] == [0.0, 8.0, 16.0, 24.0]
     assert [point.y for point in second.series["SAN"]] == [0.0, -16.0, -32.0]
     lines = drawn(TWO_WIDTHS).splitlines()
     assert [line for line in lines if "Width" in line] == ["Width 8", "Width -16"]
     pytest.importorskip("matplotlib")
-    figure(TWO_WIDTHS, tmp_path / "two.svg")
+    save_figure(TWO_WIDTHS, tmp_path / "two.svg")
     assert len(re.findall(r'id="axes_\d+"', (tmp_path / "two.svg").read_text())) == 2
 
 
@@ -125,7 +125,7 @@ def test_figures_have_the_same_bytes_every_time(suffix: str, tmp_path: Path) -> 
     pytest.importorskip("matplotlib")
     paths = [tmp_path / f"{number}{suffix}" for number in (1, 2)]
     for path in paths:
-        figure(LINE, path)
+        save_figure(LINE, path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
     start = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}[suffix]
     assert paths[0].read_bytes().startswith(start)
@@ -141,7 +141,7 @@ def test_an_axis_title_is_inside_the_figure(tmp_path: Path) -> None:
     canvases: list[Figure] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", lambda canvas, *_, **__: canvases.append(canvas))
-        figure(dataclasses.replace(LINE, views=views), tmp_path / "x.png")
+        save_figure(dataclasses.replace(LINE, views=views), tmp_path / "x.png")
     (canvas,) = canvases
     canvas.canvas.draw()
     label = canvas.axes[0].yaxis.label.get_window_extent()
@@ -151,7 +151,7 @@ def test_an_axis_title_is_inside_the_figure(tmp_path: Path) -> None:
 
 def test_an_svg_is_well_formed(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    figure(LINE, tmp_path / "x.svg")
+    save_figure(LINE, tmp_path / "x.svg")
     root = ElementTree.parse(tmp_path / "x.svg").getroot()
     assert root.tag.endswith("svg")
 
@@ -160,7 +160,7 @@ LEVELLED = dataclasses.replace(LINE, rows=(*LINE.rows, Row("order", 4.0, "1", "a
 
 
 def test_a_number_without_a_place_is_a_level_that_curves_are_held_against(tmp_path: Path) -> None:
-    found = chart(LEVELLED)
+    found = first_chart(LEVELLED)
     assert found is not None
     assert found.levels == {"all of it": 4.0}
     assert set(found.series) == {"SAN", "skip"}
@@ -170,7 +170,7 @@ def test_a_number_without_a_place_is_a_level_that_curves_are_held_against(tmp_pa
     assert below[-1].endswith("╌╌ all of it")
     pytest.importorskip("matplotlib")
     for name, report in (("plain", LINE), ("levelled", LEVELLED)):
-        figure(report, tmp_path / f"{name}.svg")
+        save_figure(report, tmp_path / f"{name}.svg")
     plain, levelled = ((tmp_path / f"{n}.svg").read_text() for n in ("plain", "levelled"))
     assert levelled.count("stroke-dasharray") == plain.count("stroke-dasharray") + 2  # and legend
 
@@ -178,7 +178,7 @@ def test_a_number_without_a_place_is_a_level_that_curves_are_held_against(tmp_pa
 def test_the_marks_of_a_squeezed_axis_are_plain_numbers(tmp_path: Path) -> None:
     """Curves over several decades: 10 and 100, as they are spoken, and no source text of a formula."""
     rows = tuple(Row("order", 10.0**layer, "1", "SAN", layer) for layer in range(4))
-    figure(dataclasses.replace(LINE, rows=rows), tmp_path / "figure.svg")
+    save_figure(dataclasses.replace(LINE, rows=rows), tmp_path / "figure.svg")
     written = re.findall(r"<text[^>]*>(.*?)</text>", (tmp_path / "figure.svg").read_text())
     assert {"10", "100", "1,000"} <= set(written)
     assert not any("mathdefault" in each for each in written)

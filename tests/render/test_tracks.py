@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 import attncli
 from attncli.records import Report, Track
-from attncli.render.json import document, json
-from attncli.render.plots.figure import drawn, figure
+from attncli.render.json import build_document, json
+from attncli.render.plots.figure import draw_report, save_figure
 from attncli.render.plots.tracks import draw_track
 from attncli.reports.reading import from_json
 
@@ -40,16 +40,16 @@ def test_a_way_that_runs_off_does_not_make_the_arcs_a_dot() -> None:
 
 
 def test_a_panel_for_every_width_and_variant(tmp_path: Path) -> None:
-    canvas = drawn(REPORT)
+    canvas = draw_report(REPORT)
     assert len(canvas.axes) == 6
     assert [axes.get_title() for axes in canvas.axes[:3]] == ["SAN", "SAN+skip", "both"]
     assert [axes.get_ylabel() for axes in canvas.axes[::3]] == ["width 8", "width 16"]
-    figure(REPORT, tmp_path / "x.svg")
+    save_figure(REPORT, tmp_path / "x.svg")
     assert "from o to x" in "".join(ElementTree.parse(tmp_path / "x.svg").getroot().itertext())
 
 
 def test_saved_reports_have_none() -> None:
-    assert "tracks" not in document(REPORT)
+    assert "tracks" not in build_document(REPORT)
     assert from_json(json(REPORT)).tracks == ()
 
 

@@ -11,7 +11,7 @@ from reports import reports
 from attncli.records import Definition, Report, Row
 from attncli.render import FORMATS
 from attncli.reports import from_json
-from attncli.reports.differences import compare
+from attncli.reports.differences import compare_reports
 
 NAMES = ("a.json", "b.json")
 
@@ -33,7 +33,7 @@ def largest(report: Report, metric: str = "change") -> list[int | None]:
 def test_changes_are_sorted_by_spreads_then_by_size() -> None:
     old = made(sink(0, 1.0, 1.0), sink(1, 1.0, 0.1), sink(2, 1.0), sink(3, 1.0), sink(4, 1.0, 0.0))
     new = made(sink(0, 3.0, 1.0), sink(1, 2.0, 0.1), sink(2, 2.0), sink(3, 9.0), sink(4, 1.5, 0.0))
-    found = compare(old, new, NAMES, top=9)
+    found = compare_reports(old, new, NAMES, top=9)
     assert largest(found) == [4, 1, 0, 3, 2]
     spreads = {row.head: row for row in found.rows if row.metric == "change_in_spreads"}
     assert spreads[0].value == pytest.approx(2 / math.sqrt(2))
@@ -47,11 +47,13 @@ def test_changes_are_sorted_by_spreads_then_by_size() -> None:
         "No hash of the weights. 5 of 5 numbers changed, 2 by more than 2 standard deviations; "
         "largest: sink, layer 0, head 4: 1 → 1.5 (+0.5)."
     )
-    assert largest(compare(old, new, NAMES, top=2)) == [4, 1]
+    assert largest(compare_reports(old, new, NAMES, top=2)) == [4, 1]
 
 
 def test_what_one_report_lacks_is_said() -> None:
-    found = compare(made(*(sink(head, 1.0) for head in range(5))), made(sink(4, 1.0)), NAMES, 9)
+    found = compare_reports(
+        made(*(sink(head, 1.0) for head in range(5))), made(sink(4, 1.0)), NAMES, 9
+    )
     assert found.headline.endswith("Every number that both reports have is equal (1).")
     assert found.warnings == (
         "in a.json alone: sink, layer 0, head 0; sink, layer 0, head 1; "
@@ -62,7 +64,9 @@ def test_what_one_report_lacks_is_said() -> None:
 
 
 def test_a_null_on_one_side_is_a_loss_and_on_both_is_none() -> None:
-    found = compare(made(sink(0, 1.0), sink(1, None)), made(sink(0, None), sink(1, None)), NAMES, 9)
+    found = compare_reports(
+        made(sink(0, 1.0), sink(1, None)), made(sink(0, None), sink(1, None)), NAMES, 9
+    )
     changes = [row for row in found.rows if row.metric == "change"]
     assert [(row.head, row.lost, row.note) for row in changes] == [
         (0, True, "null in b.json: n/a: gone"),
@@ -76,23 +80,23 @@ def test_a_null_on_one_side_is_a_loss_and_on_both_is_none() -> None:
 )  # fmt: skip
 def test_weights_are_told_by_their_hash(hashes: tuple[str, str | None], said: str) -> None:
     old, new = (made(sink(0, 1.0), source={"weight_sha256": one}) for one in hashes)
-    assert compare(old, new, NAMES, 9).headline.startswith(f"{said}. ")
+    assert compare_reports(old, new, NAMES, 9).headline.startswith(f"{said}. ")
 
 
 def test_other_inputs_and_meanings_are_warned_of() -> None:
     old = made(sink(0, 1.0), input={"tokens": 4}, seeds=(0,))
     new = Report("other", "", old.rows, {"sink": Definition("1", "new")}, {}, {"tokens": 5}, (1,))
-    warned = compare(old, new, NAMES, 9).warnings
+    warned = compare_reports(old, new, NAMES, 9).warnings
     assert warned == tuple(f"the reports differ in their {what}" for what in ("study", "input", "seeds"))  # fmt: skip
 
 
 @pytest.mark.slow
 @given(old=reports, new=reports)
 def test_any_two_reports_compare_and_the_result_is_a_report(old: Report, new: Report) -> None:
-    found = compare(old, new, NAMES, 5)
+    found = compare_reports(old, new, NAMES, 5)
     assert from_json(FORMATS["json"](found)) == found
     assert len(found.rows) // 4 >= max(len(old.rows), len(new.rows))
-    assert not [row for row in compare(old, old, NAMES, 5).rows if row.metric == "change" and row.value]  # fmt: skip
+    assert not [row for row in compare_reports(old, old, NAMES, 5).rows if row.metric == "change" and row.value]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -140,7 +144,7 @@ def test_changes_without_spreads_are_sorted_across_unlike_units() -> None:
             Row("log10_residual", -50.0, "log10", layer=1),
         )
 
-    found = compare(one_text(0.8, -1.0, 2000.0), one_text(0.4, -6.0, 2040.0), NAMES, top=9)
+    found = compare_reports(one_text(0.8, -1.0, 2000.0), one_text(0.4, -6.0, 2040.0), NAMES, top=9)
     assert found.views[0].title == (
         "The 3 largest of 3 changes, relative to the largest number of each metric"
     )
@@ -156,10 +160,10 @@ def test_changes_without_spreads_are_sorted_across_unlike_units() -> None:
 
 def test_the_title_says_where_only_some_have_spreads() -> None:
     old, new = made(sink(0, 1.0, 0.1), sink(1, 1.0)), made(sink(0, 2.0, 0.1), sink(1, 5.0))
-    (view,) = compare(old, new, NAMES, top=9).views
+    (view,) = compare_reports(old, new, NAMES, top=9).views
     assert view.title.endswith("by standard deviations of both reports, then relative to the largest number of each metric")  # fmt: skip
     assert view.metrics[-2:] == ("change_in_spreads", "relative_change")
-    (view,) = compare(old, new, NAMES, top=1).views
+    (view,) = compare_reports(old, new, NAMES, top=1).views
     assert view.title.endswith("changes, by standard deviations of both reports")
 
 
@@ -175,8 +179,8 @@ def test_no_order_depends_on_the_unit_a_metric_is_written_in(old: Report, new: R
         ]  # fmt: skip
         return made(*rows)
 
-    plain = compare(bare(old, 1.0), bare(new, 1.0), NAMES, top=99)
-    scaled = compare(bare(old, 1024.0), bare(new, 1024.0), NAMES, top=99)
+    plain = compare_reports(bare(old, 1.0), bare(new, 1.0), NAMES, top=99)
+    scaled = compare_reports(bare(old, 1024.0), bare(new, 1024.0), NAMES, top=99)
     shares = [
         [row.value for row in found.rows if row.metric == "relative_change"]
         for found in (plain, scaled)

@@ -14,7 +14,7 @@ from reports import HAND_MADE, reports
 from attncli.errors import InputError
 from attncli.records import SCHEMA_VERSION, Report
 from attncli.render import FORMATS
-from attncli.reports import from_json, read, reading
+from attncli.reports import from_json, read_report, reading
 
 VERSION_1 = Path(__file__).with_name("schema_version_1.json")
 """Never to be made again: files like it lie in other people's pipelines."""
@@ -41,7 +41,7 @@ def test_the_report_made_by_hand_survives_with_every_part() -> None:
 
 def report_of(*arguments: str) -> Report:
     """What a command hands to the writer."""
-    with mock.patch("attncli.cli.writer.emit", return_value=0) as emit:
+    with mock.patch("attncli.cli.writer.emit_report", return_value=0) as emit:
         assert attn(*arguments).code == 0
     report: Report = emit.call_args.args[0]
     return report
@@ -72,7 +72,7 @@ def test_the_report_of_every_study_survives(arguments: tuple[str, ...]) -> None:
 
 
 def test_version_1_stays_readable() -> None:
-    report = read(str(VERSION_1))
+    report = read_report(str(VERSION_1))
     assert (report.study, len(report.rows), report.seeds) == ("rank-collapse", 32, (0, 1))
     (last,) = (
         row
@@ -149,10 +149,10 @@ def test_a_whole_number_beyond_float_range_is_refused_not_rounded() -> None:
 
 
 def test_what_a_later_version_may_add_is_left_out() -> None:
-    assert from_json(edited("extra", {"a": 1})) == read(str(VERSION_1))
+    assert from_json(edited("extra", {"a": 1})) == read_report(str(VERSION_1))
 
 
 def test_a_file_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_BYTES", 1000)
     with pytest.raises(InputError, match="/dev/zero: it is longer than any report"):
-        read("/dev/zero")
+        read_report("/dev/zero")

@@ -12,27 +12,27 @@ import transformers as hf
 from oracles import exact_bert
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 
-from attncli.ablation import examine
-from attncli.analysis.states.model_runs import (
-    CollapseSubject,
-    Run,
-    StatePlace,
-    run_text,
-)
+from attncli.ablation import recognise_anatomy
 from attncli.analysis.states.significant_digits import SHARE
 from attncli.analysis.states.trajectories import EXACT, Trajectory
-from attncli.capture.reruns.perturbed_rounding import Disturbance
+from attncli.analysis.states.variant_runs import (
+    CollapseModel,
+    StateLocation,
+    VariantRun,
+    run_variants,
+)
+from attncli.capture.reruns.perturbed_rounding import RoundingPerturbation
 from attncli.commands.rank_collapse.model_arithmetic import (
     agree_without_excuse,
-    disagreement,
-    reasons_for_plain,
-    to_try,
+    describe_disagreement,
+    find_inexact_variants,
+    select_trials,
 )
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import own_precision
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.tensor_subclasses.residual_split import split_arithmetic as exact_rules
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
@@ -47,16 +47,18 @@ COVERED = [
 ]  # fmt: skip
 
 
-def subject_of(model: Any, inputs: Any, exact: bool) -> CollapseSubject:
+def subject_of(model: Any, inputs: Any, exact: bool) -> CollapseModel:
     body = model.base_model
     body.config.use_cache = False  # as every model is loaded
     with own_precision(body):
-        return CollapseSubject(body, examine(body, inputs), exact)
+        return CollapseModel(body, recognise_anatomy(body, inputs), exact)
 
 
-def run(subject: CollapseSubject, inputs: Any, switches: Switches) -> Trajectory:
+def run(subject: CollapseModel, inputs: Any, switches: Switches) -> Trajectory:
     text = ModelInput("text", "token ids", inputs, 0)
-    (found,) = run_text(subject, text, {"one": switches}, [METRIC], lambda: None)["one"].values()
+    (found,) = run_variants(subject, text, {"one": switches}, [METRIC], lambda: None)[
+        "one"
+    ].values()
     return found
 
 
@@ -140,7 +142,7 @@ def test_the_two_passes_are_the_same_every_time() -> None:
 def test_masks_and_choices_are_not_rounded() -> None:
     """A mask that is no longer 1 would hide, or show, everything."""
     lowest = torch.finfo(torch.float64).min
-    with Disturbance():
+    with RoundingPerturbation():
         mask = torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64) * 1.0
         hiding = (1.0 - mask) * lowest
         scores = torch.full((2000,), math.pi, dtype=torch.float64) * 1.5
@@ -158,11 +160,11 @@ def test_masks_and_choices_are_not_rounded() -> None:
 @pytest.mark.slow
 def test_positions_are_known_whatever_is_made_of_them() -> None:
     """Distances fall into classes by their logarithm, some just at the edge of one: that is no rounding of states."""
-    model = build("t5", {"tiny": ""}, seed=0, dtype=torch.float64)
-    inputs = example_inputs(model, 48)
+    model = build_model("t5", {"tiny": ""}, seed=0, dtype=torch.float64)
+    inputs = make_example_inputs(model, 48)
     text = ModelInput("text", "token ids", inputs, 0)
     subject = subject_of(model, inputs, exact=False)
-    found = run_text(subject, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)["SAN"]
+    found = run_variants(subject, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)["SAN"]
     for trajectory in found.values():
         for value, uncertainty in zip(trajectory.measured[METRIC], trajectory.uncertain[METRIC], strict=True):  # fmt: skip
             assert not value > -8.0 or uncertainty < 1e-6
@@ -172,7 +174,7 @@ def test_what_is_computed_from_whole_numbers_is_not_rounded_until_states_are_wri
     None
 ):
     states = torch.full((500,), math.pi, dtype=torch.float64)
-    with Disturbance():
+    with RoundingPerturbation():
         distances = torch.log(torch.arange(1, 501).double() / 8.0) * 1.5
         sums = torch.zeros(500, dtype=torch.float64)
         sums[:] = states
@@ -186,7 +188,7 @@ def test_what_is_computed_from_whole_numbers_is_not_rounded_until_states_are_wri
 
 def test_large_numbers_of_a_coarse_type_are_rounded_though_they_are_whole() -> None:
     numbers = torch.full((1000,), 300.0, dtype=torch.bfloat16)
-    with Disturbance():
+    with RoundingPerturbation():
         numbers = numbers * 2.0
     assert set(numbers.tolist()) == {600.0, 596.0}
 
@@ -198,14 +200,20 @@ def test_what_exact_arithmetic_loses_and_plain_numbers_know_is_a_disagreement() 
     plain = Trajectory({METRIC: [-1.0]}, [], "float64", "", {METRIC: [1e-9]}, {METRIC: [""]})
     for lost in (math.nan, -math.inf, -1.001):
         exact = Trajectory({METRIC: [lost]}, [], EXACT)
-        assert disagreement({StatePlace("encoder"): exact}, {StatePlace("encoder"): plain})
+        assert describe_disagreement(
+            {StateLocation("encoder"): exact}, {StateLocation("encoder"): plain}
+        )
     same = Trajectory({METRIC: [-1.0 + 1e-9]}, [], EXACT)
-    assert not disagreement({StatePlace("encoder"): same}, {StatePlace("encoder"): plain})
+    assert not describe_disagreement(
+        {StateLocation("encoder"): same}, {StateLocation("encoder"): plain}
+    )
 
 
 def test_a_model_with_rules_for_everything_is_exact() -> None:
     model, inputs = TINY["bert"]()
-    assert reasons_for_plain(subject_of(model, inputs, exact=True), inputs, VARIANTS, True) == {}
+    assert (
+        find_inexact_variants(subject_of(model, inputs, exact=True), inputs, VARIANTS, True) == {}
+    )
 
 
 def test_a_rule_that_is_wrong_is_found_and_its_model_run_in_plain_numbers(
@@ -219,29 +227,29 @@ def test_a_rule_that_is_wrong_is_found_and_its_model_run_in_plain_numbers(
                 weight += torch.randn_like(weight)
 
     def without_bias(x: Any, weight: Any, bias: Any = None) -> Any:
-        return exact_rules.affine(x, exact_rules.numbers(weight).T, None)
+        return exact_rules.affine(x, exact_rules.to_float64_array(weight).T, None)
 
     monkeypatch.setitem(RULES, torch.nn.functional.linear, without_bias)
-    reasons = reasons_for_plain(subject_of(model, inputs, exact=True), inputs, VARIANTS, True)
+    reasons = find_inexact_variants(subject_of(model, inputs, exact=True), inputs, VARIANTS, True)
     assert set(reasons) == set(VARIANTS)
     assert all("its code is not understood" in why for why in reasons.values())
 
 
 def without_rules() -> tuple[Any, Any]:
     """ConvBERT mixes tokens by convolutions."""
-    model = build("convbert", {"tiny": ""}, seed=0, dtype=torch.float64)
-    return model, example_inputs(model, 12)
+    model = build_model("convbert", {"tiny": ""}, seed=0, dtype=torch.float64)
+    return model, make_example_inputs(model, 12)
 
 
 @pytest.mark.slow
 def test_a_variant_without_rules_is_run_in_plain_numbers_and_says_why() -> None:
     model, inputs = without_rules()
     subject = subject_of(model, inputs, exact=True)
-    reasons = reasons_for_plain(subject, inputs, VARIANTS, True)
+    reasons = find_inexact_variants(subject, inputs, VARIANTS, True)
     assert set(reasons) == set(VARIANTS)
     text = ModelInput("text", "token ids", inputs, 0)
-    auto = CollapseSubject(subject.body, subject.anatomy, True, why_plain=reasons)
-    for name, curves in run_text(auto, text, VARIANTS, [METRIC], lambda: None).items():
+    auto = CollapseModel(subject.body, subject.anatomy, True, why_plain=reasons)
+    for name, curves in run_variants(auto, text, VARIANTS, [METRIC], lambda: None).items():
         for trajectory in curves.values():
             assert (trajectory.arithmetic, trajectory.why_plain) == ("float64", reasons[name])
 
@@ -254,10 +262,10 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
 
     model, inputs = TINY["bert"]()
     subject = subject_of(model, inputs, exact=True)
-    monkeypatch.setattr(Run, "exactly", refuse)
+    monkeypatch.setattr(VariantRun, "exactly", refuse)
     text = ModelInput("text", "token ids", inputs, 0)
-    auto = CollapseSubject(subject.body, subject.anatomy, True, why_plain={})
-    (found,) = run_text(auto, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)[
+    auto = CollapseModel(subject.body, subject.anatomy, True, why_plain={})
+    (found,) = run_variants(auto, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)[
         "SAN"
     ].values()
     assert found.arithmetic == "float64"
@@ -278,15 +286,15 @@ def test_rounding_is_measured_only_where_the_two_ways_do_not_agree_without_it() 
     """One exact and one plain pass of each of two variants; a second plain one where more is asked of the first."""
     model, inputs = TINY["bert"]()
     subject = subject_of(model, inputs, exact=True)
-    two = {name: VARIANTS[name] for name in to_try(VARIANTS, cheap=True)}
-    assert passes_of(model, lambda: reasons_for_plain(subject, inputs, two, True)) == 4
+    two = {name: VARIANTS[name] for name in select_trials(VARIANTS, cheap=True)}
+    assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 4
     asked = "attncli.commands.rank_collapse.model_arithmetic.agree_without_excuse"
     with mock.patch(asked, return_value=False):
-        assert passes_of(model, lambda: reasons_for_plain(subject, inputs, two, True)) == 6
+        assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 6
 
 
 def test_agreement_without_an_excuse_asks_for_numbers_on_both_sides() -> None:
-    place = StatePlace("encoder")
+    place = StateLocation("encoder")
     exact = {place: Trajectory({METRIC: [-1.0]}, [], EXACT)}
     assert agree_without_excuse(exact, {place: {METRIC: [-1.0 + 1e-9]}})
     for other in (math.nan, -math.inf, -1.00001):

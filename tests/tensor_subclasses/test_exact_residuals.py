@@ -14,23 +14,23 @@ from oracles import exact_bert, precise_code
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 from torch import nn
 
-from attncli.ablation import examine
-from attncli.analysis.states.model_runs import CollapseSubject, run_text
+from attncli.ablation import recognise_anatomy
+from attncli.analysis.states.variant_runs import CollapseModel, run_variants
 from attncli.errors import NoRule
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import own_precision
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 from attncli.networks.variants import VARIANTS, Switches
-from attncli.tensor_subclasses.residual_split.handwritten_norms import understood
+from attncli.tensor_subclasses.residual_split.handwritten_norms import recognise_norm
 from attncli.tensor_subclasses.residual_split.split_run import (
+    DependsOnOtherStack,
     SplitPassage,
-    TakesOfOthers,
-    exact_code,
-    one_pass,
+    run_one_pass,
+    use_split_code,
 )
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, split_of
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, split_states
 
 torch.set_num_threads(1)
 
@@ -45,10 +45,10 @@ def curves(model: Any, inputs: Any, switches: Switches, exact: bool) -> np.ndarr
     body = model.base_model
     body.config.use_cache = False  # as every model is loaded
     with own_precision(body):
-        anatomy = examine(body, inputs)
+        anatomy = recognise_anatomy(body, inputs)
     text = ModelInput("text", "token ids", inputs, 0)
-    found = run_text(
-        CollapseSubject(body, anatomy, exact), text, {"one": switches}, [METRIC], lambda: None
+    found = run_variants(
+        CollapseModel(body, anatomy, exact), text, {"one": switches}, [METRIC], lambda: None
     )
     (trajectory,) = found["one"].values()
     return np.array(trajectory.measured[METRIC])
@@ -111,9 +111,11 @@ DEEP: Mapping[str, tuple[str, str, Mapping[str, str], float]] = {
 
 def tiny_of(kind: str, sizes: Mapping[str, str], tokens: int = 7) -> tuple[Any, dict[str, Any]]:
     """A small random model of a type, in float64, with the beginning of its example input."""
-    with quiet():
-        model = build(kind, {"tiny": "", "width": "16", "heads": "2", **sizes}, 0, torch.float64)
-        inputs = {name: value[:, :tokens] for name, value in example_inputs(model).items()}
+    with silence_libraries():
+        model = build_model(
+            kind, {"tiny": "", "width": "16", "heads": "2", **sizes}, 0, torch.float64
+        )
+        inputs = {name: value[:, :tokens] for name, value in make_example_inputs(model).items()}
     model.config.use_cache = False
     return model, inputs
 
@@ -123,11 +125,11 @@ def both(
 ) -> Iterator[tuple[str, Any, Any]]:
     """For each stack the residuals carried apart, and those of the same code in so many digits."""
     with own_precision(model):
-        anatomy = examine(model, inputs)
+        anatomy = recognise_anatomy(model, inputs)
         expected = precise_code.residuals(model, anatomy, inputs, switches, digits)
     text = ModelInput("text", "token ids", inputs, 0)
-    found = run_text(
-        CollapseSubject(model, anatomy, True), text, {"one": switches}, [METRIC], lambda: None
+    found = run_variants(
+        CollapseModel(model, anatomy, True), text, {"one": switches}, [METRIC], lambda: None
     )
     for place, curve in found["one"].items():
         yield place.stack, np.array(curve.measured[METRIC]), np.array(expected[place.stack])
@@ -174,7 +176,7 @@ def test_norms_by_hand_are_told_apart_by_what_they_compute() -> None:
             )
 
     module = LayerNormByHand()
-    found = understood(module, module.forward, 6)
+    found = recognise_norm(module, module.forward, 6)
     assert found is not None
     assert (found.epsilon, found.centre) == (1e-3, True)
     assert found.gain is module.weight
@@ -182,7 +184,7 @@ def test_norms_by_hand_are_told_apart_by_what_they_compute() -> None:
     module.eps = 1e-9
     module.epsilon = module.eps
     assert (
-        understood(module, lambda x: F.layer_norm(x, [6], module.weight, module.bias, 1e-3), 6)
+        recognise_norm(module, lambda x: F.layer_norm(x, [6], module.weight, module.bias, 1e-3), 6)
         is None
     )
 
@@ -191,7 +193,7 @@ def stream(tokens: int = 5, width: int = 4) -> SplitTensor:
     numbers = torch.randn(
         1, tokens, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     )
-    return split_of(numbers, axis=1)
+    return split_states(numbers, axis=1)
 
 
 def test_changes_in_place_are_seen_by_aliases() -> None:
@@ -234,15 +236,15 @@ def test_a_refusal_names_the_function_and_says_what_to_do(name: str) -> None:
 @pytest.mark.slow
 def test_a_stack_of_shared_blocks_starts_at_its_own_run() -> None:
     """The same blocks run once for each frame: every run is a stack with states of its own."""
-    with quiet():
-        model = build("videomt", {"tiny": ""}, 0, torch.float64)
-        inputs = dict(example_inputs(model))
+    with silence_libraries():
+        model = build_model("videomt", {"tiny": ""}, 0, torch.float64)
+        inputs = dict(make_example_inputs(model))
     with own_precision(model):
-        anatomy = examine(model, inputs)
+        anatomy = recognise_anatomy(model, inputs)
     text = ModelInput("text", "pixels", inputs, 0)
     everything = {"one": VARIANTS["transformer"]}
     subtracted, exact = (
-        run_text(CollapseSubject(model, anatomy, how), text, everything, [METRIC], lambda: None)[
+        run_variants(CollapseModel(model, anatomy, how), text, everything, [METRIC], lambda: None)[
             "one"
         ]
         for how in (False, True)
@@ -285,20 +287,22 @@ def test_sizes_that_no_model_has_are_the_configs_fault(
     assert "bug" not in done.err
 
 
-def opened(kind: str, sizes: Mapping[str, str]) -> tuple[CollapseSubject, ModelInput]:
+def opened(kind: str, sizes: Mapping[str, str]) -> tuple[CollapseModel, ModelInput]:
     """A small model in exact arithmetic, and what it reads."""
-    with quiet():
-        model = build(kind, {"tiny": "", **sizes}, 0, torch.float64)
-        inputs = dict(example_inputs(model))
+    with silence_libraries():
+        model = build_model(kind, {"tiny": "", **sizes}, 0, torch.float64)
+        inputs = dict(make_example_inputs(model))
     model.config.use_cache = False
     with own_precision(model):
-        return CollapseSubject(model, examine(model, inputs), True), ModelInput("text", "", inputs, 0)  # fmt: skip
+        return CollapseModel(model, recognise_anatomy(model, inputs), True), ModelInput("text", "", inputs, 0)  # fmt: skip
 
 
 def test_a_decoder_is_given_what_is_left_of_a_collapsed_encoder() -> None:
     """What cross-attention makes of its keys' and of its values' residual is of second order, some 400 digits down."""
     subject, text = opened("bart", {"layers": "5"})
-    found = run_text(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None, True)["one"]
+    found = run_variants(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None, True)[
+        "one"
+    ]
     curves_ = {(place.stack, place.after): curve.measured[METRIC] for place, curve in found.items()}
     last = curves_["encoder", ""][-1]
     assert last < -190
@@ -310,13 +314,13 @@ def test_a_decoder_is_given_what_is_left_of_a_collapsed_encoder() -> None:
 def test_a_stack_of_its_own_takes_nothing_of_others(kind: str, takes: list[bool]) -> None:
     subject, text = opened(kind, {})
     found = []
-    with torch.no_grad(), own_precision(subject.body), exact_code(subject.body):
+    with torch.no_grad(), own_precision(subject.body), use_split_code(subject.body):
         for stack in subject.stacks:
             passage = SplitPassage((stack,), subject.stacks, lambda *_: None)
             try:
-                one_pass(subject.body, text.kwargs, passage)
+                run_one_pass(subject.body, text.kwargs, passage)
                 found.append(False)
-            except TakesOfOthers:
+            except DependsOnOtherStack:
                 found.append(True)
     assert found == takes
 
@@ -328,7 +332,7 @@ def test_all_stacks_run_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         subject.body, "forward", lambda *a, **k: (passes.append(1), usual(*a, **k))[1]
     )
-    run_text(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None)
+    run_variants(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None)
     assert len(passes) == 1
 
 
@@ -338,7 +342,7 @@ def test_a_limit_that_limits_nothing_is_followed_by_exact_residuals_too(
     """Whether it has left every number what it was is asked of a carried tensor, which answers by its own rule."""
     from transformers.models.bert.modeling_bert import BertOutput
 
-    model = build("bert", {"tiny": ""}, seed=0, dtype=torch.float64)
+    model = build_model("bert", {"tiny": ""}, seed=0, dtype=torch.float64)
     inputs = {"input_ids": torch.tensor([[5, 9, 2, 7]])}
     before = curves(model, inputs, Switches(skip=False), exact=True)
     forward = BertOutput.forward

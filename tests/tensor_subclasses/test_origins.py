@@ -14,10 +14,10 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.capture.stacks.residual_stream_arguments import replaced, taken
+from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 from attncli.errors import InputError
 from attncli.models.loading.precision import own_precision
-from attncli.tensor_subclasses.path_streams.token_contributions import run_to_origins
+from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
 
 torch.set_num_threads(1)
 
@@ -34,7 +34,7 @@ def prepared(name: str, **sizes: int) -> tuple[Any, Any]:
 
 def origin(model: Any, inputs: Any, token: int, stack: int = 0) -> Any:
     with own_precision(model):
-        return run_to_origins(model, find_stacks(model, inputs)[stack], inputs, token)
+        return find_contributions(model, find_stacks(model, inputs)[stack], inputs, token)
 
 
 class Tape:
@@ -127,10 +127,10 @@ def by_hand(model: Any, inputs: Any, token: int, gated: bool) -> tuple[Tensor, T
     change: list[Any] = [lambda x: x]
 
     def starting(module: Any, args: Any, kwargs: Any) -> Any:
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         assert stream is not None
         states.append(stream)
-        return replaced(args, kwargs, stream, change[0](stream))
+        return replace_argument(args, kwargs, stream, change[0](stream))
 
     def ending(module: Any, args: Any, output: Any) -> None:
         ends.append((output if isinstance(output, Tensor) else output[0])[0, token])
@@ -243,4 +243,4 @@ def test_blocks_that_do_not_follow_each_other_are_refused() -> None:
     broken = mock.Mock(calls=(*stack.calls[:1], loose))
     broken.name = "h"
     with pytest.raises(InputError, match="something stands between its blocks"):
-        run_to_origins(model, broken, inputs, 0)
+        find_contributions(model, broken, inputs, 0)

@@ -10,19 +10,19 @@ import transformers as hf
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.capture.stacks.blocks import Stack, find_stacks, watching_states
+from attncli.capture.stacks.blocks import Stack, find_stacks, observe_states
 from attncli.errors import InputError
 from attncli.models.loading.precision import own_precision
 from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
 from attncli.tensor_subclasses.path_streams.path_run import (
-    FoundPaths,
+    PathDecomposition,
     run_along,
     run_by_both_lengths,
     run_by_length,
 )
-from attncli.tensor_subclasses.path_streams.path_tensor import begun
-from attncli.tensor_subclasses.path_streams.streams import ByLength
-from attncli.tensor_subclasses.path_streams.token_contributions import run_to_origins
+from attncli.tensor_subclasses.path_streams.path_tensor import begin_streams
+from attncli.tensor_subclasses.path_streams.streams import LengthStreams
+from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
 
 torch.set_num_threads(1)
 
@@ -36,7 +36,7 @@ def prepared(name: str) -> tuple[Any, Any, tuple[Stack, ...]]:
         return model, inputs, find_stacks(model, inputs)
 
 
-def found(name: str, attention: bool) -> FoundPaths:
+def found(name: str, attention: bool) -> PathDecomposition:
     model, inputs, stacks = prepared(name)
     with own_precision(model):
         return run_by_length(model, stacks[0], inputs, attention)[0]
@@ -51,7 +51,7 @@ def test_terms_add_up_to_the_plain_output(name: str, attention: bool) -> None:
     model, inputs, stacks = prepared(name)
     states: dict[tuple[str, int], Tensor] = {}
     with own_precision(model), torch.no_grad():
-        with watching_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
+        with observe_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
         terms = run_by_length(model, stacks[0], inputs, attention)[0].terms
     plain = states[stacks[0].name, len(stacks[0].calls)][0]
@@ -91,7 +91,7 @@ def test_terms_of_a_decoder_add_up_with_what_the_encoder_brings(name: str) -> No
     model, inputs, stacks = prepared(name)
     states: dict[tuple[str, int], Tensor] = {}
     with own_precision(model), torch.no_grad():
-        with watching_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
+        with observe_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
         terms = run_by_length(model, stacks[1], inputs, True)[0].terms
     plain = states[stacks[1].name, len(stacks[1].calls)][0]
@@ -233,7 +233,7 @@ def test_all_single_paths_together_are_all_that_comes_from_the_inputs(name: str)
             heads = run_by_length(model, stack, inputs, True)[0].heads
             paths = list(itertools.product(*(range(count + 1) for count in heads)))
             terms = run_along(model, stack, inputs, paths).terms
-            whole = run_to_origins(model, stack, inputs, 2).of_inputs
+            whole = find_contributions(model, stack, inputs, 2).of_inputs
         assert float((terms[:, 2].sum(dim=0) - whole).norm() / whole.norm()) < 1e-11
         assert all(bool(term.any()) for term in terms)
 
@@ -344,8 +344,9 @@ def test_attention_that_is_no_product_of_weights_and_values_is_refused(
 
 def streams(seed: int = 0) -> Any:
     generator = torch.Generator().manual_seed(seed)
-    return begun(
-        torch.randn((1, 4, 6), generator=generator, dtype=torch.float64), ByLength(attentions=1)
+    return begin_streams(
+        torch.randn((1, 4, 6), generator=generator, dtype=torch.float64),
+        LengthStreams(attentions=1),
     )
 
 

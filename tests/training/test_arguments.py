@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 import attncli as attn
 from attncli.errors import InputError, UsageError
-from attncli.models.random.random_models import build
+from attncli.models.random.random_models import build_model
 from attncli.training import AttnCallback
 
 IDS = [5, 3, 8]
@@ -20,7 +20,7 @@ IDS = [5, 3, 8]
 
 @pytest.fixture(scope="module")
 def model() -> PreTrainedModel:
-    return build("llama", {"tiny": 1}, 0)
+    return build_model("llama", {"tiny": 1}, 0)
 
 
 def first(model: PreTrainedModel, **given: Any) -> dict[str, float]:

@@ -8,8 +8,8 @@ from training_runs import PROBE, llama, train
 
 import attncli as attn
 from attncli.records import Row
-from attncli.training.decisions import Rules, conditions
-from attncli.training.head_growth import Growth
+from attncli.training.decisions import Rules, parse_conditions
+from attncli.training.head_growth import HeadGrowth
 
 
 def rows(value: float | None, metric: str = "max_logit") -> list[Row]:
@@ -18,7 +18,7 @@ def rows(value: float | None, metric: str = "max_logit") -> list[Row]:
 
 def after(values: Any, metric: str = "max_logit", **how: Any) -> list[Row]:
     """At steps 10, 20, 30 …"""
-    growth = Growth([metric], **how)
+    growth = HeadGrowth([metric], **how)
     for place, value in enumerate(values, start=1):
         growth.add(10 * place, rows(value, metric))
     return list(growth.rows(rows(values[-1], metric)))
@@ -60,7 +60,7 @@ def test_a_look_without_a_number_leaves_no_slope() -> None:
 
 
 def test_what_no_condition_asks_for_is_not_followed() -> None:
-    rules = Rules(conditions(["max(max_logit) > 40", "sink_growth > 0.1"]), ())
+    rules = Rules(parse_conditions(["max(max_logit) > 40", "sink_growth > 0.1"]), ())
     assert rules.growing(["sink", "entropy", "min_entropy"]) == ["sink", "min_entropy"]
     assert rules.limits() == {"max_logit": 40.0, "sink_growth": 0.1}
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from training_runs import MODELS, PROBE, batch, llama, train
 
 import attncli as attn
-from attncli.capture.reruns.float64 import in_float64
+from attncli.capture.reruns.float64 import force_float64
 from attncli.records import Report
 
 EVERY = 4
@@ -45,7 +45,7 @@ class Dense:
 
         module.eager_attention_forward = noted
         try:
-            with torch.no_grad(), in_float64():
+            with torch.no_grad(), force_float64():
                 model(input_ids=ids, **more)
         finally:
             module.eager_attention_forward = usual

@@ -7,11 +7,11 @@ import pytest
 import torch
 from commands import attn
 
-from attncli.commands.reproduce.circle.circle_network import CircleNetworks, unchanged
+from attncli.commands.reproduce.circle.circle_network import CircleNetworks, skip_dropout
 from attncli.commands.reproduce.circle.design import Design
 from attncli.commands.reproduce.circle.first_circle import FirstCircle, taught_pairs
 from attncli.networks.variants import VARIANTS
-from attncli.reports import read
+from attncli.reports import read_report
 
 CIRCLE = ("reproduce", "circle", "--width", "8", "--variants", "SAN", "--seeds", "2", "--train-steps", "6", "--recurrence", "2")  # fmt: skip
 SORT = ("reproduce", "sort", "--layers", "1", "--heads", "2", "--width", "8", "--seeds", "1", "--train-steps", "6", "--paths-per-sum", "2")  # fmt: skip
@@ -28,7 +28,7 @@ def test_a_watched_training_is_the_same_training(line: tuple[str, ...], name: st
     assert json.loads(kept.out)["rows"] == json.loads(plain.out)["rows"]
     history = sorted((tmp_path / name).iterdir())
     assert [path.name for path in history] == [f"step-{step:06d}.json" for step in (0, 2, 4, 6)]
-    report = read(str(history[-1]))
+    report = read_report(str(history[-1]))
     assert {row.metric for row in report.rows} >= {"max_logit", "qk_clip", "min_entropy", "entropy_collapse", "max_logit_growth"}  # fmt: skip
     assert all(row.value is not None for row in report.rows if row.metric == "max_logit")
 
@@ -38,7 +38,7 @@ def test_the_first_network_is_seen_as_it_is() -> None:
     view, given = FirstCircle(networks), taught_pairs(networks)
     with torch.no_grad():
         own = view(**given)
-        every = networks(given["pairs"].expand(2, -1, -1, -1), unchanged)
+        every = networks(given["pairs"].expand(2, -1, -1, -1), skip_dropout)
     assert torch.allclose(own, every[0], rtol=1e-6, atol=1e-7)
     assert not torch.allclose(own, every[1], atol=1e-3)
     assert "mix" not in vars(networks)

@@ -14,7 +14,7 @@ from training_runs import PROBE, assert_same, batch, llama, seeded
 
 import attncli as attn
 from attncli.errors import UsageError
-from attncli.reports import read
+from attncli.reports import read_report
 from attncli.training import AttnCallback
 
 
@@ -74,7 +74,7 @@ def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path, caplog: A
     run.train()
     files = sorted(path.name for path in (tmp_path / "attn").iterdir())
     assert files == [f"step-{step:06d}.json" for step in (0, 4, 8, 12)]
-    report = read(str(tmp_path / "attn" / files[-1]))
+    report = read_report(str(tmp_path / "attn" / files[-1]))
     monitor = callback.monitor
     assert monitor is not None
     alone = attn.inspect_model(run.model, metric=["max_logit", "sink"], token_ids=[",".join(map(str, ids)) for ids in PROBE])  # fmt: skip
@@ -115,7 +115,7 @@ def test_a_condition_stops_the_run_and_says_what_did(tmp_path: Path, caplog: Any
     said = f"attn, step {run.state.global_step}: stopped by max(max_logit) > 50: "
     assert said in caplog.text
     assert ", layer 1, head 1" in callback.stopped
-    report = read(str(tmp_path / "attn" / f"step-{run.state.global_step:06d}.json"))
+    report = read_report(str(tmp_path / "attn" / f"step-{run.state.global_step:06d}.json"))
     assert [verdict.failed for verdict in report.verdicts] == [True]
 
 
@@ -186,7 +186,7 @@ def test_a_step_without_numbers_is_told_by_name_and_layer(tmp_path: Path, caplog
     assert said in caplog.text
     assert "model.layers.1.self_attn.k_proj.weight holds 1 of 512 numbers that are not finite" in caplog.text  # fmt: skip
     assert run.state.global_step == (8 if stop_if else 12)
-    report = read(str(tmp_path / "attn" / "step-000008.json"))
+    report = read_report(str(tmp_path / "attn" / "step-000008.json"))
     assert all(row.value is None and said.partition(": ")[2] in str(row.note) for row in report.rows)  # fmt: skip
     assert {row.metric for row in report.rows} >= {"max_logit", "sink", "stable_rank"}
     assert (8, 1.0) in [(step, logs.get("attn/not_finite")) for step, logs in ears.heard]

@@ -7,8 +7,8 @@ import torch
 from training_runs import MODELS, PROBE, all_of, assert_same, batch, llama, train
 
 import attncli as attn
-from attncli.analysis.heads.forward_passes.head_runs import Observer
-from attncli.models.random.random_models import build
+from attncli.analysis.heads.forward_passes.observer import HeadObserver
+from attncli.models.random.random_models import build_model
 
 METRICS = {"probe": ["max_logit", "min_entropy", "sink", "stable_rank", "max_activation"], "batch": ["max_logit", "entropy_collapse", "sink"]}  # fmt: skip
 
@@ -56,7 +56,7 @@ def test_an_exception_in_the_middle_of_a_look_leaves_no_trace(measure: str, monk
         torch.rand(3)
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(Observer, "begin", broken)
+    monkeypatch.setattr(HeadObserver, "begin", broken)
     model(**batch(0)).loss.backward()
     monitor.now = 2
     if measure == "batch":
@@ -101,7 +101,7 @@ def test_an_evaluation_in_between_is_not_taken_for_the_step() -> None:
 def test_a_model_that_takes_other_parts_for_short_texts_is_given_its_own_back(way: str) -> None:
     """BigBird turns itself into full attention, and stays so."""
     sizes = {"layers": 1, "width": 32, "heads": 2, "block_size": 4, "num_random_blocks": 1}
-    model: Any = build("big_bird", {**sizes, "max_position_embeddings": 512}, seed=0).train()
+    model: Any = build_model("big_bird", {**sizes, "max_position_embeddings": 512}, seed=0).train()
     parts = [type(module) for module in model.modules()]
     assert "BigBirdBlockSparseAttention" in {each.__name__ for each in parts}
     if way == "monitor":

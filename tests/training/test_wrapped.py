@@ -128,9 +128,9 @@ def test_compiled_models_fall_back_and_say_so(caplog: Any) -> None:
 
 @pytest.mark.parametrize("arch", ["bloom", "mpt"])
 def test_attention_off_the_interface_is_run_beside_the_step(arch: str, caplog: Any) -> None:
-    from attncli.models.random.random_models import build
+    from attncli.models.random.random_models import build_model
 
-    model: Any = build(arch, {"tiny": "1", "layers": 2}, seed=0).requires_grad_(True)
+    model: Any = build_model(arch, {"tiny": "1", "layers": 2}, seed=0).requires_grad_(True)
     ids = batch(0)["input_ids"].clamp(max=model.config.vocab_size - 1)
     with attn.Monitor(model, every=1, probe=PROBE[1:], metrics=["max_logit"], measure="batch") as monitor:  # fmt: skip
         model.train()

@@ -13,41 +13,54 @@ from typing import Any
 import torch
 
 from attncli.ablation.tags.block_run import BlockRun, Summand
-from attncli.ablation.tags.call_sites import here
-from attncli.ablation.tags.keep_policy import Keep, KeptParts
-from attncli.ablation.tags.operands import Terms, is_per_feature, terms_of
-from attncli.ablation.tags.tag_propagation import followed
-from attncli.ablation.tags.tags import MLP_DEPTH, Bare, Kind, Place, Tag, attach, derived
+from attncli.ablation.tags.call_sites import current_call_site
+from attncli.ablation.tags.keep_policy import Keep, KeepPolicy
+from attncli.ablation.tags.operands import Operands, find_operands, is_per_feature
+from attncli.ablation.tags.tag_propagation import run_tagged
+from attncli.ablation.tags.tags import (
+    MLP_DEPTH,
+    AdditionSite,
+    Kind,
+    Tag,
+    UntouchedResult,
+    attach_tag,
+    derive_tag,
+)
 
 
-def added(
-    run: BlockRun, parts: KeptParts, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+def evaluate_addition(
+    run: BlockRun, parts: KeepPolicy, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
     """The sum that an addition returns, or what is to be left of it."""
-    terms = terms_of(args, kwargs)
+    terms = find_operands(args, kwargs)
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
-        return plus_number(run, terms, func, args, kwargs)
+        return add_number(run, terms, func, args, kwargs)
     tags = run.tag(terms.first), run.tag(terms.second)
-    if (shifted := learned_shift(terms, tags)) is not None:
-        result = followed(run, func, args, kwargs)
-        attach(result, shifted)
+    if (shifted := tag_learned_shift(terms, tags)) is not None:
+        result = run_tagged(run, func, args, kwargs)
+        attach_tag(result, shifted)
         return result
     whole = PartialSum(func, args, kwargs, terms)
     for stream, branch in ((0, 1), (1, 0)):
         on, off = tags[stream], tags[branch]
         if on and on.point and off and not off.point:
-            place = Place(here(), len(on.point.lineage()))
-            kind = kind_of_skip(on, off, parts.mixes(run, place))
+            place = AdditionSite(current_call_site(), len(on.point.lineage()))
+            kind = classify_skip(on, off, parts.mixes(run, place))
             if kind:
-                return skip(run, parts, whole, stream, kind, place, (on, off))
-    if tags[0] and tags[1] and are_branches(tags[0], tags[1]) and parts.merges(run, here()):
-        return merge(run, parts, whole, (tags[0], tags[1]))
+                return evaluate_skip(run, parts, whole, stream, kind, place, (on, off))
+    if (
+        tags[0]
+        and tags[1]
+        and are_parallel_branches(tags[0], tags[1])
+        and parts.merges(run, current_call_site())
+    ):
+        return evaluate_merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
-        run.strange.append(here())
-    return followed(run, func, args, kwargs)
+        run.strange.append(current_call_site())
+    return run_tagged(run, func, args, kwargs)
 
 
-def learned_shift(terms: Terms, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
+def tag_learned_shift(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
     """Of the stream and a learned number for every feature: the stream still; None of anything else."""
     sides = (terms.first, terms.second)
     for stream, shift in ((0, 1), (1, 0)):
@@ -61,7 +74,7 @@ class PartialSum:
     """An addition that can be carried out in part."""
 
     def __init__(
-        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], terms: Terms
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], terms: Operands
     ) -> None:
         self.func = func
         self.args = args
@@ -87,20 +100,24 @@ class PartialSum:
         return value
 
 
-def plus_number(
-    run: BlockRun, terms: Terms | None, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+def add_number(
+    run: BlockRun,
+    terms: Operands | None,
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> Any:
     """`0 + x`, with which Python's sum begins, is x; any other number makes something else of it."""
-    result = followed(run, func, args, kwargs)
+    result = run_tagged(run, func, args, kwargs)
     if terms is not None:
         tensor, number = terms[:2] if isinstance(terms.first, torch.Tensor) else terms[1::-1]
         tag = run.tag(tensor)
         if tag and number == 0 and result is not tensor:
-            attach(result, tag)
+            attach_tag(result, tag)
     return result
 
 
-def kind_of_skip(stream: Tag, branch: Tag, mixes: bool) -> Kind | None:
+def classify_skip(stream: Tag, branch: Tag, mixes: bool) -> Kind | None:
     """What a branch adds to the stream; None where it does not start from it. `mixes`: tokens, even without attention."""
     alone: Kind = "mixer" if mixes else "mlp"
     point = stream.point
@@ -113,20 +130,20 @@ def kind_of_skip(stream: Tag, branch: Tag, mixes: bool) -> Kind | None:
     return None
 
 
-def skip(
+def evaluate_skip(
     run: BlockRun,
-    parts: KeptParts,
+    parts: KeepPolicy,
     whole: PartialSum,
     stream: int,
     kind: Kind,
-    place: Place,
+    place: AdditionSite,
     tags: tuple[Tag, Tag],
 ) -> torch.Tensor:
     """A recognised skip addition; its result is the stream at a new point."""
     on, off = tags
     assert on.point is not None
     point = run.point(kind, on.point, place.key, off.bare, off.begins_with_norm(on.point))
-    look_at(run, place, whole, 1 - stream, stream)
+    report_branch(run, place, whole, 1 - stream, stream)
     run.scaled |= on.scaled
     if kind == "attention" and off.depth == MLP_DEPTH:
         run.inseparable.add(point)
@@ -139,13 +156,13 @@ def skip(
         result = whole.nothing()
     else:
         result = whole.only(stream if keep is Keep.STREAM else 1 - stream)
-    attach(result, derived([on, off]).moved(point))
+    attach_tag(result, derive_tag([on, off]).moved(point))
     run.arrived(point, result)
     return result
 
 
-def look_at(
-    run: BlockRun, place: Place, whole: PartialSum, branch: int, stream: int | None = None
+def report_branch(
+    run: BlockRun, place: AdditionSite, whole: PartialSum, branch: int, stream: int | None = None
 ) -> None:
     """A branch is added, which somebody may want to see."""
     if run.summands is not None:
@@ -153,7 +170,7 @@ def look_at(
         run.summands.append(Summand(place, whole.terms.term(branch).clone(), added_to))
 
 
-def are_branches(one: Tag, other: Tag) -> bool:
+def are_parallel_branches(one: Tag, other: Tag) -> bool:
     """Whether two tensors are an attention branch and another one from the same point of the stream."""
     return (
         one.point is None
@@ -163,15 +180,15 @@ def are_branches(one: Tag, other: Tag) -> bool:
     )
 
 
-def merge(
-    run: BlockRun, parts: KeptParts, whole: PartialSum, tags: tuple[Tag, Tag]
+def evaluate_merge(
+    run: BlockRun, parts: KeepPolicy, whole: PartialSum, tags: tuple[Tag, Tag]
 ) -> torch.Tensor:
     """The sum of two parallel branches, or its attention alone."""
-    site = here()
+    site = current_call_site()
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
-    look_at(run, Place(site), whole, 1 - attention)
+    report_branch(run, AdditionSite(site), whole, 1 - attention)
     result = whole.all() if parts.merged_mlp() else whole.only(attention)
-    bare = (*tags[0].bare, *tags[1].bare, Bare("merge", site))
-    attach(result, derived([*tags])._replace(bare=bare))
+    bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
+    attach_tag(result, derive_tag([*tags])._replace(bare=bare))
     return result

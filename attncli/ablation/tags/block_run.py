@@ -4,15 +4,23 @@ from typing import NamedTuple
 
 import torch
 
-from attncli.ablation.tags.call_sites import CodePlace
-from attncli.ablation.tags.tags import Bare, Key, Kind, Place, StreamPoint, Tag, tag_of
+from attncli.ablation.tags.call_sites import CallSite
+from attncli.ablation.tags.tags import (
+    AdditionSite,
+    Key,
+    Kind,
+    StreamPoint,
+    Tag,
+    UntouchedResult,
+    tag_of,
+)
 from attncli.capture.stacks.blocks import BlockCall
 
 
 class Summand(NamedTuple):
     """A branch that was added: to the stream, or to a branch that attends."""
 
-    place: Place
+    place: AdditionSite
     branch: torch.Tensor
     stream: torch.Tensor | None = None
 
@@ -30,13 +38,13 @@ class BlockRun:
         """For each attention call the skip additions that its result has reached."""
         self.merges: list[Key] = []
         """Additions of an attention branch and an MLP branch, wherever they lead."""
-        self.strange: list[CodePlace] = []
+        self.strange: list[CallSite] = []
         """Additions that the stream enters, as it is or mixed with something, and that are no skip."""
         self.strange_norms: set[Key] = set()
         """Norms of what is neither the stream nor a projection of it."""
         self.scaled = False
         """The stream has a learned gain or shift."""
-        self.gated: list[CodePlace] = []
+        self.gated: list[CallSite] = []
         """Where the stream is multiplied by what is computed from activations."""
         self.inseparable: set[StreamPoint] = set()
         """Additions of an attention branch that has an MLP within it."""
@@ -60,7 +68,7 @@ class BlockRun:
         kind: Kind,
         parent: StreamPoint | None = None,
         key: Key = "",
-        bare: tuple[Bare, ...] = (),
+        bare: tuple[UntouchedResult, ...] = (),
         pre_normed: bool = False,
     ) -> StreamPoint:
         """The point made from this parent at this place: the same one however often it is reached."""

@@ -16,7 +16,7 @@ AROUND_BLOCK = "around_block"
 LIBRARY = os.path.dirname(os.path.abspath(torch.__file__))
 
 
-class CodePlace(NamedTuple):
+class CallSite(NamedTuple):
     """One operation in the code; two additions on one line are two sites, and so are two calls of one function."""
 
     file: str
@@ -28,12 +28,12 @@ class CodePlace(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
-def here() -> CodePlace:
+def current_call_site() -> CallSite:
     """The operation that the model's code is just executing; frames of torch and of this package do not count."""
     frames = list(model_frames())
     if not frames:
-        return CodePlace("?", 0, ())
-    return CodePlace(
+        return CallSite("?", 0, ())
+    return CallSite(
         frames[0].f_code.co_filename,
         frames[0].f_lineno,
         tuple((frame.f_code.co_name, frame.f_lasti) for frame in frames),

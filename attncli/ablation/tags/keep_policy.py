@@ -4,10 +4,10 @@ from enum import Enum, auto
 from typing import Protocol
 
 from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.call_sites import CodePlace
-from attncli.ablation.tags.tags import Key, Place, StreamPoint
+from attncli.ablation.tags.call_sites import CallSite
+from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
 
-Mixing = frozenset[tuple[str, int, Place]]
+Mixing = frozenset[tuple[str, int, AdditionSite]]
 """Per stack and layer the branches that mix tokens though no softmax attends in them."""
 
 
@@ -21,13 +21,13 @@ class Keep(Enum):
     """Zeros: what is left of the output then does not come through the additions."""
 
 
-class KeptParts(Protocol):
+class KeepPolicy(Protocol):
     """Decides for each thing recognised what is kept of it."""
 
-    def merges(self, run: BlockRun, site: CodePlace) -> bool:
+    def merges(self, run: BlockRun, site: CallSite) -> bool:
         """Whether the addition of two branches here may merge attention and MLP."""
 
-    def mixes(self, run: BlockRun, place: Place) -> bool:
+    def mixes(self, run: BlockRun, place: AdditionSite) -> bool:
         """Whether the branch without attention that is added here mixes tokens."""
 
     def addition(self, point: StreamPoint) -> Keep:
@@ -40,16 +40,16 @@ class KeptParts(Protocol):
         """Whether a norm stays that is fed by this point of the stream, or by a branch."""
 
 
-class Everything:
+class KeepEverything:
     """All is kept: the model as it is, only watched."""
 
     def __init__(self, mixing: Mixing = frozenset()) -> None:
         self.mixing = mixing
 
-    def merges(self, run: BlockRun, site: CodePlace) -> bool:
-        return not self.mixes(run, Place(site))
+    def merges(self, run: BlockRun, site: CallSite) -> bool:
+        return not self.mixes(run, AdditionSite(site))
 
-    def mixes(self, run: BlockRun, place: Place) -> bool:
+    def mixes(self, run: BlockRun, place: AdditionSite) -> bool:
         return (run.stack, run.call.layer, place) in self.mixing
 
     def addition(self, point: StreamPoint) -> Keep:
@@ -62,14 +62,14 @@ class Everything:
         return True
 
 
-class NoAdditions(Everything):
+class DropAdditions(KeepEverything):
     """Every skip addition returns zeros: nothing of a block's input may then reach its output."""
 
     def addition(self, point: StreamPoint) -> Keep:
         return Keep.NOTHING
 
 
-class StreamAlone(Everything):
+class KeepStreamOnly(KeepEverything):
     """Every skip addition returns the stream alone: what is done to one token of a block's input is not carried on."""
 
     def addition(self, point: StreamPoint) -> Keep:

@@ -15,7 +15,7 @@ SCALE = frozenset(
 )  # fmt: skip
 
 
-class Terms(NamedTuple):
+class Operands(NamedTuple):
     """The two sides, and the factor of the second."""
 
     first: Any
@@ -31,10 +31,10 @@ class Terms(NamedTuple):
         return summand.expand(shape).to(torch.result_type(self.first, self.second))
 
 
-def terms_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Terms | None:
+def find_operands(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands | None:
     """The sides, wherever the call puts them; None where it is called in a way that is not known."""
     sides = [*args, *(kwargs[name] for name in ("input", "self", "other") if name in kwargs)]
-    return Terms(sides[0], sides[1], kwargs.get("alpha", 1)) if len(sides) == 2 else None
+    return Operands(sides[0], sides[1], kwargs.get("alpha", 1)) if len(sides) == 2 else None
 
 
 def is_per_feature(value: Any, stream: torch.Tensor) -> bool:

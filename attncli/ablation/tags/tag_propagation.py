@@ -6,18 +6,18 @@ from typing import Any
 import torch
 
 from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.operands import SCALE, is_number, is_per_feature, terms_of
-from attncli.ablation.tags.tags import Tag, attach, derived
+from attncli.ablation.tags.operands import SCALE, find_operands, is_number, is_per_feature
+from attncli.ablation.tags.tags import Tag, attach_tag, derive_tag
 from attncli.capture.attention_calls import (
     LINEAR,
     PRODUCTS,
     UNCHANGED,
-    has_scores,
+    function_name,
     is_attention,
-    name_of,
-    tensors_in,
+    iter_tensors,
+    result_has_scores,
+    tensor_version,
     unseen,
-    version_of,
 )
 
 PIECES = frozenset(
@@ -44,31 +44,36 @@ SHAPED = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
 """Functions that take from their second tensor its shape or type only."""
 
 
-def followed(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def run_tagged(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run the function and tag what it returns and what it changes in place."""
-    name = name_of(func)
+    name = function_name(func)
     with unseen():
-        inputs = list(tensors_in((args, kwargs)))
-        versions = [version_of(tensor) for tensor in inputs]
-        tags = [tag for tensor in sources(name, inputs) if (tag := run.tag(tensor))]
+        inputs = list(iter_tensors((args, kwargs)))
+        versions = [tensor_version(tensor) for tensor in inputs]
+        tags = [tag for tensor in dependency_tensors(name, inputs) if (tag := run.tag(tensor))]
     result = func(*args, **kwargs)
     if not tags and name not in LINEAR:
         return result
-    tag = passed_on(run, name, args, kwargs, inputs, tags)
-    if len(tags) == 1 and tags[0].point and not tag.point and is_idle(name, result, inputs[0]):
+    tag = propagate_tag(run, name, args, kwargs, inputs, tags)
+    if (
+        len(tags) == 1
+        and tags[0].point
+        and not tag.point
+        and leaves_numbers_unchanged(name, result, inputs[0])
+    ):
         tag = tags[0]  # which carried tensors say by their own rule
     with unseen():
         given = {id(tensor) for tensor in inputs}
-        for tensor in tensors_in(result):
+        for tensor in iter_tensors(result):
             if id(tensor) not in given:
-                attach(tensor, tag)
+                attach_tag(tensor, tag)
         for tensor, version in zip(inputs, versions, strict=True):
-            if version_of(tensor) != version:
-                changed(run, tensor, tag)
+            if tensor_version(tensor) != version:
+                retag_in_place(run, tensor, tag)
     return result
 
 
-def is_idle(name: str, result: Any, given: torch.Tensor) -> bool:
+def leaves_numbers_unchanged(name: str, result: Any, given: torch.Tensor) -> bool:
     """Whether a limit or a mask has left every number what it was."""
     if (name not in LIMITS and name not in SCALE) or not isinstance(result, torch.Tensor):
         return False
@@ -78,23 +83,23 @@ def is_idle(name: str, result: Any, given: torch.Tensor) -> bool:
     return torch.allclose(result, given, rtol=last_bits, atol=0.0)
 
 
-def sources(name: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+def dependency_tensors(name: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors whose numbers a function's result depends on."""
     if name in SHAPED:
         return inputs[:1]
     return [] if name.endswith("_like") or name.startswith("new_") else inputs
 
 
-def changed(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
+def retag_in_place(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
     """A tensor was written to: it and what it is a view of now descend from what was written."""
-    attach(tensor, tag)
+    attach_tag(tensor, tag)
     base = tensor._base
     if base is not None:
         before = run.tag(base)
-        attach(base, derived([before, tag]) if before else derived([tag]))
+        attach_tag(base, derive_tag([before, tag]) if before else derive_tag([tag]))
 
 
-def passed_on(
+def propagate_tag(
     run: BlockRun,
     name: str,
     args: tuple[Any, ...],
@@ -105,38 +110,38 @@ def passed_on(
     """The tag of a function's result."""
     if not tags:
         return Tag(run)
-    if len(tags) == 1 and leaves(name, args, kwargs, run.tag(inputs[0]) is not None):
+    if len(tags) == 1 and preserves_tensor(name, args, kwargs, run.tag(inputs[0]) is not None):
         return tags[0]
-    if len(tags) == 1 and tags[0].point and name in SCALE and is_gain(run, args, kwargs):
+    if len(tags) == 1 and tags[0].point and name in SCALE and is_learned_gain(run, args, kwargs):
         return tags[0]._replace(scaled=True)
     if name in JOINS and len(tags) == len(inputs) and all(tag.point for tag in tags):
-        return joined(tags)
-    tag = derived(tags)
+        return join_stream_tags(tags)
+    tag = derive_tag(tags)
     if is_attention(name, tag.scores):
         tag = tag._replace(attention=tag.attention | {run.attention_call()}, depth=0)
-    scores = has_scores(name, len(tags), tag.scores)
+    scores = result_has_scores(name, len(tags), tag.scores)
     raw = tag.raw and name not in LINEAR and name not in PRODUCTS
     by_weights = name in LINEAR or (name in PRODUCTS and len(tags) == 1)
-    depth = deeper(name, by_weights, tag) if tag.attention else 0
+    depth = attention_depth(name, by_weights, tag) if tag.attention else 0
     now = scores, raw, depth
     if now == (tag.scores, tag.raw, tag.depth):
         return tag
     return tag._replace(scores=scores, raw=raw, depth=depth)
 
 
-def joined(tags: list[Tag]) -> Tag:
+def join_stream_tags(tags: list[Tag]) -> Tag:
     """Of tokens of one stream at several of its points: as far as the last of them has come, if all others led there."""
     latest = max(tags, key=lambda tag: len(tag.point.lineage()) if tag.point else 0)
     before = latest.point.lineage() if latest.point else []
     if all(tag.point in before for tag in tags):
         return latest
     points = dict.fromkeys(tag.point for tag in tags if tag.point)
-    return derived(tags)._replace(pieces=tuple(points))
+    return derive_tag(tags)._replace(pieces=tuple(points))
 
 
-def is_gain(run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+def is_learned_gain(run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Whether a product or quotient is the stream with a learned factor for every feature."""
-    terms = terms_of(args, kwargs)
+    terms = find_operands(args, kwargs)
     if terms is None or "rounding_mode" in kwargs:
         return False
     stream, gain = terms[:2] if is_stream(run, terms.first) else terms[1::-1]
@@ -147,19 +152,21 @@ def is_stream(run: BlockRun, value: Any) -> bool:
     return isinstance(value, torch.Tensor) and run.tag(value) is not None
 
 
-def deeper(name: str, by_weights: bool, tag: Tag) -> int:
+def attention_depth(name: str, by_weights: bool, tag: Tag) -> int:
     """How far a branch has come since its attention."""
     if by_weights:
         return {0: 1, 2: 3}.get(tag.depth, tag.depth)
     return 2 if tag.depth == 1 and name in ACTIVATIONS else tag.depth
 
 
-def leaves(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: bool) -> bool:
+def preserves_tensor(
+    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: bool
+) -> bool:
     """Whether a function leaves a tensor what it is, up to place, type and a scalar factor; `first`: it is the first."""
     if name in UNCHANGED or name in PIECES:
         return first
     if name in SCALE and "rounding_mode" not in kwargs:
-        terms = terms_of(args, kwargs)
+        terms = find_operands(args, kwargs)
         return (
             terms is not None
             and is_number(terms.second if first else terms.first)

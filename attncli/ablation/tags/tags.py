@@ -5,26 +5,26 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from attncli.ablation.tags.call_sites import CodePlace
-from attncli.capture.attention_calls import unseen, version_of
+from attncli.ablation.tags.call_sites import CallSite
+from attncli.capture.attention_calls import tensor_version, unseen
 
 Kind = Literal["input", "attention", "mixer", "mlp", "parallel", "beside", "norm"]
 """How a point of the stream came about: the block's input, a skip addition of an attention branch, of a branch that mixes
 tokens otherwise, of an MLP branch, of attention and MLP merged, of an MLP branch that runs beside the attention just added,
 or a norm."""
 
-Key = CodePlace | str
+Key = CallSite | str
 """What a norm is known by: the name of its module, or where its function is called."""
 
 
-class Bare(NamedTuple):
+class UntouchedResult(NamedTuple):
     """Something that made a tensor which only views, casts and scalar factors have touched since."""
 
     kind: Literal["merge", "norm"]
     key: Key
 
 
-class Place(NamedTuple):
+class AdditionSite(NamedTuple):
     """An addition of one run of a block: where in the code it is, and how many points of the stream come before it; none
     where two branches are added to each other."""
 
@@ -46,7 +46,7 @@ class StreamPoint:
         kind: Kind,
         parent: "StreamPoint | None" = None,
         key: Key = "",
-        bare: tuple[Bare, ...] = (),
+        bare: tuple[UntouchedResult, ...] = (),
         pre_normed: bool = False,
     ) -> None:
         self.kind = kind
@@ -58,9 +58,9 @@ class StreamPoint:
         """What was added here began with a norm of the stream that it was added to."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> AdditionSite:
         """What tells it from every other addition of its block."""
-        return Place(self.key, 0 if self.parent is None else len(self.parent.lineage()))
+        return AdditionSite(self.key, 0 if self.parent is None else len(self.parent.lineage()))
 
     def lineage(self) -> list["StreamPoint"]:
         """From the block's input to this point."""
@@ -84,7 +84,7 @@ class Tag(NamedTuple):
     """It descends from a product of two activations, and neither attention nor a product with weights since."""
     raw: bool = False
     """The stream is among its ancestors with no product with weights in between."""
-    bare: tuple[Bare, ...] = ()
+    bare: tuple[UntouchedResult, ...] = ()
     scaled: bool = False
     """It is the stream times a learned gain, or with a learned shift."""
     pieces: tuple[StreamPoint, ...] = ()
@@ -102,9 +102,9 @@ class Tag(NamedTuple):
         return Tag(self.run, point, self.ancestors | {point}, raw=True)
 
 
-def attach(tensor: torch.Tensor, tag: Tag) -> None:
+def attach_tag(tensor: torch.Tensor, tag: Tag) -> None:
     """Tag the tensor as it is now."""
-    tensor._attn_tag = (tag, version_of(tensor))  # type: ignore[attr-defined]
+    tensor._attn_tag = (tag, tensor_version(tensor))  # type: ignore[attr-defined]
 
 
 def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
@@ -116,16 +116,16 @@ def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
     tag, version = getattr(tensor, "_attn_tag", (None, None))
     if tag is not None and tag.run is not run:
         return Tag(run)
-    if tag is not None and version == version_of(tensor):
+    if tag is not None and version == tensor_version(tensor):
         return tag  # type: ignore[no-any-return]
     with unseen():
         base = tensor._base
     written = None if base is None else tag_of(base, run)
     known = [one for one in (tag, written) if one is not None]
-    return derived(known) if known else None
+    return derive_tag(known) if known else None
 
 
-def derived(tags: list[Tag]) -> Tag:
+def derive_tag(tags: list[Tag]) -> Tag:
     """The tag of what is computed from tensors with these tags: off the stream."""
     first = tags[0]
     if len(tags) == 1 and first.point is None and not first.bare and not first.pieces:
@@ -133,15 +133,15 @@ def derived(tags: list[Tag]) -> Tag:
     return Tag(
         first.run,
         None,
-        union(tag.ancestors for tag in tags),
-        union(tag.attention for tag in tags),
+        union_sets(tag.ancestors for tag in tags),
+        union_sets(tag.attention for tag in tags),
         any(tag.scores for tag in tags),
         any(tag.raw for tag in tags),
         depth=max(tag.depth for tag in tags),
     )
 
 
-def union(sets: Iterable[frozenset[Any]]) -> frozenset[Any]:
+def union_sets(sets: Iterable[frozenset[Any]]) -> frozenset[Any]:
     """Their union; the very same set where one holds all, as mostly."""
     result: frozenset[Any] = frozenset()
     for members in sets:

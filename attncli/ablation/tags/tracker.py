@@ -7,14 +7,14 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from attncli.ablation.norm_modules import FUNCTIONS
-from attncli.ablation.tags.additions import added
+from attncli.ablation.tags.additions import evaluate_addition
 from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.call_sites import here
-from attncli.ablation.tags.keep_policy import KeptParts
+from attncli.ablation.tags.call_sites import current_call_site
+from attncli.ablation.tags.keep_policy import KeepPolicy
 from attncli.ablation.tags.operands import ADD, SCALE
-from attncli.ablation.tags.tag_propagation import followed
-from attncli.ablation.tags.tags import Bare, Key, Tag, attach, derived
-from attncli.capture.attention_calls import ASKING, name_of, tensors_in
+from attncli.ablation.tags.tag_propagation import run_tagged
+from attncli.ablation.tags.tags import Key, Tag, UntouchedResult, attach_tag, derive_tag
+from attncli.capture.attention_calls import ASKING, function_name, iter_tensors
 
 SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
 """Functions that ask a tensor for something that is no tensor."""
@@ -23,7 +23,7 @@ SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
 class Tracker(TorchFunctionMode):
     """Follows the tensors of one run of a block, and drops what is to go."""
 
-    def __init__(self, run: BlockRun, parts: KeptParts) -> None:
+    def __init__(self, run: BlockRun, parts: KeepPolicy) -> None:
         super().__init__()
         self.run = run
         self.parts = parts
@@ -34,31 +34,31 @@ class Tracker(TorchFunctionMode):
         kwargs = kwargs or {}
         if self.inside_norm or func in SILENT:
             return func(*args, **kwargs)
-        name = name_of(func)
+        name = function_name(func)
         if name in ADD and "out" not in kwargs:
-            return added(self.run, self.parts, func, args, kwargs)
+            return evaluate_addition(self.run, self.parts, func, args, kwargs)
         if name in SCALE:
             self.note_gates(args, kwargs)
         if name in FUNCTIONS and (given := self.only_activation(args, kwargs)) is not None:
-            return self.normed(here(), given, func, args, kwargs)
-        return followed(self.run, func, args, kwargs)
+            return self.normed(current_call_site(), given, func, args, kwargs)
+        return run_tagged(self.run, func, args, kwargs)
 
     def note_gates(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Where the stream itself is multiplied by an activation it is no longer the stream: the place, to say so."""
-        tags = [self.run.tag(tensor) for tensor in tensors_in((args, kwargs))]
+        tags = [self.run.tag(tensor) for tensor in iter_tensors((args, kwargs))]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
-            self.run.gated.append(here())
+            self.run.gated.append(current_call_site())
 
     def only_activation(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> torch.Tensor | None:
         """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""
-        tagged = [tensor for tensor in tensors_in((args, kwargs)) if self.run.tag(tensor)]
+        tagged = [tensor for tensor in iter_tensors((args, kwargs)) if self.run.tag(tensor)]
         return tagged[0] if len(tagged) == 1 else None
 
     def conditioned(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """A norm module that takes more than one activation: if the stream is among them, it is not understood."""
-        tags = [self.run.tag(tensor) for tensor in tensors_in((args, kwargs))]
+        tags = [self.run.tag(tensor) for tensor in iter_tensors((args, kwargs))]
         if any(tag and tag.raw for tag in tags):
             self.run.strange_norms.add(key)
 
@@ -78,17 +78,19 @@ class Tracker(TorchFunctionMode):
         finally:
             self.inside_norm = False
         if not isinstance(result, torch.Tensor) or result.shape != given.shape:
-            for tensor in tensors_in(result):
-                attach(tensor, derived([tag]))
+            for tensor in iter_tensors(result):
+                attach_tag(tensor, derive_tag([tag]))
             return result
         if not self.parts.norm(key, tag.point):
             result = given.clone().to(result.dtype)
         if tag.point:
             point = self.run.point("norm", tag.point, key)
-            attach(result, tag.moved(point))
+            attach_tag(result, tag.moved(point))
             self.run.arrived(point, result)
         else:
             if tag.raw:
                 self.run.strange_norms.add(key)
-            attach(result, derived([tag])._replace(bare=(*tag.bare, Bare("norm", key))))
+            attach_tag(
+                result, derive_tag([tag])._replace(bare=(*tag.bare, UntouchedResult("norm", key)))
+            )
         return result

@@ -13,13 +13,24 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import nn
 
-from attncli.ablation.guards import described
-from attncli.ablation.trials.unnamed_norms import refusing_nameless_norms
-from attncli.capture.attention_calls import tensors_in
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.reruns.fixed_rng import same_chance
-from attncli.capture.stacks.blocks import BlockCall, Following, Stack, blocks_of, watching_states
-from attncli.capture.stacks.residual_stream_arguments import given, given_instead, taken, tensor_at
+from attncli.ablation.guards import describe_block
+from attncli.ablation.trials.unnamed_norms import refuse_unnamed_norms
+from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.stacks.blocks import (
+    BlockCall,
+    BlockFollower,
+    Stack,
+    observe_states,
+    unique_blocks,
+)
+from attncli.capture.stacks.residual_stream_arguments import (
+    find_stream_input,
+    find_stream_output,
+    replace_output,
+    tensor_at,
+)
 from attncli.errors import InputError
 
 Replace = Callable[[int, torch.Tensor], torch.Tensor]
@@ -45,10 +56,10 @@ def plain_pass(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack,
         return output
 
     with (
-        watching_states(model, stacks, lambda *_: None),  # refuses what has no tokens or features
-        refusing_nameless_norms(model, stacks),
+        observe_states(model, stacks, lambda *_: None),  # refuses what has no tokens or features
+        refuse_unnamed_norms(model, stacks),
     ):
-        return PlainPass(run(model, inputs, stacks, keep), outputs)
+        return PlainPass(run_with_outputs(model, inputs, stacks, keep), outputs)
 
 
 def check_between(
@@ -58,12 +69,12 @@ def check_between(
     for stack in stacks:
         for before, after in pairwise(stack.calls):
             if after.joined and not torch.equal(plain.taken[after][0], plain.outputs[before.order]):
-                refuse(stack.name, after)
+                refuse_between(stack.name, after)
         if any(not call.joined or call.beside for call in stack.calls[1:]):
-            check_stack(model, inputs, stacks, stack)
+            check_stack_inputs(model, inputs, stacks, stack)
 
 
-def check_stack(
+def check_stack_inputs(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], stack: Stack
 ) -> None:
     """What blocks are given depends on the output right before, and on nothing else that a text changes.
@@ -72,17 +83,22 @@ def check_stack(
     one output changes while the other stays.
     """
     layers = {call.order: call.layer for call in stack.calls}
-    first = NoiseInPlace(set())
-    always = run(model, inputs, stacks, first.replace)
+    first = NoiseOutputs(set())
+    always = run_with_outputs(model, inputs, stacks, first.replace)
     for digit in range((len(layers) - 1).bit_length()):
         for changes in (0, 1):
             other = {order for order, layer in layers.items() if layer >> digit & 1 == changes}
-            found = run(model, inputs, stacks, NoiseInPlace(other).replace)
-            compare(stack, set(layers) - other, always, found)
-    compare(stack, set(layers), always, run(model, shifted(inputs), stacks, first.replace))
+            found = run_with_outputs(model, inputs, stacks, NoiseOutputs(other).replace)
+            compare_block_inputs(stack, set(layers) - other, always, found)
+    compare_block_inputs(
+        stack,
+        set(layers),
+        always,
+        run_with_outputs(model, shift_inputs(inputs), stacks, first.replace),
+    )
 
 
-class NoiseInPlace:
+class NoiseOutputs:
     """What stands in the place of outputs: one noise, and another for those that change."""
 
     def __init__(self, changed: set[int]) -> None:
@@ -95,7 +111,7 @@ class NoiseInPlace:
         return drawn.to(output)
 
 
-def compare(stack: Stack, stayed: set[int], one: Taken, other: Taken) -> None:
+def compare_block_inputs(stack: Stack, stayed: set[int], one: Taken, other: Taken) -> None:
     """Where an output stayed what it was, the block after it is given the same in two runs."""
     for before, after in pairwise(stack.calls):
         if before.order in stayed and not (
@@ -103,25 +119,25 @@ def compare(stack: Stack, stayed: set[int], one: Taken, other: Taken) -> None:
             and all(x.isfinite().all() for x in one[after][:1])
             and all(map(torch.equal, one[after], other[after]))
         ):
-            refuse(stack.name, after)
+            refuse_between(stack.name, after)
 
 
-def refuse_another(
+def refuse_other_second_stream(
     stack: Stack, call: BlockCall, second: torch.Tensor, before: torch.Tensor | None
 ) -> None:
     """A second stream must be given as the block before gave it."""
     if before is None or not torch.equal(second, before):
-        refuse(stack.name, call)
+        refuse_between(stack.name, call)
 
 
-def refuse(stack: str, call: BlockCall) -> NoReturn:
+def refuse_between(stack: str, call: BlockCall) -> NoReturn:
     raise InputError(
-        f"{described(stack, call)} is given more than the output of the block before it makes: "
+        f"{describe_block(stack, call)} is given more than the output of the block before it makes: "
         "what happens between them is not understood."
     )
 
 
-def shifted(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def shift_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Another input of the same shapes and of the same numbers, in other places."""
     return {
         name: value.roll(1, -1) if isinstance(value, torch.Tensor) and value.ndim else value
@@ -129,30 +145,30 @@ def shifted(inputs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def run(
+def run_with_outputs(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], replace: Replace
 ) -> Taken:
     """One forward in which every block's output is replaced; what the blocks were given."""
-    following = Following(stacks)
+    following = BlockFollower(stacks)
     found: Taken = {}
     seconds: dict[str, torch.Tensor | None] = {}
 
     def around_block(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         stack, call = following.take(module)
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         assert stream is not None  # the tracked forward before has refused what has none
-        tensors = list(tensors_in((args, kwargs)))
+        tensors = list(iter_tensors((args, kwargs)))
         found[call] = [stream.clone(), *(tensors[place].clone() for place in call.beside)]
         if call.second and call.layer:
-            refuse_another(stack, call, tensors[call.second[0]], seconds[stack.name])
+            refuse_other_second_stream(stack, call, tensors[call.second[0]], seconds[stack.name])
         output = forward(*args, **kwargs)
         if call.second:
             second = tensor_at(call.second[1], output)
             seconds[stack.name] = None if second is None else second.clone()
-        left = given(output)
+        left = find_stream_output(output)
         assert left is not None
-        return given_instead(output, left, replace(call.order, left))
+        return replace_output(output, left, replace(call.order, left))
 
-    with same_chance(), torch.no_grad(), around_forwards(blocks_of(stacks), around_block):
+    with fix_rng(), torch.no_grad(), wrap_forwards(unique_blocks(stacks), around_block):
         model(**inputs)
     return found

@@ -5,21 +5,21 @@ from typing import Any
 
 from torch import nn
 
-from attncli.ablation.anatomy import ADDITIONS, OF_MLP, path_of
+from attncli.ablation.anatomy import ADDITIONS, OF_MLP, block_operations
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import Mixing
 from attncli.ablation.trials.verification import Seen
-from attncli.capture.other_mixers.mixer_descriptions import in_words, plural
-from attncli.capture.other_mixers.token_mixers import mixers_beside
+from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
+from attncli.capture.other_mixers.token_mixers import find_mixers_besides_attention
 from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.probe_forward import probe
+from attncli.capture.stacks.probe_forward import probe_forward
 
 NAMELESS = "token mixer"
 KEPT = "what mixes tokens beside softmax attention is treated as attention: it stays on, and its skip is switched as attention's:"
 WITHIN_MLP = "what is switched off as the MLP mixes tokens too"
 
 
-def notes_on_mixers(
+def describe_mixers(
     model: nn.Module,
     inputs: Mapping[str, Any],
     stacks: tuple[Stack, ...],
@@ -36,32 +36,34 @@ def notes_on_mixers(
     for stack in stacks:
         runs = [(run, outputs) for run, outputs in tracked if run.stack == stack.name]
         where = f" of {stack.name}" if len(stacks) > 1 else ""
-        mixers, within = (layers_of(stack, each) for each in (mixing, mlps))
+        mixers, within = (layers_of_stack(stack, each) for each in (mixing, mlps))
         if mixers:
             tokens = max(output.shape[-2] for _, outputs in runs for output in outputs)
-            names = names_of(model, inputs, stack, tokens, within)
-            kept += [f"{said}{where}" for said in by_kind(mixers, names)]
+            names = mixer_names(model, inputs, stack, tokens, within)
+            kept += [f"{said}{where}" for said in format_layers_by_kind(mixers, names)]
         if within:
-            others.append(f"{in_words(within)}{where}: {WITHIN_MLP}.")
-        others += lacking([run for run, _ in runs], where)
+            others.append(f"{format_layers(within)}{where}: {WITHIN_MLP}.")
+        others += describe_incomplete_blocks([run for run, _ in runs], where)
     return [f"{KEPT} {'; '.join(kept)}.", *others] if kept else others
 
 
-def layers_of(stack: Stack, places: Mixing) -> list[int]:
+def layers_of_stack(stack: Stack, places: Mixing) -> list[int]:
     return sorted({layer for name, layer, _ in places if name == stack.name})
 
 
-def by_kind(layers: Iterable[int], names: Mapping[int, tuple[str, ...]]) -> Iterator[str]:
+def format_layers_by_kind(
+    layers: Iterable[int], names: Mapping[int, tuple[str, ...]]
+) -> Iterator[str]:
     """`gated delta nets in layers 0-2, 4-6`."""
     found: dict[str, list[int]] = {}
     for layer in layers:
         for kind in names.get(layer, (NAMELESS,)):
             found.setdefault(kind, []).append(layer)
     for kind, own in found.items():
-        yield f"{plural(kind)} in {in_words(own)}"
+        yield f"{pluralise(kind)} in {format_layers(own)}"
 
 
-def names_of(
+def mixer_names(
     model: nn.Module,
     inputs: Mapping[str, Any],
     stack: Stack,
@@ -69,22 +71,22 @@ def names_of(
     within_mlps: Iterable[int],
 ) -> dict[int, tuple[str, ...]]:
     """What the mixers of each layer are called; nothing of layers whose MLP mixes too, where they are not told apart."""
-    attending = {around[-1].module: tokens for around in probe(model, inputs).attention}
+    attending = {around[-1].module: tokens for around in probe_forward(model, inputs).attention}
     found: dict[int, tuple[str, ...]] = {}
-    for mixer in mixers_beside(model, (stack,), inputs, attending, tokens):
+    for mixer in find_mixers_besides_attention(model, (stack,), inputs, attending, tokens):
         if mixer.layer not in within_mlps:
             found[mixer.layer] = (*found.get(mixer.layer, ()), mixer.kind)
     return found
 
 
-def lacking(runs: Iterable[BlockRun], where: str) -> Iterator[str]:
+def describe_incomplete_blocks(runs: Iterable[BlockRun], where: str) -> Iterator[str]:
     """Blocks without an MLP, and blocks of an MLP alone."""
-    kinds = {run.call.layer: ADDITIONS.intersection(path_of(run)) for run in runs}
+    kinds = {run.call.layer: ADDITIONS.intersection(block_operations(run)) for run in runs}
     without = [layer for layer, found in kinds.items() if not found & OF_MLP]
     alone = [layer for layer, found in kinds.items() if found <= {"mlp"}]
     if len(without) == len(kinds):
         yield f"no layer{where} has an MLP of its own that could be switched off."
     elif without:
-        yield f"no MLP is added in {in_words(without)}{where}."
+        yield f"no MLP is added in {format_layers(without)}{where}."
     if alone:
-        yield f"nothing but an MLP is in {in_words(alone)}{where}: without it they change nothing."
+        yield f"nothing but an MLP is in {format_layers(alone)}{where}: without it they change nothing."

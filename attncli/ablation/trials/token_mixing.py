@@ -12,21 +12,21 @@ import torch
 from torch import Tensor, nn
 
 from attncli.ablation.tags.block_run import BlockRun, Summand
-from attncli.ablation.tags.keep_policy import Mixing, StreamAlone
-from attncli.ablation.tags.tags import Place
-from attncli.ablation.tracking import Feed, alias, tracking
-from attncli.capture.attention_calls import tensors_in
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.other_mixers.token_mixers import ROUNDING, noise
-from attncli.capture.reruns.fixed_rng import same_chance
-from attncli.capture.stacks.blocks import Stack, blocks_of
-from attncli.capture.stacks.residual_stream_arguments import replaced, taken
-from attncli.capture.stacks.token_layout import channels_first
+from attncli.ablation.tags.keep_policy import KeepStreamOnly, Mixing
+from attncli.ablation.tags.tags import AdditionSite
+from attncli.ablation.tracking import Feed, alias_stream, track_blocks
+from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.other_mixers.token_mixers import ROUNDING, noise_like
+from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.stacks.blocks import Stack, unique_blocks
+from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
+from attncli.capture.stacks.token_layout import is_channels_first
 
-Where = tuple[str, int, Place]
+Where = tuple[str, int, AdditionSite]
 
 
-class Tried(NamedTuple):
+class MixingTrial(NamedTuple):
     """What trying has shown of every branch that is added."""
 
     mixing: Mixing
@@ -34,7 +34,9 @@ class Tried(NamedTuple):
     """Where every token of the stream has changed, or what is added is not in its shape."""
 
 
-def tried(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> Tried:
+def try_mixing(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
+) -> MixingTrial:
     """Two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
     outputs: list[list[Tensor]] = []
 
@@ -45,19 +47,19 @@ def tried(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
         for output, before in zip(given, outputs.pop(0), strict=True):
             output.copy_(before)
 
-    first = summands(model, inputs, stacks, alias, keep)
-    with around_forwards(blocks_of(stacks), with_another_memory):
-        other = summands(model, inputs, stacks, one_token_moved, undo)
+    first = record_summands(model, inputs, stacks, alias_stream, keep)
+    with wrap_forwards(unique_blocks(stacks), perturb_memory):
+        other = record_summands(model, inputs, stacks, perturb_one_token, undo)
     mixing: set[Where] = set()
     unknown: set[Where] = set()
     for (where, layout, before), (_, _, after) in zip(first, other, strict=True):
-        found = mixes(before, after, layout)
+        found = branch_mixes(before, after, layout)
         if found is not False:
             (unknown if found is None else mixing).add(where)
-    return Tried(frozenset(mixing), frozenset(unknown))
+    return MixingTrial(frozenset(mixing), frozenset(unknown))
 
 
-def summands(
+def record_summands(
     model: nn.Module,
     inputs: Mapping[str, Any],
     stacks: tuple[Stack, ...],
@@ -69,7 +71,7 @@ def summands(
     layouts: list[StreamShape] = []
 
     def fed(run: BlockRun, stream: Tensor) -> Tensor:
-        layouts.append(layout_of(run, stream))
+        layouts.append(stream_layout(run, stream))
         return feed(run, stream)
 
     def keep(run: BlockRun, outputs: list[Tensor]) -> None:
@@ -79,21 +81,21 @@ def summands(
         )
         done(outputs)
 
-    with same_chance(), tracking(model, stacks, StreamAlone(), keep, fed, summands=True):
+    with fix_rng(), track_blocks(model, stacks, KeepStreamOnly(), keep, fed, summands=True):
         model(**inputs)
     return found
 
 
-def with_another_memory(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+def perturb_memory(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
     """A block, given other states beside its own stream: of another stack, or of the one token that is moved."""
-    stream = taken(args, kwargs)
-    for tensor in tensors_in((args, kwargs)):
+    stream = find_stream_input(args, kwargs)
+    for tensor in iter_tensors((args, kwargs)):
         if stream is not None and tensor is not stream and tensor.is_floating_point():
-            args, kwargs = replaced(args, kwargs, tensor, another_memory(tensor, stream))
+            args, kwargs = replace_argument(args, kwargs, tensor, make_other_memory(tensor, stream))
     return forward(*args, **kwargs)
 
 
-def another_memory(tensor: Tensor, stream: Tensor) -> Tensor:
+def make_other_memory(tensor: Tensor, stream: Tensor) -> Tensor:
     """Other states: of one token where it has a row for every token of the stream, of all where it is of another length.
 
     The same where it holds no states of tokens: masks, and what is one for a whole text.
@@ -102,10 +104,10 @@ def another_memory(tensor: Tensor, stream: Tensor) -> Tensor:
     if rows == stream.numel() // stream.shape[-1]:
         moved = tensor.clone()
         where = tuple(size // 2 for size in tensor.shape[:-1])
-        moved[where] += noise(moved[where])
+        moved[where] += noise_like(moved[where])
         return moved
     several = tensor.ndim == 3 and rows > min(stream.shape[:2])
-    return tensor + noise(tensor) if several else tensor
+    return tensor + noise_like(tensor) if several else tensor
 
 
 class StreamShape(NamedTuple):
@@ -124,28 +126,28 @@ class StreamShape(NamedTuple):
         )
 
 
-def layout_of(run: BlockRun, stream: Tensor) -> StreamShape:
+def stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
     shape = tuple(stream.shape)
-    first = len(shape) == 4 and channels_first(run.call.module, shape)
+    first = len(shape) == 4 and is_channels_first(run.call.module, shape)
     return StreamShape(shape, 1 if first else len(shape) - 1)
 
 
-def one_token_moved(run: BlockRun, stream: Tensor) -> Tensor:
+def perturb_one_token(run: BlockRun, stream: Tensor) -> Tensor:
     """A block's input with another state of one token."""
-    moved, middle = stream.clone(), layout_of(run, stream).middle
-    moved[middle] += noise(moved[middle])
+    moved, middle = stream.clone(), stream_layout(run, stream).middle
+    moved[middle] += noise_like(moved[middle])
     return moved
 
 
-def mixes(before: Summand, after: Summand, layout: StreamShape) -> bool | None:
+def branch_mixes(before: Summand, after: Summand, layout: StreamShape) -> bool | None:
     """Whether a branch has changed where its stream has not; None where that cannot be seen."""
     if before.branch.shape != after.branch.shape or not is_finite(before, after):
         return None
     same_layout = tuple(before.branch.shape) == layout.shape
     axis = layout.features if same_layout else before.branch.ndim - 1
-    branch = changed(before.branch, after.branch, axis)
+    branch = changed_tokens(before.branch, after.branch, axis)
     if before.stream is not None and after.stream is not None:
-        stream = changed(before.stream, after.stream, axis)
+        stream = changed_tokens(before.stream, after.stream, axis)
     elif same_layout:
         stream = torch.zeros_like(branch)
         stream[tuple(size // 2 for at, size in enumerate(layout.shape) if at != axis)] = True
@@ -158,7 +160,7 @@ def is_finite(*summands: Summand) -> bool:
     return all(bool(each.branch.isfinite().all()) for each in summands)
 
 
-def changed(before: Tensor, after: Tensor, features: int) -> Tensor:
+def changed_tokens(before: Tensor, after: Tensor, features: int) -> Tensor:
     """The tokens of which two tensors differ by more than rounding."""
     least = ROUNDING * torch.finfo(before.dtype).eps * float(before.abs().max())
     return ((before - after).abs() > least).any(dim=features)

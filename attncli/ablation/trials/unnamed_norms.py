@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from attncli.ablation.norm_modules import is_norm
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.stacks.blocks import Stack, named_parts
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.stacks.blocks import Stack, name_block_modules
 from attncli.errors import InputError
 
 FACTOR = 4.0
@@ -17,9 +17,9 @@ FACTOR = 4.0
 
 
 @contextmanager
-def refusing_nameless_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterator[None]:
+def refuse_unnamed_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterator[None]:
     """Within, a module of a block that acts as a norm though its class does not say so is refused by name."""
-    parts = named_parts(model, stacks)
+    parts = name_block_modules(model, stacks)
     names = {module: name for module, name in parts.items() if is_hand_written(module)}
 
     def check(forward: Any, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -31,7 +31,7 @@ def refusing_nameless_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iter
             )
         return output
 
-    with around_forwards(names, check):
+    with wrap_forwards(names, check):
         yield
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.ablation.guards import described
+from attncli.ablation.guards import describe_block
 from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.keep_policy import KeptParts, Mixing, NoAdditions
-from attncli.ablation.tracking import Feed, alias, tracking
-from attncli.capture.reruns.fixed_rng import same_chance
+from attncli.ablation.tags.keep_policy import DropAdditions, KeepPolicy, Mixing
+from attncli.ablation.tracking import Feed, alias_stream, track_blocks
+from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.stacks.blocks import Stack
 from attncli.errors import InputError
 
@@ -21,12 +21,12 @@ ROUNDINGS = 1000
 """Tracking may change which kernel torch chooses; by so many roundings, and no more, the outputs may then differ."""
 
 
-def seen(
+def run_tracked(
     model: nn.Module,
     inputs: Mapping[str, Any],
     stacks: tuple[Stack, ...],
-    parts: KeptParts,
-    feed: Feed = alias,
+    parts: KeepPolicy,
+    feed: Feed = alias_stream,
 ) -> Seen:
     """One tracked forward."""
     found: Seen = []
@@ -34,24 +34,24 @@ def seen(
     def keep(run: BlockRun, outputs: list[torch.Tensor]) -> None:
         found.append((run, [output.clone() for output in outputs]))
 
-    with same_chance(), tracking(model, stacks, parts, keep, feed):
+    with fix_rng(), track_blocks(model, stacks, parts, keep, feed):
         model(**inputs)
     return found
 
 
-def check_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> None:
+def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> None:
     """Refuse a model whose blocks give something else when tracked than when left alone."""
     for (run, (output, *_)), expected in zip(tracked, plain, strict=True):
         allowed = min(ROUNDINGS * torch.finfo(output.dtype).eps, 0.05)
         largest = expected.abs().max()
         if not (output - expected).abs().max() <= allowed * largest:
             raise InputError(
-                f"{described(run.stack, run.call)} gives another output when its tensors are followed: "
+                f"{describe_block(run.stack, run.call)} gives another output when its tensors are followed: "
                 "its code is not understood."
             )
 
 
-def check_nothing_passes(
+def check_nothing_bypasses(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], mixing: Mixing
 ) -> None:
     """With every recognised addition returning zeros, a block's output must not depend on its input.
@@ -60,16 +60,16 @@ def check_nothing_passes(
     however it is written, shows as a difference. It is the model itself and no random twin: a twin may be built
     otherwise, and a path that this model's own weights close carries nothing.
     """
-    zeroed = seen(model, inputs, stacks, NoAdditions(mixing))
-    noisy = seen(model, inputs, stacks, NoAdditions(mixing), all_noise)
+    zeroed = run_tracked(model, inputs, stacks, DropAdditions(mixing))
+    noisy = run_tracked(model, inputs, stacks, DropAdditions(mixing), noise_input)
     for (run, ones), (_, others) in zip(zeroed, noisy, strict=True):
         if not all(map(torch.equal, ones, others)):
             raise InputError(
-                f"{described(run.stack, run.call)} lets its input pass beside the recognised additions: "
+                f"{describe_block(run.stack, run.call)} lets its input pass beside the recognised additions: "
                 "it cannot be ablated."
             )
 
 
-def all_noise(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
+def noise_input(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     """In place of a block's input."""
     return torch.randn_like(stream)

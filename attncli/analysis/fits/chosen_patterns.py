@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.errors import UsageError, it_or_them, said_of
+from attncli.errors import UsageError, it_or_them, parameters_with_verb
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import DEFAULT_LENGTH, PatternOptions
 
@@ -30,37 +30,39 @@ class ChosenPatterns:
         """Every pattern, from its own stream of the seed."""
         import numpy as np
 
-        from attncli.patterns import build
+        from attncli.patterns import build_pattern
         from attncli.patterns._checks import check_rows
-        from attncli.patterns._matrices import GivenMatrix
-        from attncli.patterns._pattern_files import is_file
-        from attncli.patterns._sparse import row_normalised
+        from attncli.patterns._matrices import UserMatrix
+        from attncli.patterns._pattern_files import is_pattern_file
+        from attncli.patterns._sparse import normalise_rows
 
         targets: dict[str, csr_array] = {}
         for index, text in enumerate(self.options.chosen):
-            if isinstance(text, GivenMatrix):
-                targets[text] = row_normalised(text.checked(self.options.length, causal))
+            if isinstance(text, UserMatrix):
+                targets[text] = normalise_rows(text.checked(self.options.length, causal))
                 continue
             if text in self.maps:
                 check_rows(text, self.maps[text], causal)
-                targets[text] = row_normalised(self.maps[text])
+                targets[text] = normalise_rows(self.maps[text])
                 continue
             length = self.options.length
-            if length is None and not is_file(text):
+            if length is None and not is_pattern_file(text):
                 length = DEFAULT_LENGTH
-            targets[text] = build(text, length, np.random.default_rng([seed, index]), causal)
+            targets[text] = build_pattern(
+                text, length, np.random.default_rng([seed, index]), causal
+            )
         return targets
 
     def noted(self, report: "Report") -> "Report":
         """The report with the models and matrices that patterns were taken from."""
-        from attncli.patterns._matrices import described
+        from attncli.patterns._matrices import describe_matrices
 
-        said = {"models": self.models, "matrices": described(self.options.chosen)}
+        said = {"models": self.models, "matrices": describe_matrices(self.options.chosen)}
         input = {**report.input, **{key: value for key, value in said.items() if value}}
         return replace(report, input=input, warnings=(*self.warnings, *report.warnings))
 
 
-def choose(
+def choose_patterns(
     options: PatternOptions,
     inputs: InputOptions,
     files: CheckpointOptions,
@@ -72,12 +74,14 @@ def choose(
     `idle`: options that mean nothing unless a pattern names a model.
     """
     from attncli.analysis.network_sources import refuse_other_files
-    from attncli.patterns._heads import model_head
-    from attncli.patterns._pattern_files import is_file, path_in
+    from attncli.patterns._heads import parse_model_head
+    from attncli.patterns._pattern_files import is_pattern_file, pattern_path
 
-    for text in filter(is_file, options.chosen):
-        refuse_other_files(str(path_in(text)), "approximate(pattern=FILE)")
-    heads = [head for head in map(model_head, dict.fromkeys(options.chosen)) if head is not None]
+    for text in filter(is_pattern_file, options.chosen):
+        refuse_other_files(str(pattern_path(text)), "approximate(pattern=FILE)")
+    heads = [
+        head for head in map(parse_model_head, dict.fromkeys(options.chosen)) if head is not None
+    ]
     if not heads:
         if inputs.given():
             raise UsageError(
@@ -86,7 +90,7 @@ def choose(
             )
         if idle:
             raise UsageError(
-                f"{said_of(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {it_or_them(idle)} out.",
+                f"{parameters_with_verb(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {it_or_them(idle)} out.",
                 about=idle,
             )
         return ChosenPatterns(options)
@@ -95,13 +99,13 @@ def choose(
     warnings: list[str] = []
     for model in dict.fromkeys(head.model for head in heads):
         own = [head for head in heads if head.model == model]
-        found, models[model], told = maps_of(model, own, options, inputs, files, seed)
+        found, models[model], told = capture_head_maps(model, own, options, inputs, files, seed)
         maps |= found
         warnings += told
     return ChosenPatterns(options, maps, models, tuple(warnings))
 
 
-def maps_of(
+def capture_head_maps(
     model: str,
     heads: "list[ModelHead]",
     options: PatternOptions,
@@ -110,16 +114,16 @@ def maps_of(
     seed: int,
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Maps of one model's heads, its identity, and what is to be said about it."""
-    from attncli.analysis.fits.model_patterns import model_patterns
-    from attncli.models.inputs.texts import ahead, inputs_of
-    from attncli.models.loading.load import load
+    from attncli.analysis.fits.model_patterns import capture_model_patterns
+    from attncli.models.inputs.texts import make_early_check, make_inputs
+    from attncli.models.loading.load import load_model
 
     wanted = inputs.to_read(options.length, seed)
-    checkpoint = load(model, files.to_load(seed), ahead(wanted))
-    texts = inputs_of(checkpoint, wanted)
+    checkpoint = load_model(model, files.to_load(seed), make_early_check(wanted))
+    texts = make_inputs(checkpoint, wanted)
     if len(texts) > 1:
         raise UsageError(f"{len(texts)} inputs are given: a pattern is a map of one, so give one.")
-    maps = model_patterns(checkpoint, texts[0], heads)
+    maps = capture_model_patterns(checkpoint, texts[0], heads)
     for text, found in maps.items():
         if options.length not in (None, found.shape[0]):
             raise UsageError(

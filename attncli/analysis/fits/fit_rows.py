@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._module_files import SavedFit, StoredModule
+from attncli.fits._module_files import ModuleArrays, SavedFit
 from attncli.fits._search import Attempt
 from attncli.fits._types import FitRequest
 from attncli.maths.capacity import widths
@@ -52,7 +52,7 @@ SIZE_VIEW = View(
 WORDS_VIEW = View("What came of it", "fit", (), findings="finding")
 
 
-def fit_views(*effort: str) -> tuple[View, ...]:
+def build_fit_views(*effort: str) -> tuple[View, ...]:
     """What a person reads about fits; `effort` are the metrics of the search that is reported."""
     spent = (View("What it took", "fit", ("logit_bits", *effort)),) if effort else ()
     return (PRECISION_VIEW, SIZE_VIEW, *spent, WORDS_VIEW)
@@ -63,29 +63,29 @@ def fit_keys(pattern: str, method: str) -> dict[str, Scalar]:
     return {"fit": f"{pattern} {method}", "pattern": pattern, "method": method}
 
 
-def fit_rows(
+def build_fit_rows(
     pattern: str, target: csr_array, attempt: Attempt, request: FitRequest, searched: bool
 ) -> Iterator[Row]:
     """Everything about one attempt; what could not be had is null with the reason."""
     keys = fit_keys(pattern, attempt.method)
     width = attempt.fit.d if attempt.fit else None
-    values = size_values(target, request) | measured_values(attempt, request)
+    values = compute_size_values(target, request) | compute_measured_values(attempt, request)
     values |= {
         "d": width,
         "hidden": 2 * width if width else None,
         "meets": float(attempt.met),
         "probes": attempt.probes,
         "seeds_tried": attempt.seeds,
-        "fixed_keys_d": fixed_keys_value(attempt, target, request),
+        "fixed_keys_d": compute_fixed_keys_value(attempt, target, request),
     }
     if searched:
         values["d_min"] = (attempt.least or width) if attempt.met else None
     for metric, definition in FIT_METRICS.items():
         if metric in values:
-            yield one_row(metric, values[metric], definition.unit, attempt.reason, keys)
+            yield build_row(metric, values[metric], definition.unit, attempt.reason, keys)
 
 
-def one_row(
+def build_row(
     metric: str, value: float | None, unit: str, reason: str | None, keys: Mapping[str, Scalar]
 ) -> Row:
     if value is None or not math.isfinite(value):
@@ -93,13 +93,13 @@ def one_row(
     return Row(metric, int(value) if unit in COUNTED else float(value), unit, keys=keys)
 
 
-def size_values(target: csr_array, request: FitRequest) -> dict[str, float | None]:
+def compute_size_values(target: csr_array, request: FitRequest) -> dict[str, float | None]:
     """What follows from the pattern and the request alone."""
     length = target.shape[0]
-    k = most_keys(target)
+    k = max_keys_per_row(target)
     theorem_k = max(k, int(np.bincount(target.indices).max()))
     sufficient = widths.sufficient_width(
-        length, theorem_k, request.ratio_error, request.off_support, largest_ratio(target)
+        length, theorem_k, request.ratio_error, request.off_support, max_weight_ratio(target)
     )
     return {
         "length": length,
@@ -110,7 +110,7 @@ def size_values(target: csr_array, request: FitRequest) -> dict[str, float | Non
     }
 
 
-def measured_values(attempt: Attempt, request: FitRequest) -> dict[str, float | None]:
+def compute_measured_values(attempt: Attempt, request: FitRequest) -> dict[str, float | None]:
     """What the verification saw."""
     if attempt.evidence is None:
         return dict.fromkeys((*MEASURED, "logit_bits"))
@@ -119,29 +119,31 @@ def measured_values(attempt: Attempt, request: FitRequest) -> dict[str, float | 
     return values
 
 
-def fixed_keys_value(attempt: Attempt, target: csr_array, request: FitRequest) -> float | None:
+def compute_fixed_keys_value(
+    attempt: Attempt, target: csr_array, request: FitRequest
+) -> float | None:
     if attempt.evidence is None or math.isnan(attempt.evidence.logit_scale):
         return None
     scale = attempt.evidence.logit_scale
-    k = most_keys(target)
+    k = max_keys_per_row(target)
     return widths.fixed_keys_limit(target.shape[0], k, request.off_support, scale)
 
 
-def most_keys(target: csr_array) -> int:
+def max_keys_per_row(target: csr_array) -> int:
     return int(np.diff(target.indptr).max())
 
 
-def largest_ratio(target: csr_array) -> float:
+def max_weight_ratio(target: csr_array) -> float:
     """γ: the largest quotient of two weights of one row."""
     starts = target.indptr[:-1]
     highest = np.maximum.reduceat(target.data, starts)
     return float((highest / np.minimum.reduceat(target.data, starts)).max())
 
 
-def dense_warnings(targets: Mapping[str, csr_array]) -> Iterator[str]:
+def warn_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
     """What rows with many keys cost, said for every such pattern."""
     for pattern, target in targets.items():
-        k, length = most_keys(target), target.shape[0]
+        k, length = max_keys_per_row(target), target.shape[0]
         if k > MANY and k > DENSE * length:
             most = widths.all_supports_limit(length, k)
             yield (
@@ -151,7 +153,7 @@ def dense_warnings(targets: Mapping[str, csr_array]) -> Iterator[str]:
             )
 
 
-def describe(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, Any]:
+def describe_fits(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, Any]:
     """The request, and the one module that serves all patterns."""
     limits = request.described()
     described: dict[str, Any] = {"kind": "patterns", "request": limits}
@@ -159,24 +161,24 @@ def describe(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, Any]:
         described["module"] = {
             "d": fits[0].module.w_q.shape[1],
             "hidden": fits[0].module.w_q.shape[0],
-            "weights_sha256": shared_hash(fits),
+            "weights_sha256": shared_weights_hash(fits),
             "patterns": [fit.pattern for fit in fits],
         }
     return described
 
 
-def shared_hash(fits: Sequence[SavedFit]) -> str:
+def shared_weights_hash(fits: Sequence[SavedFit]) -> str:
     """The hash of w_q and w_k, which all fits must share."""
     hashes = {weights_hash(fit.module) for fit in fits}
     assert len(hashes) == 1, "patterns of one run have different weights"
     return hashes.pop()
 
 
-def weights_hash(module: StoredModule) -> str:
+def weights_hash(module: ModuleArrays) -> str:
     return hashlib.sha256(module.w_q.tobytes() + module.w_k.tobytes()).hexdigest()
 
 
-def verdict(attempt: Attempt) -> str:
+def describe_attempt(attempt: Attempt) -> str:
     if attempt.met:
         return "meets the request"
     return attempt.reason or "misses the request"

@@ -6,25 +6,25 @@ from dataclasses import dataclass, field
 import torch
 from scipy.sparse import csr_array, vstack
 
-from attncli.capture import STRIP_MEMORY, Site, Strip, prove, streaming
-from attncli.capture.model_errors import failures_of
+from attncli.capture import STRIP_MEMORY, AttentionSite, Strip, capture_attention, verify_capture
+from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.load import Checkpoint
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.loading.load import LoadedModel
+from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.patterns._heads import ModelHead
-from attncli.patterns._sparse import affordable
+from attncli.patterns._sparse import require_affordable
 
 
 @dataclass
-class Kept:
+class SparseMapBuilder:
     """What is left of one head's map so far."""
 
     head: ModelHead
     stacks: set[str] = field(default_factory=set)
     parts: list[csr_array] = field(default_factory=list)
 
-    def add(self, site: Site, strip: Strip) -> None:
+    def add(self, site: AttentionSite, strip: Strip) -> None:
         """The head's rows of a strip, without the weights that are not kept."""
         self.stacks.add(site.stack)
         if len(self.stacks) > 1:
@@ -45,23 +45,23 @@ class Kept:
         self.parts.append(
             csr_array((part.data, columns, part.indptr), shape=(len(rows), strip.keys))
         )
-        affordable(self.head.text, sum(each.nnz for each in self.parts))
+        require_affordable(self.head.text, sum(each.nnz for each in self.parts))
 
     def pattern(self) -> csr_array:
         return csr_array(vstack(self.parts))
 
 
-def model_patterns(
-    checkpoint: Checkpoint,
+def capture_model_patterns(
+    checkpoint: LoadedModel,
     text: ModelInput,
     heads: Sequence[ModelHead],
     strip_memory: int = STRIP_MEMORY,
 ) -> Mapping[str, csr_array]:
     """Every head's pattern by its own words, all from one forward pass."""
-    kept = [Kept(head) for head in heads]
+    kept = [SparseMapBuilder(head) for head in heads]
     layers: set[int] = set()
 
-    def observe(site: Site, strip: Strip) -> None:
+    def observe(site: AttentionSite, strip: Strip) -> None:
         if site.kind != "self":
             return
         layers.add(site.layer)
@@ -70,11 +70,11 @@ def model_patterns(
                 one.add(site, strip)
 
     body = checkpoint.body
-    proved = prove(body, example_inputs(body)).shapes
+    proved = verify_capture(body, make_example_inputs(body)).shapes
     with (
-        failures_of(body, {text.name: text.kwargs}),
+        translate_model_errors(body, {text.name: text.kwargs}),
         torch.no_grad(),
-        streaming(body, observe, strip_memory, proved),
+        capture_attention(body, observe, strip_memory, proved),
     ):
         body(**text.kwargs)
     for one in kept:

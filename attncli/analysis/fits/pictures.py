@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.fits._module_files import SavedFit
-from attncli.fits._verify import hide_future, row_blocks
-from attncli.maths.rounding import product, rounded
+from attncli.fits._verify import mask_future, row_blocks
+from attncli.maths.rounding import round_to_dtype, rounded_matmul
 from attncli.records import Picture, Report
 
 Array = NDArray[np.float64]
@@ -17,23 +17,23 @@ CELLS = 192
 """Cells on a side above which maps are drawn coarser: each cell is the largest value in it, so that no key is lost."""
 
 
-def with_pictures(report: Report, fits: Sequence[SavedFit]) -> Report:
+def add_pictures(report: Report, fits: Sequence[SavedFit]) -> Report:
     """The report with its maps, for the plots."""
-    return replace(report, pictures=tuple(picture(fit) for fit in fits))
+    return replace(report, pictures=tuple(build_picture(fit) for fit in fits))
 
 
-def picture(fit: SavedFit) -> Picture:
+def build_picture(fit: SavedFit) -> Picture:
     """Block of rows by block of rows: no token × token array is held."""
     stored, dtype = fit.module, fit.module.dtype
-    w_q, w_k, x = (rounded(part, dtype) for part in (stored.w_q, stored.w_k, stored.x))
-    queries, keys = product(x, w_q, dtype), product(x, w_k, dtype)
+    w_q, w_k, x = (round_to_dtype(part, dtype) for part in (stored.w_q, stored.w_k, stored.x))
+    queries, keys = rounded_matmul(x, w_q, dtype), rounded_matmul(x, w_k, dtype)
     length = len(x)
     edges = np.unique(np.linspace(0, length, min(CELLS, length) + 1).astype(int))
     target, achieved, error = np.zeros((3, len(edges) - 1, len(edges) - 1))
     for rows in row_blocks(length):
-        logits = product(queries[rows], keys.T, dtype).astype(np.float64)
+        logits = rounded_matmul(queries[rows], keys.T, dtype).astype(np.float64)
         if stored.causal:
-            hide_future(logits, rows.start)
+            mask_future(logits, rows.start)
         made = np.exp(logits - logits.max(axis=1, keepdims=True))
         made /= made.sum(axis=1, keepdims=True)
         wanted = fit.target[rows].toarray()
@@ -42,8 +42,8 @@ def picture(fit: SavedFit) -> Picture:
             np.maximum.at(grid, band, np.maximum.reduceat(values, edges[:-1], axis=1))
     panels = {"target": target, "achieved": achieved, "|error|": error}
     title = f"{fit.pattern} by {fit.method}, {length} tokens"
-    return Picture(title, {name: as_tuples(cells) for name, cells in panels.items()})
+    return Picture(title, {name: to_tuples(cells) for name, cells in panels.items()})
 
 
-def as_tuples(cells: Array) -> tuple[tuple[float, ...], ...]:
+def to_tuples(cells: Array) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in cells.tolist())

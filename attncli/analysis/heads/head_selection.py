@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attncli.capture import Site
+    from attncli.capture import AttentionSite
 
 
 @dataclass(frozen=True)
-class Chosen:
+class HeadSelection:
     """What was looked at, and what there is."""
 
     layers: int
@@ -20,10 +20,10 @@ class Chosen:
     @classmethod
     def of(
         cls,
-        heads: "Mapping[Site, Collection[int]]",
+        heads: "Mapping[AttentionSite, Collection[int]]",
         layers: Collection[int] | None,
         keeps: Callable[[int, int], bool],
-    ) -> "Chosen":
+    ) -> "HeadSelection":
         """`heads`: the numbers of every attention's heads in the whole model."""
         kept = {
             site: sum(keeps(site.layer, head) for head in own)
@@ -32,8 +32,8 @@ class Chosen:
         }
         looked_at = [site for site, count in kept.items() if count]
         return cls(
-            count_layers(looked_at),
-            count_layers(heads),
+            count_attention_layers(looked_at),
+            count_attention_layers(heads),
             sum(kept.values()),
             sum(map(len, heads.values())),
         )
@@ -43,24 +43,26 @@ class Chosen:
         """Whether every head was looked at."""
         return self.heads == self.of_heads
 
-    def layers_in_words(self) -> str:
+    def describe_layers(self) -> str:
         """`6 attention layers`, `2 of 30 attention layers`"""
-        return f"{part(self.layers, self.of_layers)} attention layer{'' if self.of_layers == 1 else 's'}"
+        return f"{format_part(self.layers, self.of_layers)} attention layer{'' if self.of_layers == 1 else 's'}"
 
-    def heads_in_words(self, played: str) -> str:
+    def describe_heads(self, played: str) -> str:
         """`; of 72 heads 57 mixed`, `; 2 of 270 heads, 1 sink, 1 mixed`; nothing where all are there and play nothing."""
         if self.whole:
             return (
                 f"; of {self.heads} head{'' if self.heads == 1 else 's'} {played}" if played else ""
             )
-        which = f"; {part(self.heads, self.of_heads)} head{'' if self.of_heads == 1 else 's'}"
+        which = (
+            f"; {format_part(self.heads, self.of_heads)} head{'' if self.of_heads == 1 else 's'}"
+        )
         return f"{which}, {played}" if played else which
 
 
-def count_layers(sites: "Iterable[Site]") -> int:
+def count_attention_layers(sites: "Iterable[AttentionSite]") -> int:
     """A layer may attend in several ways, such as to itself and across."""
     return len({(site.stack, site.layer) for site in sites})
 
 
-def part(some: int, whole: int) -> str:
+def format_part(some: int, whole: int) -> str:
     return str(whole) if some == whole else f"{some} of {whole}"

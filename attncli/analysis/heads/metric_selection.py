@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from attncli.analysis.heads.classification import roles
 from attncli.analysis.heads.classification.roles import DEFINITION, ROLE
-from attncli.analysis.heads.rows.own_metrics import DEFINITIONS, PAIR
+from attncli.analysis.heads.rows.extra_definitions import DEFINITIONS, PAIR
 from attncli.errors import UsageError, unknown_name
 from attncli.metrics import METRICS, activations, attention
 from attncli.metrics import definition as state_definition
 from attncli.metrics.activations import ACTIVATIONS
-from attncli.metrics.attention import ATTENTION, nature
+from attncli.metrics.attention import ATTENTION, metric_spec
 from attncli.metrics.weights import WEIGHTS
 from attncli.options.heads import GROUPS
 from attncli.records import Definition
@@ -40,7 +40,7 @@ MOST_PAIRS = 1000
 
 
 @dataclass(frozen=True)
-class Metrics:
+class MetricSelection:
     """What is measured, and whether roles are told from it."""
 
     heads: tuple[str, ...]
@@ -53,27 +53,30 @@ class Metrics:
     @property
     def on_repeats(self) -> tuple[str, ...]:
         """What only random tokens repeated twice show."""
-        return tuple(name for name in self.heads if nature(name).group == "roles")
+        return tuple(name for name in self.heads if metric_spec(name).group == "roles")
 
-    def and_of_linear(self) -> "Metrics":
+    def with_linear(self) -> "MetricSelection":
         """The default set where layers are linear too."""
         return replace(self, heads=(*self.heads, *LINEAR_HEADS))
 
-    def on_made(self) -> dict[str, tuple[str, ...]]:
+    def on_generated(self) -> dict[str, tuple[str, ...]]:
         """By the kind of text that attn makes: what is measured on it."""
-        kinds = dict.fromkeys(nature(name).text for name in self.heads if nature(name).text)
+        kinds = dict.fromkeys(
+            metric_spec(name).text for name in self.heads if metric_spec(name).text
+        )
         return {
-            kind: tuple(name for name in self.heads if nature(name).text == kind) for kind in kinds
+            kind: tuple(name for name in self.heads if metric_spec(name).text == kind)
+            for kind in kinds
         }
 
     def definitions(self) -> dict[str, Definition]:
         found = {name: attention.definition(name) for name in self.heads}
-        found |= {name: definition_of_state(name) for name in self.states}
+        found |= {name: state_metric_definition(name) for name in self.states}
         found |= {ROLE: DEFINITION} if self.roles else {}
         return found | ({PAIR: DEFINITIONS[PAIR]} if self.pairs else {})
 
 
-def definition_of_state(name: str) -> Definition:
+def state_metric_definition(name: str) -> Definition:
     return activations.definition(name) if name in ACTIVATIONS.names() else state_definition(name)
 
 
@@ -81,30 +84,30 @@ def state_names() -> list[str]:
     return [*ACTIVATIONS.names(), *METRICS.names()]
 
 
-def members() -> Mapping[str, list[str]]:
+def group_members() -> Mapping[str, list[str]]:
     """The metrics of every group."""
     by_group = {
-        group: [name for name in ATTENTION.names() if nature(name).group == group]
+        group: [name for name in ATTENTION.names() if metric_spec(name).group == group]
         for group in attention.GROUPS
     }
     return {**by_group, "states": [name for name in state_names() if name not in SLOW]}
 
 
-def choose(names: Iterable[str], pairs: int = 0) -> Metrics:
+def choose_metrics(names: Iterable[str], pairs: int = 0) -> MetricSelection:
     """The metrics that names and groups mean; none at all means the default set, with roles."""
     names = list(names)
     if not 0 <= pairs <= MOST_PAIRS:
         raise UsageError(f"`pairs={pairs}`: it must be from 1 to {MOST_PAIRS}.")
     if not names:
-        return Metrics(DEFAULT_HEADS, DEFAULT_STATES, roles=True, pairs=pairs)
+        return MetricSelection(DEFAULT_HEADS, DEFAULT_STATES, roles=True, pairs=pairs)
     heads: list[str] = []
     states: list[str] = []
     for name in names:
-        for member in expanded(name):
+        for member in expand_name(name):
             (states if member in state_names() else heads).append(member)
     told = bool({"roles", "all", ROLE} & set(names))
     wanted = [name for name in heads if name != ROLE]
-    return Metrics(
+    return MetricSelection(
         tuple(dict.fromkeys([*wanted, *(roles.MEASURED if told else ())])),
         tuple(dict.fromkeys(states)),
         told,
@@ -112,16 +115,16 @@ def choose(names: Iterable[str], pairs: int = 0) -> Metrics:
     )
 
 
-def is_of_weights(name: str) -> bool:
+def is_weight_metric(name: str) -> bool:
     """Whether it is told of a model's weights alone, which no run and no map shows."""
     return name == "weights" or name in WEIGHTS.names()
 
 
-def expanded(name: str) -> list[str]:
-    groups = members()
+def expand_name(name: str) -> list[str]:
+    groups = group_members()
     if name == "all":
         return [member for group in groups.values() for member in group]
-    if is_of_weights(name):
+    if is_weight_metric(name):
         raise UsageError(
             f"`metric={name!r}` measures weights and needs no run: ask `inspect_weights`.",
             about=["metric"],

@@ -9,81 +9,85 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.controls import RANDOM, SHUFFLED
-from attncli.analysis.heads.classification.findings import findings
+from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import (
-    PlayedHead,
-    count_roles,
-    heads_of,
-    role_rows,
+    ClassifiedHead,
+    build_role_rows,
+    classify_heads,
+    format_role_counts,
 )
 from attncli.analysis.heads.classification.linear_heads import (
-    completeness_rows,
-    definitions,
-    described_linear,
+    build_completeness_rows,
+    describe_linear_layers,
     is_linear,
-    sampled_warnings,
+    linear_definitions,
+    warn_sampled_channels,
 )
-from attncli.analysis.heads.classification.linear_heads import findings as linear_findings
-from attncli.analysis.heads.classification.linear_heads import headline as linear_headline
+from attncli.analysis.heads.classification.linear_heads import (
+    build_linear_findings as linear_findings,
+)
+from attncli.analysis.heads.classification.linear_heads import (
+    format_linear_headline as linear_headline,
+)
 from attncli.analysis.heads.classification.roles import ROLE
 from attncli.analysis.heads.forward_passes.draws import DrawObserver
-from attncli.analysis.heads.forward_passes.head_runs import (
-    Look,
-    Observer,
-    Seen,
-    Wanted,
-    look,
-    unheard,
-)
-from attncli.analysis.heads.forward_passes.head_runs import observe as observe_heads
 from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
     DEFINITIONS,
     StreamGains,
-    stream_gains,
+    compute_stream_gains,
 )
+from attncli.analysis.heads.forward_passes.observer import (
+    HeadObserver,
+    Look,
+    PassRequest,
+    PassResult,
+    ignore_share,
+    measure_forward_pass,
+)
+from attncli.analysis.heads.forward_passes.observer import observe_forward_pass as observe_heads
 from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.head_selection import Chosen
-from attncli.analysis.heads.map_export.map_metadata import Beyond, is_beyond
-from attncli.analysis.heads.metric_selection import Metrics, choose
-from attncli.analysis.heads.ordering import Ranking, ranked
-from attncli.analysis.heads.rows.extreme_heads import extremes_in_words
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.head_selection import HeadSelection
+from attncli.analysis.heads.map_export.map_metadata import MapMetadata, is_unseen_in_maps
+from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
+from attncli.analysis.heads.ordering import HeadRanking, rank_rows
+from attncli.analysis.heads.rows.extreme_heads import describe_extremes
 from attncli.analysis.heads.rows.head_rows import (
     ON_RANDOM,
     ON_REPEATS,
     Keeps,
-    Observed,
-    head_rows,
-    silent_heads,
+    Observations,
+    build_head_rows,
+    build_state_rows,
     site_keys,
-    state_rows,
-    unsettled_spectra,
+    warn_silent_heads,
+    warn_unconverged_spectra,
 )
 from attncli.analysis.heads.rows.layer_census import LayerCensus
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.heads.rows.token_pairs import clearest_in_words, pair_rows
-from attncli.analysis.heads.tables import views
-from attncli.analysis.texts import over_texts
-from attncli.capture import STRIP_MEMORY, Shape, Site
+from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_clearest_pair
+from attncli.analysis.heads.tables import build_views
+from attncli.analysis.texts import map_texts
+from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape
 from attncli.capture.linear.linear_layers import LinearHeads, LinearLayers
-from attncli.capture.model_errors import failures_of
-from attncli.capture.other_mixers.hyper_connections import mixings
-from attncli.capture.other_mixers.mixer_descriptions import plural
-from attncli.capture.other_mixers.token_mixers import Mixer
-from attncli.capture.other_mixers.uncapturable_attention import LeftOut
+from attncli.capture.model_errors import translate_model_errors
+from attncli.capture.other_mixers.hyper_connections import find_stream_mixings
+from attncli.capture.other_mixers.mixer_descriptions import pluralise
+from attncli.capture.other_mixers.token_mixers import TokenMixer
+from attncli.capture.other_mixers.uncapturable_attention import UncapturableAttention
 from attncli.capture.stacks.blocks import Stack
 from attncli.capture.strips.attention_sites import LINEAR
-from attncli.errors import AttnError, counted
+from attncli.errors import AttnError, format_count
 from attncli.metrics.activations._state import Peak
-from attncli.models.inputs.repeated import DRAWS, repeated_tokens
-from attncli.models.inputs.shuffled import shuffled
-from attncli.models.inputs.synthetic_texts import made_texts
-from attncli.models.inputs.texts import ModelInput, said_of_company
-from attncli.models.loading.load import Checkpoint
+from attncli.models.inputs.repeated import DRAWS, make_repeated_tokens
+from attncli.models.inputs.shuffled import shuffle_tokens
+from attncli.models.inputs.synthetic_texts import make_synthetic_texts
+from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
+from attncli.models.loading.load import LoadedModel
 from attncli.models.loading.precision import own_precision
-from attncli.processes.work_sharing import own_share
+from attncli.processes.work_sharing import rank_share
 from attncli.records import Finding, Report, Row, Scalar
 
 NONE_LINEAR = LinearLayers()
@@ -95,23 +99,23 @@ PERCENT = 100
 """Steps of the progress bar, whatever the number of attentions, so that it moves on long texts."""
 
 
-def everything(layer: int, head: int) -> bool:
+def keep_all(layer: int, head: int) -> bool:
     return True
 
 
 @dataclass(frozen=True)
-class HeadSubject:
+class VerifiedModel:
     """A model whose attention has been proved."""
 
     body: PreTrainedModel
     stacks: tuple[Stack, ...]
-    shapes: Mapping[Site, Shape]
+    shapes: Mapping[AttentionSite, MapShape]
     """Of each attention's maps on the short input that proved it, in the order in which they run."""
-    mixers: tuple[Mixer, ...] = ()
+    mixers: tuple[TokenMixer, ...] = ()
     """What mixes tokens beside attention."""
     linear: LinearLayers = NONE_LINEAR
     """Which of these have maps."""
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[UncapturableAttention, ...] = ()
     """What takes a softmax too and has no map."""
 
     @property
@@ -132,112 +136,113 @@ class HeadSubject:
 class HeadPlan:
     """What is to be found out."""
 
-    metrics: Metrics
+    metrics: MetricSelection
     layers: frozenset[int] | None = None
-    keeps: Keeps = everything
-    ranking: Ranking | None = None
+    keeps: Keeps = keep_all
+    ranking: HeadRanking | None = None
     shuffle: bool = False
     seed: int = 0
     strip_memory: int = STRIP_MEMORY
 
 
 @dataclass
-class Meter:
+class ProgressMeter:
     """Progress over all passes, from shares of single attentions."""
 
     report: Progress
     total: int
     done: float = 0.0
 
-    def tick(self, share: float) -> None:
+    def advance(self, share: float) -> None:
         self.done += share
         self.report(int(self.done / self.total * PERCENT), PERCENT, "% of all attention")
 
 
 @dataclass
-class Runs:
+class ModelAndControls:
     """The model itself, and its nulls by their keys."""
 
-    own: Observed
-    nulls: dict[str, Observed] = field(default_factory=dict)
+    own: Observations
+    nulls: dict[str, Observations] = field(default_factory=dict)
 
 
 def inspect_model(
-    checkpoint: Checkpoint,
-    subject: HeadSubject,
-    twin: HeadSubject | None,
+    checkpoint: LoadedModel,
+    subject: VerifiedModel,
+    twin: VerifiedModel | None,
     texts: Sequence[ModelInput],
     plan: HeadPlan,
     also: Look | None = None,
-    progress: Progress = no_progress,
-    beyond: Callable[[Beyond, Mapping[Site, Mapping[str, Scalar]]], None] | None = None,
+    progress: Progress = ignore_progress,
+    beyond: Callable[[MapMetadata, Mapping[AttentionSite, Mapping[str, Scalar]]], None]
+    | None = None,
 ) -> Report:
     """`twin`: the same architecture with random weights; `also` is shown every strip of the first text.
 
     `beyond` is given what the maps of that text will not show, and the keys of each attention's rows.
     """
-    runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
-    rows, heads = rows_of(runs, subject, plan, list(map(TokenNames.of_text, texts)))
-    streams = mixed_streams(subject, texts) if plan.metrics.roles else None
+    runs = observe_with_controls(subject, twin, checkpoint.identity, texts, plan, also, progress)
+    rows, heads = build_rows(runs, subject, plan, list(map(TokenNames.of_text, texts)))
+    streams = measure_stream_gains(subject, texts) if plan.metrics.roles else None
     rows += streams.rows(len(texts)) if streams else ()
     layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
     labels = [text.labels for text in texts]
     if beyond is not None:
         keys = site_keys(runs.own.sites, subject.stacks)
-        beyond(beyond_maps(rows, layers, subject, plan, keys, len(texts)), keys)
+        beyond(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
     told = said_of(rows, heads, labels, layers, subject, runs.own) if plan.metrics.roles else ()
     told += (streams.finding(),) if streams else ()
     return Report(
         study="inspect-model",
-        headline=headline(
+        headline=format_headline(
             checkpoint.identity,
             runs.own,
             [head for head in heads if not is_linear(head)],
             [f.about for f in told],
-            chosen_of(subject, plan),
+            select_heads(subject, plan),
             layers,
-            "; ".join(filter(None, (linear_headline(heads), without_roles(rows, plan)))),
+            "; ".join(filter(None, (linear_headline(heads), describe_without_roles(rows, plan)))),
         ),
-        rows=tuple(ranked(rows, plan.ranking)),
+        rows=tuple(rank_rows(rows, plan.ranking)),
         metrics=plan.metrics.definitions()
-        | definitions(rows)
+        | linear_definitions(rows)
         | (DEFINITIONS if streams and streams.of_layers else {}),
         source={
             **checkpoint.identity,
-            "attention": census(runs.own),
+            "attention": describe_layers(runs.own),
             "layers": layers.described(),
-            **described_linear(subject.linear),
+            **describe_linear_layers(subject.linear),
         },
-        input=described(texts, runs.own, plan.metrics),
+        input=describe_source(texts, runs.own, plan.metrics),
         seeds=(plan.seed,),
-        views=tuple(views(rows, plan.metrics, plan.ranking, len(texts))),
+        views=tuple(build_views(rows, plan.metrics, plan.ranking, len(texts))),
         findings=told,
         warnings=(
             *checkpoint.warnings,
             *(each.said() for each in subject.left_out),
-            *said_of_company(texts),
-            *warned(runs, plan),
-            *sampled_warnings(subject.chosen_linear(plan)),
+            *describe_extra_inputs(texts),
+            *collect_warnings(runs, plan),
+            *warn_sampled_channels(subject.chosen_linear(plan)),
         ),
     )
 
 
-def observe(
-    subject: HeadSubject,
-    twin: HeadSubject | None,
+def observe_with_controls(
+    subject: VerifiedModel,
+    twin: VerifiedModel | None,
     identity: Mapping[str, Any],
     texts: Sequence[ModelInput],
     plan: HeadPlan,
     also: Look | None,
     progress: Progress,
-) -> Runs:
+) -> ModelAndControls:
     """Every forward pass that is needed."""
-    mixed = [moved for text in texts if plan.shuffle and (moved := shuffled(text, plan.seed))]
-    passes = len(own_share(texts)) * (2 if twin else 1) + len(own_share(mixed))
+    mixed = [moved for text in texts if plan.shuffle and (moved := shuffle_tokens(text, plan.seed))]
+    passes = len(rank_share(texts)) * (2 if twin else 1) + len(rank_share(mixed))
     attentions = len(subject.shapes) + len(subject.chosen_linear(plan).layers)
-    meter = Meter(progress, passes * attentions)
-    null = UniformNull()
-    runs = Runs(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
+    meter = ProgressMeter(progress, passes * attentions)
+    null = UniformControl()
+    runs = ModelAndControls(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
     if twin is not None:
         runs.nulls[RANDOM] = observe_model(twin, identity, RANDOM, texts, plan, null, meter)
     if mixed:
@@ -248,39 +253,39 @@ def observe(
 
 
 def observe_model(
-    subject: HeadSubject,
+    subject: VerifiedModel,
     identity: Mapping[str, Any],
     what: str,
     texts: Sequence[ModelInput],
     plan: HeadPlan,
-    null: UniformNull,
-    meter: Meter,
+    null: UniformControl,
+    meter: ProgressMeter,
     also: Look | None = None,
-    like: Observed | None = None,
-) -> Observed:
+    like: Observations | None = None,
+) -> Observations:
     """On random tokens what needs them, on the texts all else; all on the texts where the model reads no tokens.
 
     `like`: only what that one has measured on its texts. Random tokens have no order that a shuffle could change.
     """
     linear, metrics = subject.chosen_linear(plan), plan.metrics
-    found = Observed(numbers=linear.heads)
+    found = Observations(numbers=linear.heads)
     if like is None:
         found.repeated = observe_repeats(subject, plan, null)
-        found.made = observe_made(subject, plan, null)
-    elsewhere = (like or found).not_on_texts(metrics.on_repeats, metrics.on_made())
+        found.made = observe_generated(subject, plan, null)
+    elsewhere = (like or found).not_on_texts(metrics.on_repeats, metrics.on_generated())
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
     pairs = metrics.pairs if what == OWN else 0
-    wanted = Wanted(on_text, metrics.states, plan.layers, pairs=pairs)
+    wanted = PassRequest(on_text, metrics.states, plan.layers, pairs=pairs)
 
-    def work(place: int, text: ModelInput) -> Seen:
-        return look(
+    def work(place: int, text: ModelInput) -> PassResult:
+        return measure_forward_pass(
             subject.body,
             subject.stacks,
             text.kwargs,
             wanted,
             null,
             text.name,
-            meter.tick,
+            meter.advance,
             also if place == 0 else None,
             plan.strip_memory,
             subject.shapes,
@@ -288,23 +293,27 @@ def observe_model(
             subject.apart,
         )
 
-    made_of = (Seen, Site, Peak, HeadPairs) if also is None else None  # what is shown is not kept
-    found.texts += over_texts(subject.body, texts, work, identity, what, made_of)
+    made_of = (
+        (PassResult, AttentionSite, Peak, HeadPairs) if also is None else None
+    )  # what is shown is not kept
+    found.texts += map_texts(subject.body, texts, work, identity, what, made_of)
     return found
 
 
-def observe_repeats(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> list[Seen]:
+def observe_repeats(
+    subject: VerifiedModel, plan: HeadPlan, null: UniformControl
+) -> list[PassResult]:
     """The roles' own input, draw by draw, where the model reads tokens."""
     names = plan.metrics.on_repeats
-    repeated = repeated_tokens(subject.body, plan.seed) if names else None
+    repeated = make_repeated_tokens(subject.body, plan.seed) if names else None
     if repeated is None:
         return []
-    wanted = Wanted(names, layers=plan.layers, period=repeated.period)
+    wanted = PassRequest(names, layers=plan.layers, period=repeated.period)
     where, linear = ON_RANDOM, subject.chosen_linear(plan)
     run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
 
-    def alone(draw: int) -> Seen:
-        observer = Observer(wanted, null, where, unheard)
+    def alone(draw: int) -> PassResult:
+        observer = HeadObserver(wanted, null, where, ignore_share)
         return run(observer, kwargs=repeated.alone(draw), linear=linear, apart=subject.apart)
 
     together = DrawObserver(wanted, null, where, DRAWS)
@@ -321,16 +330,18 @@ def observe_repeats(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> 
     return each
 
 
-def observe_made(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> dict[str, list[Seen]]:
+def observe_generated(
+    subject: VerifiedModel, plan: HeadPlan, null: UniformControl
+) -> dict[str, list[PassResult]]:
     """What copying is measured on, where the model reads tokens."""
-    found: dict[str, list[Seen]] = {}
-    for kind, names in plan.metrics.on_made().items():
-        for made in made_texts(subject.body, kind, plan.seed):
-            seen = look(
+    found: dict[str, list[PassResult]] = {}
+    for kind, names in plan.metrics.on_generated().items():
+        for made in make_synthetic_texts(subject.body, kind, plan.seed):
+            seen = measure_forward_pass(
                 subject.body,
                 subject.stacks,
                 made.kwargs,
-                Wanted(names, layers=plan.layers, ids=made.ids),
+                PassRequest(names, layers=plan.layers, ids=made.ids),
                 null,
                 f"a text of {kind}",
                 lambda share: None,
@@ -343,67 +354,69 @@ def observe_made(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> dic
     return found
 
 
-def beyond_maps(
+def collect_map_metadata(
     rows: Sequence[Row],
     layers: LayerCensus,
-    subject: HeadSubject,
+    subject: VerifiedModel,
     plan: HeadPlan,
-    keys: Mapping[Site, dict[str, Scalar]],
+    keys: Mapping[AttentionSite, dict[str, Scalar]],
     texts: int,
-) -> Beyond:
+) -> MapMetadata:
     """What roles are told from, whether it was asked for or not; of one text what else no map shows.
 
     Over several texts that would be a mean, and the maps are those of the first.
     """
-    asked = replace(plan, metrics=choose([ON_REPEATS]))
-    repeated = observe_repeats(subject, asked, UniformNull())
-    own = Observed(repeated, repeated)
+    asked = replace(plan, metrics=choose_metrics([ON_REPEATS]))
+    repeated = observe_repeats(subject, asked, UniformControl())
+    own = Observations(repeated, repeated)
     roles = [
         row
-        for row in head_rows(
+        for row in build_head_rows(
             asked.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps
         )
         if row.keys.get("span") != LINEAR  # whose maps no file has
     ]
     rows = [row for row in rows if row.keys.get("span") != LINEAR]
-    others = [row for row in rows if texts == 1 and row.metric != ROLE and is_beyond(row.metric)]
-    whole = chosen_of(subject, plan)
-    return Beyond(
+    others = [
+        row for row in rows if texts == 1 and row.metric != ROLE and is_unseen_in_maps(row.metric)
+    ]
+    whole = select_heads(subject, plan)
+    return MapMetadata(
         layers,
-        roles_on(own),
+        describe_role_input(own),
         rows=(*roles, *others),
         of_layers=whole.of_layers,
         of_heads=whole.of_heads,
     )
 
 
-def roles_on(own: Observed) -> str:
+def describe_role_input(own: Observations) -> str:
     return ON_RANDOM if own.repeated else "texts"
 
 
-def rows_of(
-    runs: Runs, subject: HeadSubject, plan: HeadPlan, names: Sequence[TokenNames]
-) -> tuple[list[Row], list[PlayedHead]]:
+def build_rows(
+    runs: ModelAndControls, subject: VerifiedModel, plan: HeadPlan, names: Sequence[TokenNames]
+) -> tuple[list[Row], list[ClassifiedHead]]:
     """All rows, and the heads as they are gathered from them."""
     metrics = plan.metrics
     keys = site_keys(runs.own.sites, subject.stacks)
-    rows = list(head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.keeps))
+    rows = list(build_head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.keeps))
     drawn = metrics.on_repeats if runs.own.repeated else ()
-    heads = heads_of(rows, drawn) if metrics.roles else []
-    pairs = pair_rows(runs.own, names, keys, plan.keeps, metrics.pairs)
-    rows = [*role_rows(heads), *rows, *pairs]
+    heads = classify_heads(rows, drawn) if metrics.roles else []
+    pairs = build_pair_rows(runs.own, names, keys, plan.keeps, metrics.pairs)
+    rows = [*build_role_rows(heads), *rows, *pairs]
     units = {name: metrics.definitions()[name].unit for name in metrics.states}
-    states = state_rows(metrics.states, units, runs.own, runs.nulls)
-    return [*rows, *completeness_rows(runs.own, keys), *states], heads
+    states = build_state_rows(metrics.states, units, runs.own, runs.nulls)
+    return [*rows, *build_completeness_rows(runs.own, keys), *states], heads
 
 
 def said_of(
     rows: Sequence[Row],
-    heads: Sequence[PlayedHead],
+    heads: Sequence[ClassifiedHead],
     labels: Sequence[Sequence[str]],
     layers: LayerCensus,
-    subject: HeadSubject,
-    observed: Observed,
+    subject: VerifiedModel,
+    observed: Observations,
 ) -> tuple[Finding, ...]:
     """Of softmax heads and states as ever; then of linear heads, by their kind."""
     softmax = [head for head in heads if not is_linear(head)]
@@ -412,69 +425,69 @@ def said_of(
     unseen = layers.unseen(subject.linear.kinds)
     refused = subject.linear.refused.items()
     return (
-        *findings(own, softmax, labels, unseen, shortest),
+        *build_findings(own, softmax, labels, unseen, shortest),
         *linear_findings(heads, subject.linear),
-        *(Finding("not looked at", f"{plural(kind)}: {why}") for kind, why in refused),
+        *(Finding("not looked at", f"{pluralise(kind)}: {why}") for kind, why in refused),
     )
 
 
-def mixed_streams(subject: HeadSubject, texts: Sequence[ModelInput]) -> StreamGains | None:
+def measure_stream_gains(subject: VerifiedModel, texts: Sequence[ModelInput]) -> StreamGains | None:
     """Of hyper-connections, by one more pass over each text; None where a token has one stream."""
     if all(each.reaches is not False for each in subject.left_out):
         return None
     given = {text.name: text.kwargs for text in texts}
-    with failures_of(subject.body, given), own_precision(subject.body):
-        found = [mixings(subject.body, subject.left_out, text.kwargs) for text in texts]
-    return stream_gains(found, subject.stacks)
+    with translate_model_errors(subject.body, given), own_precision(subject.body):
+        found = [find_stream_mixings(subject.body, subject.left_out, text.kwargs) for text in texts]
+    return compute_stream_gains(found, subject.stacks)
 
 
-def chosen_of(subject: HeadSubject, plan: HeadPlan) -> Chosen:
+def select_heads(subject: VerifiedModel, plan: HeadPlan) -> HeadSelection:
     heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
-    return Chosen.of(heads, plan.layers, plan.keeps)
+    return HeadSelection.of(heads, plan.layers, plan.keeps)
 
 
-def without_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
+def describe_without_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
     """The clearest pair where pairs were asked for; without that and without roles, what the metrics range over."""
-    return clearest_in_words(rows) or ("" if plan.metrics.roles else extremes_in_words(rows))
+    return describe_clearest_pair(rows) or ("" if plan.metrics.roles else describe_extremes(rows))
 
 
-def headline(
+def format_headline(
     identity: Mapping[str, Any],
-    own: Observed,
-    heads: Sequence[PlayedHead],
+    own: Observations,
+    heads: Sequence[ClassifiedHead],
     about: Sequence[str],
-    chosen: Chosen,
+    chosen: HeadSelection,
     layers: LayerCensus | None,
     strongest: str,
 ) -> str:
     """The model, what its heads do, what is wrong with it, and the clearest pair where pairs were asked for."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     hybrid = layers.headline() if layers is not None and chosen.whole else ""
-    length = lengths_in_words([seen.tokens for seen in own.texts])
-    size = f"{hybrid}; {length}" if hybrid else f"{chosen.layers_in_words()}, {length}"
-    played = count_roles(heads, chosen.heads)
+    length = format_lengths([seen.tokens for seen in own.texts])
+    size = f"{hybrid}; {length}" if hybrid else f"{chosen.describe_layers()}, {length}"
+    played = format_role_counts(heads, chosen.heads)
     sick = [word for word in about if word in SICK]
     return (
         f"{name}: {size}"
-        + chosen.heads_in_words(played)
+        + chosen.describe_heads(played)
         + (f"; {', '.join(sick)}" if sick else "")
         + (f"; {strongest}" if strongest else "")
         + "."
     )
 
 
-def lengths_in_words(tokens: Sequence[int]) -> str:
+def format_lengths(tokens: Sequence[int]) -> str:
     """`237 tokens`, `40 texts of 50-218 tokens`."""
     low, high = min(tokens), max(tokens)
-    length = counted(high, "token") if low == high else f"{low:,}-{high:,} tokens"
-    return length if len(tokens) == 1 else f"{counted(len(tokens), 'text')} of {length}"
+    length = format_count(high, "token") if low == high else f"{low:,}-{high:,} tokens"
+    return length if len(tokens) == 1 else f"{format_count(len(tokens), 'text')} of {length}"
 
 
 SICK = ("massive activations", "over-smoothing", "idle heads")
 """Findings that belong into the headline."""
 
 
-def census(own: Observed) -> list[dict[str, Any]]:
+def describe_layers(own: Observations) -> list[dict[str, Any]]:
     """Which layers attend, how, and with how many heads."""
     found: dict[tuple[str, str, str], list[int]] = {}
     for site in own.sites:
@@ -487,22 +500,24 @@ def census(own: Observed) -> list[dict[str, Any]]:
     ]
 
 
-def described(texts: Sequence[ModelInput], own: Observed, metrics: Metrics) -> dict[str, Any]:
+def describe_source(
+    texts: Sequence[ModelInput], own: Observations, metrics: MetricSelection
+) -> dict[str, Any]:
     """The texts, and which metrics were measured on others, that attn has drawn."""
     made = {"copying_on": {kind: len(seen) for kind, seen in own.made.items()}} if own.made else {}
     draws = {"role_draws": len(own.repeated)} if own.repeated else {}
-    elsewhere = sorted(own.not_on_texts(metrics.on_repeats, metrics.on_made()))
+    elsewhere = sorted(own.not_on_texts(metrics.on_repeats, metrics.on_generated()))
     return {
         "texts": [text.described() for text in texts],
-        "roles_on": roles_on(own),
+        "roles_on": describe_role_input(own),
         **draws,
         **made,
         **({"not_on_texts": elsewhere} if elsewhere else {}),
     }
 
 
-def warned(runs: Runs, plan: HeadPlan) -> Iterator[str]:
+def collect_warnings(runs: ModelAndControls, plan: HeadPlan) -> Iterator[str]:
     if plan.shuffle and SHUFFLED not in runs.nulls:
         yield "the model reads no tokens, so there is no shuffled text to compare with."
-    yield from unsettled_spectra(runs.own.texts)
-    yield from silent_heads(runs.own.texts)
+    yield from warn_unconverged_spectra(runs.own.texts)
+    yield from warn_silent_heads(runs.own.texts)

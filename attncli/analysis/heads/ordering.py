@@ -11,7 +11,7 @@ from attncli.records import Row
 
 
 @dataclass(frozen=True)
-class Ranking:
+class HeadRanking:
     """Heads in the order of one metric."""
 
     metric: str
@@ -20,7 +20,7 @@ class Ranking:
     """Only so many; None: all."""
 
 
-def ranking(heads: HeadOptions, metrics: Sequence[str]) -> Ranking | None:
+def select_ranking(heads: HeadOptions, metrics: Sequence[str]) -> HeadRanking | None:
     """What was asked for, of the metrics of heads that are measured."""
     if heads.top is None and heads.sort is None:
         return None
@@ -41,24 +41,24 @@ def ranking(heads: HeadOptions, metrics: Sequence[str]) -> Ranking | None:
         )
     if way not in ("", "rising"):
         raise UsageError(f"`sort={heads.sort!r}`: write {name} or {name}:rising.")
-    return Ranking(name, way == "rising", heads.top)
+    return HeadRanking(name, way == "rising", heads.top)
 
 
-def place(row: Row) -> tuple[object, ...]:
+def location_key(row: Row) -> tuple[object, ...]:
     return (row.layer, row.head, *(row.keys.get(key) for key in PLACE))
 
 
-def ranked(rows: Sequence[Row], ranking: Ranking | None) -> list[Row]:
+def rank_rows(rows: Sequence[Row], ranking: HeadRanking | None) -> list[Row]:
     """Heads in their order; states and layers without the number come after."""
     if ranking is None:
         return list(rows)
     values = {
-        place(row): row.value
+        location_key(row): row.value
         for row in rows
         if row.metric == ranking.metric and row.value is not None and row.head is not None
     }
     order = sorted(values, key=lambda each: values[each] or 0.0, reverse=not ranking.rising)
     rank = {each: index for index, each in enumerate(order[: ranking.top])}
-    kept = [row for row in rows if place(row) in rank]
+    kept = [row for row in rows if location_key(row) in rank]
     rest = [row for row in rows if row.head is None]
-    return [*sorted(kept, key=lambda row: rank[place(row)]), *rest]
+    return [*sorted(kept, key=lambda row: rank[location_key(row)]), *rest]

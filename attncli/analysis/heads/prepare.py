@@ -4,49 +4,51 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject
+from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.capture import Site, prove
-from attncli.capture.linear.linear_layers import LinearLayers, linear_layers
-from attncli.capture.model_errors import failures_of
-from attncli.capture.other_mixers.token_mixers import mixers_of
-from attncli.capture.other_mixers.uncapturable_attention import mixers_left_out
-from attncli.capture.stacks.blocks import stacks_without_attention, structure_of
-from attncli.capture.stacks.foreign_modules import HeldModule
+from attncli.capture import AttentionSite, verify_capture
+from attncli.capture.linear.linear_layers import LinearLayers, find_linear_layers
+from attncli.capture.model_errors import translate_model_errors
+from attncli.capture.other_mixers.token_mixers import find_mixers
+from attncli.capture.other_mixers.uncapturable_attention import find_uncapturable_mixers
+from attncli.capture.stacks.blocks import find_stacks_without_attention, find_structure
+from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.errors import NoAttention, UsageError, with_article
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.layer_configs import most_layers
-from attncli.models.loading.load import Checkpoint
+from attncli.models.loading.load import LoadedModel
 from attncli.models.loading.precision import own_precision
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.dummy_inputs import make_example_inputs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubject:
+def prepare_heads(body: "PreTrainedModel", text: ModelInput | None = None) -> VerifiedModel:
     """The model's blocks and attention, the capture proved on a short input; of a module of another origin on its text."""
-    own, tokens = isinstance(body, HeldModule), PROBE_TOKENS
+    own, tokens = isinstance(body, ForeignModule), PROBE_TOKENS
     if own and text is not None:
         short, tokens = text.kwargs, text.tokens
     else:
-        short = example_inputs(body, tokens)
-    with failures_of(body, {"a short input": short}), own_precision(body):
+        short = make_example_inputs(body, tokens)
+    with translate_model_errors(body, {"a short input": short}), own_precision(body):
         try:
-            proof = prove(body, short)
+            proof = verify_capture(body, short)
         except NoAttention as reason:
-            return without_attention(body, short, tokens, reason)
-        stacks = structure_of(body, short, may_have_none=own).stacks
+            return prepare_linear_layers(body, short, tokens, reason)
+        stacks = find_structure(body, short, may_have_none=own).stacks
         shapes = proof.shapes
-        mixers = mixers_of(body, stacks, short, shapes)
-        linear = linear_layers(body, mixers, short, *sorted({s.queries for s in shapes.values()}))
-        mixers += mixers_left_out(stacks, proof.left_out, mixers, body)
-        return HeadSubject(body, stacks, shapes, mixers, linear, proof.left_out)
+        mixers = find_mixers(body, stacks, short, shapes)
+        linear = find_linear_layers(
+            body, mixers, short, *sorted({s.queries for s in shapes.values()})
+        )
+        mixers += find_uncapturable_mixers(stacks, proof.left_out, mixers, body)
+        return VerifiedModel(body, stacks, shapes, mixers, linear, proof.left_out)
 
 
-def proved_softmax(body: "PreTrainedModel") -> HeadSubject:
+def prepare_softmax_heads(body: "PreTrainedModel") -> VerifiedModel:
     """For questions about softmax heads alone: a model that has none is refused."""
-    subject = proved(body)
+    subject = prepare_heads(body)
     if not subject.shapes:
         raise NoAttention(
             f"{type(body).__name__} has no softmax head, and this question is about softmax heads alone."
@@ -56,7 +58,7 @@ def proved_softmax(body: "PreTrainedModel") -> HeadSubject:
 
 def refuse_no_config(body: "PreTrainedModel") -> None:
     """What has none cannot be made anew."""
-    if isinstance(body, HeldModule):
+    if isinstance(body, ForeignModule):
         raise UsageError(
             f"`with_random_init` draws a model of transformers anew; how {with_article(type(body).__name__)} begins is not known: "
             "inspect an untrained one beside it.",
@@ -64,28 +66,28 @@ def refuse_no_config(body: "PreTrainedModel") -> None:
         )
 
 
-def without_attention(
+def prepare_linear_layers(
     body: "PreTrainedModel", short: Mapping[str, Any], tokens: int, reason: NoAttention
-) -> HeadSubject:
+) -> VerifiedModel:
     """A model of linear layers alone; one that has none of these either is refused."""
-    stacks = stacks_without_attention(body, short)
-    mixers = mixers_of(body, stacks, short, {}, tokens)
-    linear = linear_layers(body, mixers, short, tokens)
+    stacks = find_stacks_without_attention(body, short)
+    mixers = find_mixers(body, stacks, short, {}, tokens)
+    linear = find_linear_layers(body, mixers, short, tokens)
     if linear.found:
-        return HeadSubject(body, stacks, {}, mixers, linear)
+        return VerifiedModel(body, stacks, {}, mixers, linear)
     why = "; ".join(f"{kind}: {said}" for kind, said in linear.refused.items())
     raise NoAttention(
         f"{str(reason).rstrip('.')}, and no linear layer{f' ({why})' if why else ''}."
     )
 
 
-def heads_there(subject: HeadSubject) -> dict[Site, range]:
+def available_heads(subject: VerifiedModel) -> dict[AttentionSite, range]:
     """The heads of attentions, and of linear layers."""
     softmax = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return softmax | {layer.site: range(layer.heads) for layer in subject.linear.found}
 
 
-def refuse_layers_beyond(checkpoint: Checkpoint, plan: HeadPlan) -> None:
+def refuse_layers_beyond(checkpoint: LoadedModel, plan: HeadPlan) -> None:
     """Refuse layers that no stack of the model has, by its config alone: before weights are read."""
     most = most_layers(checkpoint.model.config)
     if most is None:
@@ -96,7 +98,7 @@ def refuse_layers_beyond(checkpoint: Checkpoint, plan: HeadPlan) -> None:
         raise UsageError(f"there is no layer {beyond[0]}: {name} has layers 0 to {most - 1}.")
 
 
-def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: HeadPlan) -> None:
+def refuse_absent(heads: Mapping[AttentionSite, Sequence[int]], plan: HeadPlan) -> None:
     """Layers that are asked for must attend, and heads must be there."""
     present = {site.layer for site in heads}
     missing = sorted((plan.layers or frozenset()) - present)

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from attncli.analysis.controls import NULLS
 from attncli.analysis.heads.classification.roles import DOUBT, MIXED, ROLE, ROLES
-from attncli.analysis.heads.metric_selection import Metrics
-from attncli.analysis.heads.ordering import Ranking
-from attncli.analysis.heads.rows.own_metrics import PAIR
-from attncli.analysis.heads.rows.token_pairs import pair_views
-from attncli.analysis.statistics import averaged
-from attncli.maths.digits import number
+from attncli.analysis.heads.metric_selection import MetricSelection
+from attncli.analysis.heads.ordering import HeadRanking
+from attncli.analysis.heads.rows.extra_definitions import PAIR
+from attncli.analysis.heads.rows.token_pairs import build_pair_views
+from attncli.analysis.statistics import describe_averaging
+from attncli.maths.digits import format_number
 from attncli.records import Row, Scalar, View
 
 FEW = 3
@@ -18,45 +18,47 @@ FEW = 3
 LEGEND = "  ".join(f"{role.mark} {role.name}" for role in (*ROLES, MIXED))
 
 
-def legend(rows: Sequence[Row]) -> str:
+def role_legend(rows: Sequence[Row]) -> str:
     """With the sign of doubt where some head has it."""
     doubted = any(str(row.keys.get(ROLE, "")).endswith(DOUBT) for row in rows)
     return LEGEND + f"  {DOUBT} changes with the random tokens" * doubted
 
 
-def views(
-    rows: Sequence[Row], metrics: Metrics, ranking: Ranking | None, texts: int
+def build_views(
+    rows: Sequence[Row], metrics: MetricSelection, ranking: HeadRanking | None, texts: int
 ) -> Iterator[View]:
     heads = tuple(name for name in metrics.heads if any(row.metric == name for row in rows))
-    over = averaged_over([row for row in rows if row.metric in heads], texts)
-    yield from pair_views(rows, places(rows, PAIR))
+    over = describe_head_averaging([row for row in rows if row.metric in heads], texts)
+    yield from build_pair_views(rows, list_locations(rows, PAIR))
     if ranking is not None:
         way = "rising" if ranking.rising else "falling"
         columns = tuple(dict.fromkeys([ranking.metric, *heads]))
         yield View(f"heads by {ranking.metric}, {way}{over}", "layer.head", columns)
         return
     if metrics.roles:
-        for index, where in enumerate(places(rows, ROLE)):
+        for index, where in enumerate(list_locations(rows, ROLE)):
             kind = ", ".join(map(str, where.values()))
-            title = kind if index else ": ".join(filter(None, (kind, legend(rows))))
+            title = kind if index else ": ".join(filter(None, (kind, role_legend(rows))))
             yield View(title, "layer", (ROLE,), "head", where, heat="mark")
     elif len(heads) <= FEW:
         for name in heads:
-            for where in places(rows, name):
-                null = nulls_in_words(rows, (name,), where)
-                yield View(f"{titled(where)}{name}{over}{null}", "layer", (name,), "head", where)
+            for where in list_locations(rows, name):
+                null = describe_controls(rows, (name,), where)
+                yield View(
+                    f"{format_title(where)}{name}{over}{null}", "layer", (name,), "head", where
+                )
     else:
-        for where in places(rows, *heads):
-            null = nulls_in_words(rows, heads, where)
-            yield View(f"{titled(where)}heads{over}{null}", "layer.head", heads, where=where)
+        for where in list_locations(rows, *heads):
+            null = describe_controls(rows, heads, where)
+            yield View(f"{format_title(where)}heads{over}{null}", "layer.head", heads, where=where)
     if metrics.states and not metrics.roles:
-        over = averaged(texts, "texts")
+        over = describe_averaging(texts, "texts")
         yield View(f"states after each layer{over}", "layer", metrics.states)
     if metrics.roles:
         yield View("what stands out, most serious first", "about", (), findings="finding")
 
 
-def averaged_over(rows: Sequence[Row], texts: int) -> str:
+def describe_head_averaging(rows: Sequence[Row], texts: int) -> str:
     """`, mean ± standard deviation over 3 texts or 8 draws of random tokens`, as the metrics have it."""
     draws = sorted({row.n for row in rows if row.n not in (1, texts)})
     words = [f"{texts} texts"] if texts > 1 else []
@@ -64,7 +66,7 @@ def averaged_over(rows: Sequence[Row], texts: int) -> str:
     return f", mean ± standard deviation over {' or '.join(words)}" if words else ""
 
 
-def places(rows: Sequence[Row], *metrics: str) -> list[dict[str, Scalar]]:
+def list_locations(rows: Sequence[Row], *metrics: str) -> list[dict[str, Scalar]]:
     """The stacks and kinds of attention that have layers of their own."""
     return list(
         {
@@ -76,11 +78,11 @@ def places(rows: Sequence[Row], *metrics: str) -> list[dict[str, Scalar]]:
     )
 
 
-def titled(where: dict[str, Scalar]) -> str:
+def format_title(where: dict[str, Scalar]) -> str:
     return f"{', '.join(map(str, where.values()))}: " if where else ""
 
 
-def nulls_in_words(rows: Sequence[Row], metrics: Sequence[str], where: dict[str, Scalar]) -> str:
+def describe_controls(rows: Sequence[Row], metrics: Sequence[str], where: dict[str, Scalar]) -> str:
     """What the metrics would be for nothing: one number where all layers agree, else from … to."""
     parts = []
     for null, words in NULLS.items():
@@ -94,12 +96,12 @@ def nulls_in_words(rows: Sequence[Row], metrics: Sequence[str], where: dict[str,
                 and isinstance(value := row.keys.get(null), float)
             ]
             if values:
-                found.append((f"{metric} " if len(metrics) > 1 else "") + extent(values))
+                found.append((f"{metric} " if len(metrics) > 1 else "") + format_extent(values))
         if found:
             parts.append(f"{words}: {', '.join(found)}")
     return "".join(f"; {part}" for part in parts)
 
 
-def extent(values: Sequence[float]) -> str:
-    low, high = number(min(values)), number(max(values))
+def format_extent(values: Sequence[float]) -> str:
+    low, high = format_number(min(values)), format_number(max(values))
     return low if low == high else f"{low} … {high}"

@@ -3,25 +3,25 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from attncli.maths.path_counts import log10_of_integer, shares
+from attncli.maths.path_counts import length_shares, log10_of_integer
 from attncli.records import NOT_APPLICABLE, Row
 
 
-def count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
+def build_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
     """Exact integers, in the note where a float cannot hold them."""
-    for (length, count), share in zip(counts.items(), shares(counts).values(), strict=True):
+    for (length, count), share in zip(counts.items(), length_shares(counts).values(), strict=True):
         at: dict[str, Any] = {"variant": variant, "keys": {"length": length}}
-        yield count_row(count, at)
+        yield build_count_row(count, at)
         yield Row("log10_path_count", log10_of_integer(count), "log10", **at)
         yield Row("path_count_share", share, "1", **at)
 
 
-def in_order(rows: Iterable[Row]) -> list[Row]:
+def sort_by_length(rows: Iterable[Row]) -> list[Row]:
     """By length, as the tables go down; without skips biases begin paths of lengths that nothing else has."""
     return sorted(rows, key=lambda row: int(row.keys["length"]))
 
 
-def count_row(count: int, at: dict[str, Any]) -> Row:
+def build_count_row(count: int, at: dict[str, Any]) -> Row:
     if log10_of_integer(count) > 308:
         exact = log10_of_integer(count) < MOST_DIGITS
         told = f"exactly {count}" if exact else "its logarithm is log10_path_count"

@@ -17,7 +17,7 @@ RESAMPLES = 200
 """Of the directions, for the error of a rank correlation, which is not smooth enough for a jackknife."""
 
 
-class Sampled(NamedTuple):
+class TokenEstimates(NamedTuple):
     """One number of every token, from the same directions."""
 
     values: list[float]
@@ -32,63 +32,63 @@ class Estimate(NamedTuple):
     error: float
 
 
-def norms_of(back: Array, width: int) -> Array:
+def jacobian_norms(back: Array, width: int) -> Array:
     """‖J_i‖_F from ‖u^T J_i‖ [direction, token]."""
     result: Array = np.sqrt(width * (back**2).mean(axis=0))
     return result
 
 
-def shares_of(norms: Array) -> Array:
+def norm_shares(norms: Array) -> Array:
     whole = math.fsum(norms)
     result: Array = norms / whole if whole else np.zeros_like(norms)
     return result
 
 
-def estimate_norms(back: Array, width: int) -> Sampled:
-    return sampled(back, width, lambda rows: norms_of(rows, width))
+def estimate_norms(back: Array, width: int) -> TokenEstimates:
+    return jackknife(back, width, lambda rows: jacobian_norms(rows, width))
 
 
-def estimate_shares(back: Array, width: int) -> Sampled:
-    return sampled(back, width, lambda rows: shares_of(norms_of(rows, width)))
+def estimate_shares(back: Array, width: int) -> TokenEstimates:
+    return jackknife(back, width, lambda rows: norm_shares(jacobian_norms(rows, width)))
 
 
-def sampled(back: Array, width: int, of: Callable[[Array], Array]) -> Sampled:
+def jackknife(back: Array, width: int, of: Callable[[Array], Array]) -> TokenEstimates:
     """The numbers of all directions, and the jackknife's error: from what leaving each one out changes."""
     values = of(back)
     k = len(back)
     if k >= width:
-        return Sampled(values.tolist(), [0.0] * len(values))
+        return TokenEstimates(values.tolist(), [0.0] * len(values))
     if k == 1:
-        return Sampled(values.tolist(), [math.nan] * len(values))
+        return TokenEstimates(values.tolist(), [math.nan] * len(values))
     without = np.stack([of(np.delete(back, left_out, axis=0)) for left_out in range(k)])
     square = (k - 1) / k * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
-    return Sampled(values.tolist(), np.sqrt(left(k, width) * square).tolist())
+    return TokenEstimates(values.tolist(), np.sqrt(remaining_variance(k, width) * square).tolist())
 
 
-def left(k: int, width: int) -> float:
+def remaining_variance(k: int, width: int) -> float:
     """What k of so many orthonormal directions leave of a variance."""
     return max(0.0, 1.0 - k / width)
 
 
 def estimate_correlation(back: Array, width: int, other: Sequence[float], seed: int) -> Estimate:
     """Spearman's correlation of the norms with another number of every token; its error by resampling directions."""
-    value = rank_correlation(norms_of(back, width).tolist(), other)
+    value = rank_correlation(jacobian_norms(back, width).tolist(), other)
     k = len(back)
     if k >= width or k == 1:
         return Estimate(value, 0.0 if k >= width else math.nan)
     drawn = np.random.default_rng(seed).integers(0, k, (RESAMPLES, k))
-    found = [rank_correlation(norms_of(back[rows], width).tolist(), other) for rows in drawn]
-    return Estimate(value, float(np.std(found)) * math.sqrt(left(k, width)))
+    found = [rank_correlation(jacobian_norms(back[rows], width).tolist(), other) for rows in drawn]
+    return Estimate(value, float(np.std(found)) * math.sqrt(remaining_variance(k, width)))
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Spearman's; nan where one is the same everywhere."""
-    x, y = (ranks(values) for values in (first, second))
+    x, y = (rank_values(values) for values in (first, second))
     size = float(x.std() * y.std())
     return float(((x - x.mean()) * (y - y.mean())).mean()) / size if size > 0.0 else math.nan
 
 
-def ranks(values: Sequence[float]) -> Array:
+def rank_values(values: Sequence[float]) -> Array:
     """Equal values share their mean rank."""
     array = np.asarray(values)
     return np.array([(array < v).sum() + ((array == v).sum() - 1) / 2.0 for v in array])

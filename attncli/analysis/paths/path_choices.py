@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attncli.errors import UsageError, counted
+from attncli.errors import UsageError, format_count
 from attncli.limits import whole_number
 
 Path = tuple[int, ...]
@@ -15,26 +15,26 @@ def parse_path(text: str, heads: Sequence[int], skip: bool) -> Path:
     """`0,3,1`: a number for each layer, which has so many heads."""
     first = 0 if skip else 1
     most = f"{heads[0]}" if len(set(heads)) == 1 else "that layer's number of heads"
-    valid = f"a path of this network has {counted(len(heads), 'number')} from {first} to {most}, one for each layer"
+    valid = f"a path of this network has {format_count(len(heads), 'number')} from {first} to {most}, one for each layer"
     valid += " (0 = the skip)." if skip else ": without skips there is no 0."
     parts = [part.strip() for part in text.split(",")]
     if not all(whole_number(part) is not None for part in parts):
         raise UsageError(f"`path={text!r}` is not numbers with commas between: {valid}")
     path = tuple(map(int, parts))
-    if len(path) != len(heads) or not all(map(between, path, heads, [first] * len(heads))):
+    if len(path) != len(heads) or not all(map(is_between, path, heads, [first] * len(heads))):
         raise UsageError(f"`path={text!r}` does not exist: {valid}")
     return path
 
 
-def between(choice: int, most: int, least: int) -> bool:
+def is_between(choice: int, most: int, least: int) -> bool:
     return least <= choice <= most
 
 
-def length_of(path: Path) -> int:
+def path_length(path: Path) -> int:
     return sum(choice > 0 for choice in path)
 
 
-def random_path(stream: np.random.Generator, heads: Sequence[int], length: int) -> Path:
+def draw_path(stream: np.random.Generator, heads: Sequence[int], length: int) -> Path:
     """Layers without replacement, a head of each uniformly."""
     path = [0] * len(heads)
     for layer in stream.choice(len(heads), size=length, replace=False).tolist():

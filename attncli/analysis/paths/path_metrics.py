@@ -53,7 +53,7 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """`12 %`, `3.4e-05 %`: two digits, and 100 % for nothing less."""
     text = f"{100.0 * share:.2g}"
     if share < 1.0 and float(text) >= 100.0:
@@ -61,7 +61,7 @@ def percent(share: float) -> str:
     return f"{float(text):g} %"
 
 
-def carried(
+def describe_short_paths(
     norm_up_to: Mapping[int, float], count_up_to: Mapping[int, float], error: Mapping[int, float]
 ) -> str:
     """What the shortest paths that carry most of the output do, in words."""
@@ -72,27 +72,27 @@ def carried(
     length = enough[0] if enough else shorter[-1]
     only = "" if enough else "only "
     return (
-        f"paths of length ≤ {length} carry {only}{percent(norm_up_to[length])} of the output "
-        f"(of the summed norms of its terms); by count they are {percent(count_up_to[length])}; "
-        f"alone they miss the output by {percent(error[length])}"
+        f"paths of length ≤ {length} carry {only}{format_percent(norm_up_to[length])} of the output "
+        f"(of the summed norms of its terms); by count they are {format_percent(count_up_to[length])}; "
+        f"alone they miss the output by {format_percent(error[length])}"
     )
 
 
-def cancelling(cancellation: float) -> str:
+def describe_cancellation(cancellation: float) -> str:
     """A warning in words where the terms are much larger than what they add up to."""
     if cancellation < CANCELLING:
         return ""
     return f"; beware, terms cancel each other: their norms add up to {cancellation:.2g} times the output"
 
 
-def sentence(text: str) -> str:
+def to_sentence(text: str) -> str:
     return text[0].upper() + text[1:] + "."
 
 
-def headline_of(findings: Sequence[Finding]) -> str:
-    return sentence(findings[0].text)
+def format_headline(findings: Sequence[Finding]) -> str:
+    return to_sentence(findings[0].text)
 
 
-def definitions(report_metrics: Sequence[str]) -> dict[str, Definition]:
+def metric_definitions(report_metrics: Sequence[str]) -> dict[str, Definition]:
     """Of this study's own numbers and of the measurements of states."""
     return {name: definition(name) for name in report_metrics} | dict(OWN_METRICS)

@@ -7,58 +7,65 @@ from functools import cache
 import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from attncli.analysis.paths.path_subject import PathSubject
+from attncli.analysis.paths.path_model import PathModel
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.capture.model_errors import failures_of
+from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, unknown_name
 from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
-from attncli.models.loading.load import Checkpoint, load
+from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
+from attncli.models.loading.load import LoadedModel, load_model
 from attncli.models.loading.placing import require_one_device
 from attncli.models.loading.precision import own_precision
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.sources import Source
 
 
-def opened(
+def prepare_paths(
     source: Source,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
     stack: str | None = None,
-) -> tuple[PathSubject, Sequence[ModelInput]]:
+) -> tuple[PathModel, Sequence[ModelInput]]:
     """The model, the stack of it that is asked about, and what it is run on."""
     model.refuse_tensor_parallel("source", "the paths of a stream")
     model.refuse_half()
     options = model.to_load(seed)
     wanted = inputs.to_read(tokens, seed)
     before_the_work()
-    subject = subject_of(load(source, replace(options, half=False), ahead(wanted)), stack)
+    subject = select_stack(
+        load_model(source, replace(options, half=False), make_early_check(wanted)), stack
+    )
     single = subject.checkpoint.model.dtype == torch.float32
     drawn = options.allow_missing  # in another type other weights would be drawn
     if options.dtype is None and single and not drawn and options.device != "mps":
         wide = replace(options, dtype="float64")
-        subject = replace(subject, wider=cache(lambda: subject_of(load(source, wide), stack)))
-    return subject, inputs_of(subject.checkpoint, wanted)
+        subject = replace(
+            subject, wider=cache(lambda: select_stack(load_model(source, wide), stack))
+        )
+    return subject, make_inputs(subject.checkpoint, wanted)
 
 
-def subject_of(checkpoint: Checkpoint, name: str | None) -> PathSubject:
+def select_stack(checkpoint: LoadedModel, name: str | None) -> PathModel:
     """The first stack, or the one that is named."""
     require_one_device(checkpoint.model, "following the paths of a stream")
-    short = example_inputs(checkpoint.body, PROBE_TOKENS)
-    with failures_of(checkpoint.body, {"a short input": short}), own_precision(checkpoint.body):
+    short = make_example_inputs(checkpoint.body, PROBE_TOKENS)
+    with (
+        translate_model_errors(checkpoint.body, {"a short input": short}),
+        own_precision(checkpoint.body),
+    ):
         stacks = find_stacks(checkpoint.body, short)
     named = {stack.name: stack for stack in stacks}
     if name is not None and name not in named:
         raise unknown_name("stack", name, named)
-    return PathSubject(checkpoint, stacks, stacks[0] if name is None else named[name])
+    return PathModel(checkpoint, stacks, stacks[0] if name is None else named[name])
 
 
-def refuse_other_heads(checkpoint: Checkpoint, texts: Sequence[ModelInput]) -> None:
+def refuse_other_heads(checkpoint: LoadedModel, texts: Sequence[ModelInput]) -> None:
     """The loss is of tokens that are there to be told."""
     name = type(checkpoint.model).__name__
     if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():

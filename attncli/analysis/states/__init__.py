@@ -1,7 +1,7 @@
 """States of the residual stream over layers, of networks and models.
 
 depth_descriptions  what metrics of depth say in words
-model_runs          variants of a model over texts
+variant_runs        variants of a model over texts
 network_collapse    synthetic networks over their layers
 regimes             what all of them say in words
 significant_digits  what rounding has left of a number

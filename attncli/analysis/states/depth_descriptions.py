@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.analysis.states.trajectories import Ensemble, Trajectory
-from attncli.maths.curves.depth_growth import FEWEST, falls, growth, plateaus
+from attncli.maths.curves.depth_growth import FEWEST, classify_growth, find_decreases, iter_plateaus
 from attncli.records import Finding
 
 VARIANCE, ENERGY, CLUSTERS, SPIKE = "log10_variance", "cluster_energy", "clusters", "spike_ratio"
@@ -12,17 +12,17 @@ SPIKES = 10.0
 """From so many times the median on a token is said to stand out."""
 
 
-def depth_findings(ensemble: Ensemble, title: str = "") -> Iterator[Finding]:
+def build_depth_findings(ensemble: Ensemble, title: str = "") -> Iterator[Finding]:
     """Of every variant, what was measured; `title` of the stack, where there are several."""
     for variant, trajectories in ensemble.items():
-        curves = mean_curves_of(trajectories)
+        curves = average_curves(trajectories)
         for metric, words in WORDS.items():
             said = words(curves[metric]) if metric in curves else ""
             if said:
                 yield Finding(f"{title}{variant}", said)
 
 
-def mean_curves_of(trajectories: Sequence[Trajectory]) -> Mapping[str, list[float]]:
+def average_curves(trajectories: Sequence[Trajectory]) -> Mapping[str, list[float]]:
     """Means over seeds or texts, of metrics whose every number is known."""
     means = {}
     for metric in WORDS:
@@ -34,40 +34,42 @@ def mean_curves_of(trajectories: Sequence[Trajectory]) -> Mapping[str, list[floa
     return means
 
 
-def variance_words(curve: Sequence[float]) -> str:
+def describe_variance(curve: Sequence[float]) -> str:
     """Nothing of a few layers; of more, also that no trend is clear."""
-    found = growth(curve[1:])
+    found = classify_growth(curve[1:])
     if found is None:
         return "" if len(curve) <= FEWEST else "variance neither grows nor falls steadily"
     return f"variance {found.in_words()}"
 
 
-def energy_words(curve: Sequence[float]) -> str:
-    layers = falls(curve)
+def describe_energy(curve: Sequence[float]) -> str:
+    layers = find_decreases(curve)
     if not layers:
         return "the interaction energy never falls"
     named = ", ".join(map(str, layers[:6])) + (" …" if len(layers) > 6 else "")
     return f"the interaction energy falls after layer{'s' if len(layers) > 1 else ''} {named}"
 
 
-def cluster_words(curve: Sequence[float]) -> str:
-    found = [f"{count:g} from layer {first} to {last}" for first, last, count in plateaus(curve)]
+def describe_clusters(curve: Sequence[float]) -> str:
+    found = [
+        f"{count:g} from layer {first} to {last}" for first, last, count in iter_plateaus(curve)
+    ]
     return f"clusters stay: {', '.join(found)}" if found else ""
 
 
-def spike_words(curve: Sequence[float]) -> str:
+def describe_spike(curve: Sequence[float]) -> str:
     """Where it rises and falls, if it does."""
     above = [state for state, ratio in enumerate(curve) if ratio >= SPIKES]
     if not above:
         return f"no token is {SPIKES:g} times as long as the median: no spike"
     top = max(range(len(curve)), key=lambda state: curve[state])
     return (
-        f"a token is {SPIKES:g} times as long as the median and more {at_states(above)}, "
+        f"a token is {SPIKES:g} times as long as the median and more {format_state_range(above)}, "
         f"at most {curve[top]:.3g} times after layer {top}"
     )
 
 
-def at_states(above: Sequence[int]) -> str:
+def format_state_range(above: Sequence[int]) -> str:
     """`from state 2 to 11`"""
     if len(above) == 1:
         return f"at state {above[0]}"
@@ -75,8 +77,8 @@ def at_states(above: Sequence[int]) -> str:
 
 
 WORDS = {
-    VARIANCE: variance_words,
-    ENERGY: energy_words,
-    CLUSTERS: cluster_words,
-    SPIKE: spike_words,
+    VARIANCE: describe_variance,
+    ENERGY: describe_energy,
+    CLUSTERS: describe_clusters,
+    SPIKE: describe_spike,
 }

@@ -5,25 +5,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.states.depth_descriptions import depth_findings
-from attncli.analysis.states.regimes import describe, explain, headline
-from attncli.analysis.states.state_metrics import NO_STEP, definition_of, step_names
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.states.depth_descriptions import build_depth_findings
+from attncli.analysis.states.regimes import describe_regimes, explain_variants, format_headline
+from attncli.analysis.states.state_metrics import NO_STEP, metric_definition, step_metric_names
 from attncli.analysis.states.theorem_rows import THEOREM_METRICS, network_theorem
 from attncli.analysis.states.trajectories import (
     RESIDUAL,
     RESIDUAL_NORM,
     Ensemble,
     Trajectory,
-    bound_applies,
+    is_bound_applicable,
     require_days,
-    run,
+    run_variants,
 )
-from attncli.analysis.statistics import NOTHING, averaged, summary_row
+from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_values
 from attncli.maths import bounds
-from attncli.maths.curves.convergence import orders
+from attncli.maths.curves.convergence import convergence_orders
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches, of_network
+from attncli.networks.variants import Switches, network_switch_values
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
 
@@ -59,30 +59,30 @@ def rank_collapse(
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     source: Mapping[str, Any],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     over: int = 1,
     theorem: bool = False,
 ) -> Report:
     """All variants of networks that differ in their seed alone; `over`: blocks between the states that metrics compare."""
     spec = networks[0].spec
     require_days([spec], len(networks), len(variants))
-    ensemble = measure(networks, variants, metrics, progress, over, theorem)
-    findings = tuple(describe(ensemble, explain(ensemble, spec, variants)))
+    ensemble = run_networks(networks, variants, metrics, progress, over, theorem)
+    findings = tuple(describe_regimes(ensemble, explain_variants(ensemble, spec, variants)))
     more = network_theorem(ensemble) if theorem else ([], [], [])
     return Report(
         study="rank-collapse",
-        headline=headline(ensemble, findings),
-        rows=(*all_rows(ensemble, spec, variants, over=over), *more[0]),
-        metrics=definitions(metrics) | (dict(THEOREM_METRICS) if theorem else {}),
+        headline=format_headline(ensemble, findings),
+        rows=(*build_rows(ensemble, spec, variants, over=over), *more[0]),
+        metrics=metric_definitions(metrics) | (dict(THEOREM_METRICS) if theorem else {}),
         source=describe_source(source, spec, variants),
         input={"tokens": spec.tokens},
         seeds=tuple(network.seed for network in networks),
-        views=(*curves(metrics, len(networks)), REGIMES, BY_VARIANT, *more[1]),
-        findings=(*findings, *depth_findings(ensemble), *more[2]),
+        views=(*build_curve_views(metrics, len(networks)), REGIMES, BY_VARIANT, *more[1]),
+        findings=(*findings, *build_depth_findings(ensemble), *more[2]),
     )
 
 
-def measure(
+def run_networks(
     networks: Sequence[Network],
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
@@ -91,7 +91,7 @@ def measure(
     logits: bool = False,
 ) -> Ensemble:
     """Run every network; the residuals that the regime and the bound need are always among the metrics."""
-    wanted = measured_metrics(metrics)
+    wanted = required_metrics(metrics)
     ensemble: dict[str, list[Trajectory]] = {name: [] for name in variants}
     total = len(networks) * networks[0].spec.layers * len(variants)
     done = 0
@@ -102,17 +102,17 @@ def measure(
         progress(done, total, "layers")
 
     for network in networks:
-        for name, trajectory in run(network, variants, wanted, tick, over, logits).items():
+        for name, trajectory in run_variants(network, variants, wanted, tick, over, logits).items():
             ensemble[name].append(trajectory)
     return ensemble
 
 
-def measured_metrics(metrics: Sequence[str]) -> list[str]:
+def required_metrics(metrics: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([RESIDUAL, *metrics, RESIDUAL_NORM]))
 
 
-def definitions(metrics: Sequence[str]) -> dict[str, Definition]:
-    return {name: definition_of(name) for name in measured_metrics(metrics)} | dict(OWN_METRICS)
+def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
+    return {name: metric_definition(name) for name in required_metrics(metrics)} | dict(OWN_METRICS)
 
 
 def describe_source(
@@ -123,11 +123,11 @@ def describe_source(
     return {
         **source,
         "network": network,
-        "variants": {name: of_network(switches) for name, switches in variants.items()},
+        "variants": {name: network_switch_values(switches) for name, switches in variants.items()},
     }
 
 
-def all_rows(
+def build_rows(
     ensemble: Ensemble,
     spec: NetworkSpec,
     variants: Mapping[str, Switches],
@@ -135,36 +135,38 @@ def all_rows(
     over: int = 1,
 ) -> Iterator[Row]:
     for name, trajectories in ensemble.items():
-        yield from measured_rows(name, trajectories, keys, over)
-        yield from order_rows(name, trajectories, keys)
-        yield from bound_rows(name, trajectories, bound_applies(spec, variants[name]), keys)
+        yield from build_measured_rows(name, trajectories, keys, over)
+        yield from build_order_rows(name, trajectories, keys)
+        yield from build_bound_rows(
+            name, trajectories, is_bound_applicable(spec, variants[name]), keys
+        )
 
 
-def measured_rows(
+def build_measured_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar], over: int = 1
 ) -> Iterator[Row]:
     """What there is: no step leads to the first states."""
     for metric in trajectories[0].measured:
         states = zip(*(trajectory.measured[metric] for trajectory in trajectories), strict=True)
-        unit, of_step = definition_of(metric).unit, bool(step_names([metric]))
+        unit, of_step = metric_definition(metric).unit, bool(step_metric_names([metric]))
         at = {**keys, BLOCKS: over} if of_step and over > 1 else keys
         for layer, values in enumerate(states):
             if of_step and layer < over:
                 continue
-            row = summary_row(metric, unit, values, BEYOND, at, variant=variant, layer=layer)
+            row = summarize_values(metric, unit, values, BEYOND, at, variant=variant, layer=layer)
             yield replace(row, note=NO_STEP) if of_step and row.value is None else row
 
 
-def order_rows(
+def build_order_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
 ) -> Iterator[Row]:
     curves = [trajectory.measured[RESIDUAL] for trajectory in trajectories]
-    for layer, values in enumerate(zip(*map(orders, curves), strict=True)):
-        why = NOT_APPLICABLE + why_no_order(layer, curves)
-        yield summary_row("order", "1", values, why, keys, variant=variant, layer=layer)
+    for layer, values in enumerate(zip(*map(convergence_orders, curves), strict=True)):
+        why = NOT_APPLICABLE + explain_missing_order(layer, curves)
+        yield summarize_values("order", "1", values, why, keys, variant=variant, layer=layer)
 
 
-def why_no_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
+def explain_missing_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
     """Of those after this layer that have none."""
     if layer < 2:
         return "needs two layers before it"
@@ -174,7 +176,7 @@ def why_no_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
     return "needs the residuals of three layers in a row"
 
 
-def bound_rows(
+def build_bound_rows(
     variant: str,
     trajectories: Sequence[Trajectory],
     applies: bool,
@@ -183,23 +185,25 @@ def bound_rows(
     """The start, the radius, and the bound at every state."""
     starts = [trajectory.measured[RESIDUAL_NORM][0] for trajectory in trajectories]
     at: dict[str, Any] = {"keys": keys, "variant": variant}
-    yield summary_row("residual_start", "norm", [ten_to(start) for start in starts], BEYOND, **at)
+    yield summarize_values(
+        "residual_start", "norm", [power_of_ten(start) for start in starts], BEYOND, **at
+    )
     if not applies:
-        yield summary_row("contraction_radius", "norm", [], NOT_COVERED, **at)
-        yield summary_row("log10_bound", "log10", [], NOT_COVERED, **at)
+        yield summarize_values("contraction_radius", "norm", [], NOT_COVERED, **at)
+        yield summarize_values("log10_bound", "log10", [], NOT_COVERED, **at)
         return
     constants = [max(trajectory.log10_constants) for trajectory in trajectories]
-    radii = [ten_to(-constant / 2.0) for constant in constants]
-    yield summary_row("contraction_radius", "norm", radii, BEYOND, **at)
+    radii = [power_of_ten(-constant / 2.0) for constant in constants]
+    yield summarize_values("contraction_radius", "norm", radii, BEYOND, **at)
     for layer in range(len(trajectories[0].measured[RESIDUAL_NORM])):
         values = [
             bounds.log10_bound(constant, start, layer)
             for constant, start in zip(constants, starts, strict=True)
         ]
-        yield summary_row("log10_bound", "log10", values, BEYOND, layer=layer, **at)
+        yield summarize_values("log10_bound", "log10", values, BEYOND, layer=layer, **at)
 
 
-def ten_to(exponent: float) -> float:
+def power_of_ten(exponent: float) -> float:
     try:
         return float(10.0**exponent)
     except OverflowError:
@@ -216,8 +220,8 @@ BY_VARIANT = View(
 REGIMES = View(title="How each variant behaves", down="variant", metrics=(), findings="regime")
 
 
-def curves(metrics: Sequence[str], seeds: int) -> Iterator[View]:
-    over_seeds = averaged(seeds, "seeds")
+def build_curve_views(metrics: Sequence[str], seeds: int) -> Iterator[View]:
+    over_seeds = describe_averaging(seeds, "seeds")
     for metric in metrics:
         title = f"{metric} after each layer{over_seeds}"
         yield View(title=title, down="layer", across="variant", metrics=(metric,))

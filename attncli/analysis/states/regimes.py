@@ -9,10 +9,16 @@ from attncli.analysis.states.trajectories import (
     RESIDUAL_NORM,
     Ensemble,
     Trajectory,
-    bound_applies,
+    is_bound_applicable,
 )
-from attncli.maths.curves.regime import DOUBLY, NAMES, name_of, regime, told_order
-from attncli.maths.digits import number
+from attncli.maths.curves.regime import (
+    DOUBLY,
+    NAMES,
+    describe_regime,
+    doubly_exponential_order,
+    name_order,
+)
+from attncli.maths.digits import format_number
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.records import Finding
@@ -30,29 +36,31 @@ class Explanation:
     """Whether the theorem's bound says anything, where it applies."""
 
 
-def describe(ensemble: Ensemble, explanations: Mapping[str, Explanation]) -> Iterator[Finding]:
+def describe_regimes(
+    ensemble: Ensemble, explanations: Mapping[str, Explanation]
+) -> Iterator[Finding]:
     """The regime of every variant, in words."""
-    for name, curve in mean_curves(ensemble).items():
+    for name, curve in average_curves(ensemble).items():
         known = explanations[name]
-        text = regime(curve, known.support, known.drag)
+        text = describe_regime(curve, known.support, known.drag)
         yield Finding(name, f"{text}; {known.promise}" if known.promise else text)
 
 
-def explain(
+def explain_variants(
     ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, Switches]
 ) -> dict[str, Explanation]:
     """For synthetic networks, from their specification."""
     return {
         name: Explanation(
-            support(switches),
-            drag(spec, switches),
-            promise(ensemble[name]) if bound_applies(spec, switches) else "",
+            describe_support(switches),
+            describe_drag(spec, switches),
+            describe_bound(ensemble[name]) if is_bound_applicable(spec, switches) else "",
         )
         for name, switches in variants.items()
     }
 
 
-def promise(trajectories: Sequence[Trajectory]) -> str:
+def describe_bound(trajectories: Sequence[Trajectory]) -> str:
     """Whether the theorem's bound says anything about these networks."""
     outside = [
         trajectory.measured[RESIDUAL_NORM][0] > -max(trajectory.log10_constants) / 2.0
@@ -63,7 +71,7 @@ def promise(trajectories: Sequence[Trajectory]) -> str:
     return "the theorem does not apply: the input is outside its contraction radius"
 
 
-def mean_curves(ensemble: Ensemble) -> dict[str, list[float]]:
+def average_curves(ensemble: Ensemble) -> dict[str, list[float]]:
     """Mean log10 r over the seeds or texts, per variant."""
     return {
         name: [
@@ -74,7 +82,7 @@ def mean_curves(ensemble: Ensemble) -> dict[str, list[float]]:
     }
 
 
-def support(switches: Switches) -> str:
+def describe_support(switches: Switches) -> str:
     """What can hold the residual up."""
     parts = {
         "the skip": switches.skip,
@@ -84,7 +92,7 @@ def support(switches: Switches) -> str:
     return " and ".join(part for part, on in parts.items() if on)
 
 
-def drag(spec: NetworkSpec, switches: Switches) -> str:
+def describe_drag(spec: NetworkSpec, switches: Switches) -> str:
     """What keeps attention from becoming one common row, and so leaves a linear rate."""
     parts = {
         "the skip": switches.skip,
@@ -95,34 +103,34 @@ def drag(spec: NetworkSpec, switches: Switches) -> str:
     return ", ".join(part for part, on in parts.items() if on)
 
 
-def headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
+def format_headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
     """The variant that collapses most, and the one that holds best."""
     regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
-    means = mean_curves(ensemble)
-    by_end = sorted(means, key=lambda name: last_known(means[name])[1])
+    means = average_curves(ensemble)
+    by_end = sorted(means, key=lambda name: last_known_layer(means[name])[1])
     worst, best = by_end[0], by_end[-1]
-    text = f"{worst}: {at_the_end(means[worst])}, {with_order(regimes[worst], means[worst])}"
+    text = f"{worst}: {describe_end(means[worst])}, {format_regime(regimes[worst], means[worst])}"
     if best != worst:
-        text += f"; {best}: {at_the_end(means[best])}, {regimes[best]}"
+        text += f"; {best}: {describe_end(means[best])}, {regimes[best]}"
     return text + "."
 
 
-def last_known(curve: Sequence[float]) -> tuple[int, float]:
+def last_known_layer(curve: Sequence[float]) -> tuple[int, float]:
     """The last layer with a number, and that; infinity counts as one."""
     known = [(layer, value) for layer, value in enumerate(curve) if not math.isnan(value)]
     return known[-1] if known else (len(curve) - 1, math.nan)
 
 
-def at_the_end(curve: Sequence[float]) -> str:
-    layer, value = last_known(curve)
+def describe_end(curve: Sequence[float]) -> str:
+    layer, value = last_known_layer(curve)
     if math.isfinite(value):
-        return f"log10 r = {number(value)} at layer {layer}"
+        return f"log10 r = {format_number(value)} at layer {layer}"
     return f"r = 0 at layer {layer}" if value < 0 else f"r at layer {layer}"
 
 
-def with_order(regime: str, curve: Sequence[float]) -> str:
+def format_regime(regime: str, curve: Sequence[float]) -> str:
     """The regime, and the order of a doubly exponential one, where its name is a word."""
-    order = told_order(curve)
-    if order is None or name_of(order) not in NAMES.values():
+    order = doubly_exponential_order(curve)
+    if order is None or name_order(order) not in NAMES.values():
         return regime
     return regime.replace(DOUBLY, f"{DOUBLY} (order {order:.2f})", 1)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from attncli.analysis.states.trajectories import EXACT
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 
 MOVES = 2.0
 """The sample may by chance be smaller than the rounding that it stands for."""
@@ -24,30 +24,30 @@ NEGLIGIBLE = 1e-6
 """or if it is as good as none: log10 r = 0 has no parts."""
 
 
-class BothPasses(NamedTuple):
+class PairedState(NamedTuple):
     """One state [token, feature] as the first and the second pass have it."""
 
     first: Array
     second: Array
 
-    def moved(self, side: int) -> Split:
-        return Split.of(self.first + side * MOVES * (self.second - self.first))
+    def moved(self, side: int) -> SplitState:
+        return SplitState.of(self.first + side * MOVES * (self.second - self.first))
 
 
-def uncertainties(
+def estimate_uncertainties(
     metrics: Mapping[str, Callable[..., float]],
     values: Mapping[str, float],
-    states: tuple[BothPasses, ...],
+    states: tuple[PairedState, ...],
 ) -> dict[str, float]:
     """Of each metric's value of the first pass's states, given those of the second."""
     moved = [[state.moved(side) for state in states] for side in (1, -1)]
     return {
-        name: max(apart(measure(*each), values[name]) for each in moved)
+        name: max(absolute_difference(measure(*each), values[name]) for each in moved)
         for name, measure in metrics.items()
     }
 
 
-def apart(one: float, other: float) -> float:
+def absolute_difference(one: float, other: float) -> float:
     """Infinite where either is."""
     return abs(one - other) if math.isfinite(one) and math.isfinite(other) else math.inf
 
@@ -56,7 +56,7 @@ def is_known(value: float, uncertainty: float) -> bool:
     return math.isfinite(value) and uncertainty <= max(SHARE * abs(value), NEGLIGIBLE)
 
 
-def why_unknown(value: float, uncertainty: float, arithmetic: str) -> str:
+def explain_unknown(value: float, uncertainty: float, arithmetic: str) -> str:
     """For the note of a null; an uncertainty that is nan was not sought."""
     if math.isnan(uncertainty):
         return "n/a: the state before it is of other tokens"
@@ -64,5 +64,7 @@ def why_unknown(value: float, uncertainty: float, arithmetic: str) -> str:
     if not math.isfinite(value):
         return f"0 in {arithmetic}: all tokens round to one vector"
     if not math.isfinite(uncertainty):
-        return f"not known in {arithmetic}: rounding alone makes {number(value)}"
-    return f"not known to 1 % in {arithmetic}: {number(value)} ± {uncertainty:.1g} by rounding"
+        return f"not known in {arithmetic}: rounding alone makes {format_number(value)}"
+    return (
+        f"not known to 1 % in {arithmetic}: {format_number(value)} ± {uncertainty:.1g} by rounding"
+    )

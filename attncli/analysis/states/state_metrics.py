@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import METRICS, Metric, definition, steps
 from attncli.metrics.steps import STEPS, StepMetric
 from attncli.records import NOT_APPLICABLE, Definition
@@ -32,12 +32,12 @@ AFTER_MLP = "mlp"
 """Behind the last sub-block of a block: its state is the block's, what it does to it is its own."""
 
 
-def names() -> list[str]:
+def state_metric_names() -> list[str]:
     """All that can be asked for."""
     return [*METRICS.names(), *STEPS.names()]
 
 
-def definition_of(name: str) -> Definition:
+def metric_definition(name: str) -> Definition:
     return steps.definition(name) if name in STEPS.names() else definition(name)
 
 
@@ -54,10 +54,10 @@ class StateMeters:
     def names(self) -> list[str]:
         return [*self.of_state, *self.of_step]
 
-    def state(self, state: Split) -> dict[str, float]:
+    def state(self, state: SplitState) -> dict[str, float]:
         return {name: measure(state) for name, measure in self.of_state.items()}
 
-    def step(self, before: Split | None, after: Split) -> dict[str, float]:
+    def step(self, before: SplitState | None, after: SplitState) -> dict[str, float]:
         """nan where there is no state before, or one of other tokens."""
         alike = before is not None and before.varying.mantissa.shape == after.varying.mantissa.shape
         return {
@@ -69,7 +69,7 @@ class StateMeters:
 T = TypeVar("T")
 
 
-class StatesBefore(Generic[T]):
+class PreviousStates(Generic[T]):
     """The states that steps lead from: those after the last blocks of every stack, and one inside the present block."""
 
     def __init__(self, over: int = 1) -> None:
@@ -116,5 +116,5 @@ class StatesBefore(Generic[T]):
         return self.inner.get(stack, (None,))[0] == index
 
 
-def step_names(metrics: Sequence[str]) -> set[str]:
+def step_metric_names(metrics: Sequence[str]) -> set[str]:
     return set(metrics) & set(STEPS.names())

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.analysis.states.trajectories import RESIDUAL_NORM, Ensemble
-from attncli.analysis.statistics import summary_row
-from attncli.errors import counted
-from attncli.maths.digits import number
+from attncli.analysis.statistics import summarize_values
+from attncli.errors import format_count
+from attncli.maths.digits import format_number
 from attncli.records import Definition, Finding, Row, View
 
 THEOREM_METRICS: Mapping[str, Definition] = {
@@ -24,7 +24,7 @@ PROVED_UP_TO = 1.256
 BEYOND = "zero, or beyond the range of floats"
 
 
-def by_layer(variant: str | None = None) -> View:
+def build_layer_view(variant: str | None = None) -> View:
     """A table of the theorem's numbers."""
     of = f" of {variant}" if variant else ""
     return View(
@@ -35,43 +35,45 @@ def by_layer(variant: str | None = None) -> View:
     )
 
 
-def ten_to(exponent: float) -> float:
+def power_of_ten(exponent: float) -> float:
     """inf beyond floats."""
     return 10.0**exponent if abs(exponent) < 300.0 else math.inf
 
 
-def below(exponent: float) -> float:
+def power_of_ten_or_zero(exponent: float) -> float:
     """10^x, 0 where that is below floats: a bound on logits holds all the more."""
-    return 0.0 if exponent < -300.0 else ten_to(exponent)
+    return 0.0 if exponent < -300.0 else power_of_ten(exponent)
 
 
-def slack(log10_constant: float, read: float, written: float) -> float:
+def bound_slack(log10_constant: float, read: float, written: float) -> float:
     """Decades that the bound lies above the residual; inf where one is zero, so that nothing is claimed of it."""
     if not read > 0.0 or not written > 0.0:
         return math.inf
     return log10_constant + 3.0 * math.log10(read) - math.log10(written)
 
 
-def holds_in_words(rows: Sequence[Row]) -> str:
+def describe_bound_coverage(rows: Sequence[Row]) -> str:
     """In how many layers the one-layer bound holds, and by how much."""
     found = [row.value for row in rows if row.metric == "bound_slack" and row.value is not None]
     if not found:
         return "no residual that the one-layer bound could be held against"
     kept = sum(value >= 0.0 for value in found)
-    span = f"{number(min(found))} … {number(max(found))}"
-    layers = counted(len(found), "layer")
-    return f"{proved_in_words(rows)}; it is seen to hold in {kept} of {layers}, by {span} decades"
+    span = f"{format_number(min(found))} … {format_number(max(found))}"
+    layers = format_count(len(found), "layer")
+    return (
+        f"{describe_hypothesis(rows)}; it is seen to hold in {kept} of {layers}, by {span} decades"
+    )
 
 
-def proved_in_words(rows: Sequence[Row]) -> str:
+def describe_hypothesis(rows: Sequence[Row]) -> str:
     """In how many layers the lemma's hypothesis holds."""
     ranges = [row.value for row in rows if row.metric == "logit_range" and row.value is not None]
     if not ranges:
         return "whether the one-layer bound is proved is not known: logits are beyond floats"
     proved = sum(value <= PROVED_UP_TO for value in ranges)
-    span = f"{number(min(ranges))} … {number(max(ranges))}"
+    span = f"{format_number(min(ranges))} … {format_number(max(ranges))}"
     return (
-        f"the one-layer bound is proved in {proved} of {counted(len(ranges), 'layer')} "
+        f"the one-layer bound is proved in {proved} of {format_count(len(ranges), 'layer')} "
         f"(the logits of a row may differ by up to {PROVED_UP_TO}, and do by {span})"
     )
 
@@ -90,20 +92,24 @@ def network_theorem(ensemble: Ensemble) -> tuple[list[Row], list[View], list[Fin
             after = [one.measured[RESIDUAL_NORM][layer + 1] for one in trajectories]
             triples = zip(constants, before, after, strict=True)
             columns = {
-                "layer_constant": [ten_to(k) for k in constants],
-                "layer_radius": [ten_to(-k / 2.0) for k in constants],
-                "attention_residual": [ten_to(r) for r in before],
-                "logit_range": [below(one.log10_logit_ranges[layer]) for one in trajectories],
+                "layer_constant": [power_of_ten(k) for k in constants],
+                "layer_radius": [power_of_ten(-k / 2.0) for k in constants],
+                "attention_residual": [power_of_ten(r) for r in before],
+                "logit_range": [
+                    power_of_ten_or_zero(one.log10_logit_ranges[layer]) for one in trajectories
+                ],
                 "bound_slack": [k + 3.0 * r - s for k, r, s in triples],
             }
-            own += layer_rows(columns, variant, layer)
+            own += build_layer_rows(columns, variant, layer)
         rows += own
-        views.append(by_layer(variant))
-        findings.append(Finding(variant, holds_in_words(own)))
+        views.append(build_layer_view(variant))
+        findings.append(Finding(variant, describe_bound_coverage(own)))
     return rows, views, findings
 
 
-def layer_rows(columns: Mapping[str, Sequence[float]], variant: str, layer: int) -> Iterator[Row]:
+def build_layer_rows(
+    columns: Mapping[str, Sequence[float]], variant: str, layer: int
+) -> Iterator[Row]:
     for metric, values in columns.items():
         unit = THEOREM_METRICS[metric].unit
-        yield summary_row(metric, unit, values, BEYOND, variant=variant, layer=layer)
+        yield summarize_values(metric, unit, values, BEYOND, variant=variant, layer=layer)

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attncli.analysis.states.state_metrics import StateMeters, StatesBefore
+from attncli.analysis.states.state_metrics import PreviousStates, StateMeters
 from attncli.errors import InputError, Unresolved
 from attncli.limits import require_finishable, require_memory
 from attncli.maths import bounds
 from attncli.maths.residuals.activations import STEEPEST
 from attncli.maths.residuals.logits import BLOCK_ELEMENTS
 from attncli.maths.residuals.scaled import log10_of, matmul
-from attncli.maths.residuals.split import Split
-from attncli.networks.layer import block
+from attncli.maths.residuals.split import SplitState
+from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Layer, Network
@@ -63,7 +63,7 @@ def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> Non
     require_finishable(pairs, "This run", advice)
 
 
-def run(
+def run_variants(
     network: Network,
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
@@ -76,11 +76,13 @@ def run(
     `logits`: also how far those of a row differ, where the theorem applies.
     """
     spec = network.spec
-    require_memory(memory_needed(spec, len(variants)), "This network", "lower `tokens` or `width`")
+    require_memory(
+        estimate_memory(spec, len(variants)), "This network", "lower `tokens` or `width`"
+    )
     meters = StateMeters(metrics)
-    start = Split.of(network.embeddings())
-    states: dict[str, Split | None] = dict.fromkeys(variants, start)
-    before = {name: StatesBefore[Split](over) for name in variants}
+    start = SplitState.of(network.embeddings())
+    states: dict[str, SplitState | None] = dict.fromkeys(variants, start)
+    before = {name: PreviousStates[SplitState](over) for name in variants}
     for each in before.values():
         each.passed("", 0, start)
     first = meters.state(start) | meters.step(None, start)
@@ -91,9 +93,9 @@ def run(
     for index in range(spec.layers):
         layer = network.layer(index)
         for name, switches in variants.items():
-            if logits and bound_applies(spec, switches):
+            if logits and is_bound_applicable(spec, switches):
                 result[name].log10_logit_ranges.append(logit_range(states[name], layer))
-            state = step(states[name], layer, spec, switches, f"{name}, layer {index}")
+            state = advance_state(states[name], layer, spec, switches, f"{name}, layer {index}")
             states[name] = state
             found = dict.fromkeys(meters.names, math.nan)
             if state is not None:
@@ -108,19 +110,19 @@ def run(
     return result
 
 
-def step(
-    state: Split | None, layer: Layer, spec: NetworkSpec, switches: Switches, where: str
-) -> Split | None:
+def advance_state(
+    state: SplitState | None, layer: Layer, spec: NetworkSpec, switches: Switches, where: str
+) -> SplitState | None:
     """The next state; None from the layer on where rounding has swallowed the residual."""
     try:
-        return None if state is None else block(state, layer, spec, switches)
+        return None if state is None else run_block(state, layer, spec, switches)
     except Unresolved:
         return None
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
 
-def logit_range(state: Split | None, layer: Layer) -> float:
+def logit_range(state: SplitState | None, layer: Layer) -> float:
     """log10 of the largest |E_ij - E_ij'| over heads, E = R W_QK R^T/√d of the residual R; nan where that is lost."""
     if state is None:
         return math.nan
@@ -132,7 +134,7 @@ def logit_range(state: Split | None, layer: Layer) -> float:
     return max(found)
 
 
-def bound_applies(spec: NetworkSpec, switches: Switches) -> bool:
+def is_bound_applicable(spec: NetworkSpec, switches: Switches) -> bool:
     """The theorem covers softmax attention on content alone, unmasked, without norms or attention skips."""
     plain = (spec.norm, spec.mask, spec.positions, spec.attention)
     return plain == ("none", "none", "none", "softmax") and not (
@@ -145,7 +147,7 @@ def log10_constants(
 ) -> dict[str, float]:
     """log10 of K for one layer of every variant that the theorem covers; they share the attention's part."""
     covered = {
-        name: switches for name, switches in variants.items() if bound_applies(spec, switches)
+        name: switches for name, switches in variants.items() if is_bound_applicable(spec, switches)
     }
     if not covered:
         return {}
@@ -160,7 +162,7 @@ def log10_constants(
     return found
 
 
-def memory_needed(spec: NetworkSpec, variants: int) -> int:
+def estimate_memory(spec: NetworkSpec, variants: int) -> int:
     """An upper estimate in bytes: a layer's weights, the states, what a layer holds on the way, logits by blocks."""
     wide = 6 * spec.heads * spec.d + 4 * spec.hidden + (4 + 2 * variants) * spec.width
     logits = spec.tokens**2 if spec.rounds else max(BLOCK_ELEMENTS, spec.tokens)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.analysis.states.trajectories import step
-from attncli.analysis.statistics import NOTHING, summary_row
+from attncli.analysis.states.trajectories import advance_state
+from attncli.analysis.statistics import NOTHING, summarize_values
 from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import Split
-from attncli.networks.fixed_maps import covers, gradient_norms, held_map
+from attncli.maths.residuals.split import SplitState
+from attncli.networks.fixed_maps import fixed_map, gradient_norms, is_linear_attention
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
@@ -20,27 +20,27 @@ NOT_COVERED = f"{NOT_APPLICABLE}a product of two norms only with one head, atten
 UNKNOWN = "rounding has swallowed a state, or the gradient is zero"
 
 
-def gradient_rows(
+def build_gradient_rows(
     networks: Sequence[Network],
     variants: Mapping[str, Switches],
     keys: Mapping[str, Scalar] = NOTHING,
 ) -> Iterator[Row]:
     """Of every variant and layer, over networks that differ in their seed."""
     for variant, switches in variants.items():
-        if not covers(networks[0].spec, switches):
+        if not is_linear_attention(networks[0].spec, switches):
             yield Row(GRADIENT, None, "log10", variant=variant, note=NOT_COVERED, keys=dict(keys))
             continue
-        found = [of_network(network, switches, variant) for network in networks]
+        found = [network_gradients(network, switches, variant) for network in networks]
         for layer in range(networks[0].spec.layers):
             values = [one[layer] for one in found if one]
             values = values if len(values) == len(found) else [float("inf")]
-            yield summary_row(GRADIENT, "log10", values, UNKNOWN, keys, variant=variant, layer=layer)  # fmt: skip
+            yield summarize_values(GRADIENT, "log10", values, UNKNOWN, keys, variant=variant, layer=layer)  # fmt: skip
 
 
-def of_network(network: Network, switches: Switches, variant: str) -> list[float]:
+def network_gradients(network: Network, switches: Switches, variant: str) -> list[float]:
     """Empty where a state is not known."""
     spec = network.spec
-    state: Split | None = Split.of(network.embeddings())
+    state: SplitState | None = SplitState.of(network.embeddings())
     maps: list[Array] = []
     states: list[Array] = []
     weights: list[tuple[Array, Array]] = []
@@ -48,8 +48,8 @@ def of_network(network: Network, switches: Switches, variant: str) -> list[float
         layer = network.layer(index)
         if state is None:
             return []
-        maps.append(held_map(state, layer, spec, switches))
+        maps.append(fixed_map(state, layer, spec, switches))
         states.append(state.joined().states.value())
         weights.append((layer.w_v[0], layer.w_o[0]))
-        state = step(state, layer, spec, switches, f"{variant}, layer {index}")
+        state = advance_state(state, layer, spec, switches, f"{variant}, layer {index}")
     return gradient_norms(maps, states, weights)

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.kernel_calls import KernelCall
-from attncli.capture.linear.linear_arguments import Values, values_of
-from attncli.capture.linear.linear_maps import weighs
-from attncli.capture.strips.attention_interface import precise
+from attncli.capture.linear.linear_arguments import ValueArgument, find_value_argument
+from attncli.capture.linear.linear_maps import weighs_values
+from attncli.capture.strips.attention_interface import to_float32
 
 ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
 
@@ -45,7 +45,7 @@ class InnerStep:
 
 
 @dataclass
-class SeenSteps:
+class RecordedSteps:
     """One run of a mixer."""
 
     forward: Callable[..., Any]
@@ -68,17 +68,17 @@ class SeenSteps:
 
         def replayed(**given: Tensor) -> Tensor:
             (instead,) = given.values()
-            with Replay(self.code, step, instead):
+            with StepReplayer(self.code, step, instead):
                 try:
                     self.forward(*self.args, **self.kwargs)
-                except Told as told:
+                except StopForward as told:
                     return told.found
             raise RuntimeError("the forward did not come to the same step again")
 
         return KernelCall(step.name, 0, replayed, (), {step.value: made[step.taken]})
 
 
-class Told(Exception):
+class StopForward(Exception):
     """The step that was waited for is made."""
 
     def __init__(self, found: Tensor) -> None:
@@ -86,7 +86,7 @@ class Told(Exception):
         self.found = found
 
 
-class InCode(TorchFunctionMode):
+class CodeTracer(TorchFunctionMode):
     """Knows where in a function's code a torch function is called."""
 
     def __init__(self, code: CodeType) -> None:
@@ -102,10 +102,10 @@ class InCode(TorchFunctionMode):
         return None
 
 
-class Record(InCode):
+class StepRecorder(CodeTracer):
     """Keeps what is made at each place, or at some of them."""
 
-    def __init__(self, seen: SeenSteps, places: Sequence[int] | None = None) -> None:
+    def __init__(self, seen: RecordedSteps, places: Sequence[int] | None = None) -> None:
         super().__init__(seen.code)
         self.seen, self.places = seen, places
 
@@ -117,7 +117,7 @@ class Record(InCode):
         return found
 
 
-class Replay(InCode):
+class StepReplayer(CodeTracer):
     """Puts another tensor in the place of what one step makes, and stops at the other."""
 
     def __init__(self, code: CodeType, step: InnerStep, instead: Tensor) -> None:
@@ -130,71 +130,73 @@ class Replay(InCode):
         if place == self.step.taken:
             return self.instead.to(found.dtype) if found.dtype.itemsize < 4 else self.instead
         if place == self.step.told:
-            raise Told(precise(found))
+            raise StopForward(to_float32(found))
         return found
 
 
-def code_of(mixer: nn.Module) -> CodeType:
+def forward_code(mixer: nn.Module) -> CodeType:
     code: CodeType = inspect.unwrap(type(mixer).forward).__code__
     return code
 
 
-def runs_of(
+def record_runs(
     model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any]
-) -> dict[nn.Module, SeenSteps]:
+) -> dict[nn.Module, RecordedSteps]:
     """One run of each of these mixers."""
-    runs: dict[nn.Module, SeenSteps] = {}
+    runs: dict[nn.Module, RecordedSteps] = {}
 
     def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
-        seen = runs[mixer] = SeenSteps(forward, args, kwargs, code_of(mixer))
-        with Record(seen):
+        seen = runs[mixer] = RecordedSteps(forward, args, kwargs, forward_code(mixer))
+        with StepRecorder(seen):
             return forward(*args, **kwargs)
 
-    with torch.no_grad(), around_forwards(mixers, around):
+    with torch.no_grad(), wrap_forwards(mixers, around):
         model(**inputs)
     return runs
 
 
-def linear_step(seen: SeenSteps, tokens: int) -> tuple[InnerStep, Values] | None:
+def find_linear_step(seen: RecordedSteps, tokens: int) -> tuple[InnerStep, ValueArgument] | None:
     """The last tensor of a forward that is linear in an earlier one which reaches other tokens, and that one."""
     made = seen.once()
     for number in reversed(range(len(made))):
         told, output = made[number]
         for taken, value in made[:number]:
-            if value.shape != output.shape or not may_be_values(value, tokens):
+            if value.shape != output.shape or not can_be_values(value, tokens):
                 continue
-            step = InnerStep(taken, told, named_at(seen.code, taken), named_at(seen.code, told))
+            step = InnerStep(
+                taken, told, variable_name_at(seen.code, taken), variable_name_at(seen.code, told)
+            )
             call = seen.call(step)
-            values = None if call is None else values_of(call, tokens)
-            if call is not None and values is not None and is_faithful(call, values, output):
+            values = None if call is None else find_value_argument(call, tokens)
+            if call is not None and values is not None and reproduces_run(call, values, output):
                 return step, values
     return None
 
 
-def may_be_values(value: Tensor, tokens: int) -> bool:
+def can_be_values(value: Tensor, tokens: int) -> bool:
     return value.ndim in (3, 4) and value.shape[0] == 1 and tokens in value.shape[1:]
 
 
-def is_faithful(call: KernelCall, values: Values, output: Tensor) -> bool:
+def reproduces_run(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
     """Whether the run from the same values ends where the model's did, and has a map that weighs them."""
     again = call.output(values.key, call.arguments()[values.key])
-    if not torch.equal(again, precise(output)):
+    if not torch.equal(again, to_float32(output)):
         return False
     try:
-        return weighs(call, values)
+        return weighs_values(call, values)
     except RuntimeError:  # what has no derivative
         return False
 
 
-def named_at(code: CodeType, place: int) -> str:
+def variable_name_at(code: CodeType, place: int) -> str:
     """The name that the code gives to what is made there; the line where it gives none."""
-    line = next(row for at, row in lines_of(code) if at == place)
+    line = next(row for at, row in iter_code_lines(code) if at == place)
     text = linecache.getline(code.co_filename, line)
     assigned = ASSIGNED.match(text)
     return assigned[1] if assigned else f"line_{line}"
 
 
-def lines_of(code: CodeType) -> Iterator[tuple[int, int]]:
+def iter_code_lines(code: CodeType) -> Iterator[tuple[int, int]]:
     for first, last, line in code.co_lines():
         if line is not None:
             yield from ((place, line) for place in range(first, last))

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import tensors_in
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.reruns.float64 import in_float64
-from attncli.capture.strips.attention_interface import precise
+from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.strips.attention_interface import to_float32
 
 BASES = {"torch", "builtins"}
 """Packages whose classes have no scans of a model's own."""
@@ -71,12 +71,12 @@ class KernelCall:
 
     def constants(self) -> "KernelCall":
         """The same without gradients and without half precision."""
-        return self.changed(lambda tensor: precise(tensor.detach()))
+        return self.changed(lambda tensor: to_float32(tensor.detach()))
 
     def output(self, key: Key, instead: Tensor) -> Tensor:
         """The first floating tensor that it gives, with another tensor for one argument."""
         found = self.answer(key, instead)
-        return next(value for value in tensors_in(found) if value.is_floating_point())
+        return next(value for value in iter_tensors(found) if value.is_floating_point())
 
     def answer(self, key: Key, instead: Tensor) -> Any:
         """All that it gives."""
@@ -84,7 +84,7 @@ class KernelCall:
         return self.function(*given.args, **given.kwargs)
 
 
-class Calls:
+class CallRecorder:
     """Hands on every call that mixers make of their functions and parts, after it has been answered."""
 
     def __init__(self, take: Callable[[nn.Module, KernelCall], None]) -> None:
@@ -125,33 +125,33 @@ class Calls:
 
 
 @contextmanager
-def watching_kernels(
+def record_kernel_calls(
     mixers: Iterable[nn.Module], take: Callable[[nn.Module, KernelCall], None]
 ) -> Iterator[None]:
     """Within, `take` is handed what these mixers call; their outputs are what they are."""
     mixers = list(dict.fromkeys(mixers))
-    calls = Calls(take)
-    names = {part: path for mixer in mixers for path, part in parts_of(mixer)}
+    calls = CallRecorder(take)
+    names = {part: path for mixer in mixers for path, part in iter_submodules(mixer)}
 
     def around_part(forward: Any, part: nn.Module, args: Any, kwargs: Any) -> Any:
         return calls.called(names[part], forward, args, kwargs)
 
     with ExitStack() as stack:
-        stack.enter_context(around_forwards(mixers, calls.around_mixer))
-        stack.enter_context(around_forwards(names, around_part))
-        for place, name in functions_of(mixers):
-            stack.enter_context(in_place_of(place, name, calls))
-        for part, name, path in methods_of(mixers):
-            stack.enter_context(in_place_of_method(part, name, path, calls))
+        stack.enter_context(wrap_forwards(mixers, calls.around_mixer))
+        stack.enter_context(wrap_forwards(names, around_part))
+        for place, name in find_called_functions(mixers):
+            stack.enter_context(replace_function(place, name, calls))
+        for part, name, path in find_called_methods(mixers):
+            stack.enter_context(replace_method(part, name, path, calls))
         yield
 
 
-def parts_of(mixer: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+def iter_submodules(mixer: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     return ((path, part) for path, part in mixer.named_modules() if part is not mixer)
 
 
 @contextmanager
-def in_place_of(place: dict[str, Any], name: str, calls: Calls) -> Iterator[None]:
+def replace_function(place: dict[str, Any], name: str, calls: CallRecorder) -> Iterator[None]:
     """Within, a function of a file of code is the same function, seen."""
     own = place[name]
 
@@ -167,7 +167,7 @@ def in_place_of(place: dict[str, Any], name: str, calls: Calls) -> Iterator[None
 
 
 @contextmanager
-def in_place_of_method(part: nn.Module, name: str, path: str, calls: Calls) -> Iterator[None]:
+def replace_method(part: nn.Module, name: str, path: str, calls: CallRecorder) -> Iterator[None]:
     """Within, a method of one module is the same method, seen."""
     own = getattr(part, name)
 
@@ -182,7 +182,7 @@ def in_place_of_method(part: nn.Module, name: str, path: str, calls: Calls) -> I
         del vars(part)[name]
 
 
-def methods_of(mixers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module, str, str]]:
+def find_called_methods(mixers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module, str, str]]:
     """The methods that the code of mixers and their parts calls on itself, with their paths within the mixer."""
     seen: set[nn.Module] = set()
     for mixer in mixers:
@@ -190,11 +190,11 @@ def methods_of(mixers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module, str, st
             if part in seen:
                 continue
             seen.add(part)
-            for name in own_methods(type(part)) - set(vars(part)):
+            for name in find_internal_methods(type(part)) - set(vars(part)):
                 yield part, name, f"{path}.{name}".lstrip(".")
 
 
-def own_methods(kind: type) -> set[str]:
+def find_internal_methods(kind: type) -> set[str]:
     """Of a class and of those that it is made of, but for torch's: those that the others' code names."""
     written = [each for each in kind.__mro__ if each.__module__.partition(".")[0] not in BASES]
     members = {
@@ -203,39 +203,39 @@ def own_methods(kind: type) -> set[str]:
         for name, member in vars(each).items()
         if inspect.isfunction(member)
     }
-    named = set().union(*(names_in(member.__code__) for member in members.values()))
+    named = set().union(*(names_in_code(member.__code__) for member in members.values()))
     return {name for name in named & set(members) if name != "forward" and name[:2] != "__"}
 
 
-def functions_of(mixers: Iterable[nn.Module]) -> list[tuple[dict[str, Any], str]]:
+def find_called_functions(mixers: Iterable[nn.Module]) -> list[tuple[dict[str, Any], str]]:
     """The functions of their own files of code that the classes of mixers and of their parts name."""
     classes = {type(part) for mixer in mixers for part in mixer.modules()}
     found = {}
     for each in classes:
         for kind in each.__mro__:
             if kind.__module__.partition(".")[0] != "torch":
-                for place, name in named_in(kind):
+                for place, name in iter_named_functions(kind):
                     found[id(place), name] = (place, name)
     return list(found.values())
 
 
-def named_in(kind: type) -> Iterator[tuple[dict[str, Any], str]]:
+def iter_named_functions(kind: type) -> Iterator[tuple[dict[str, Any], str]]:
     for member in vars(kind).values():
         method = inspect.unwrap(member) if inspect.isfunction(member) else None
         if method is not None:
-            for name in names_in(method.__code__):
+            for name in names_in_code(method.__code__):
                 found = method.__globals__.get(name)
                 if inspect.isfunction(found) and not found.__module__.startswith("torch"):
                     yield method.__globals__, name
 
 
-def names_in(code: CodeType) -> set[str]:
+def names_in_code(code: CodeType) -> set[str]:
     inner = (value for value in code.co_consts if isinstance(value, CodeType))
-    return set(code.co_names).union(*map(names_in, inner))
+    return set(code.co_names).union(*map(names_in_code, inner))
 
 
 @contextmanager
-def in_full(call: KernelCall) -> Iterator[KernelCall]:
+def call_in_float64(call: KernelCall) -> Iterator[KernelCall]:
     """The call in float64, where what it computes is float64 throughout."""
-    with torch.no_grad(), in_float64():
+    with torch.no_grad(), force_float64():
         yield call.changed(lambda tensor: tensor.detach().double())

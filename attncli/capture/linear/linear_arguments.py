@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attncli.capture.linear.kernel_calls import KernelCall, Key, in_full
+from attncli.capture.linear.kernel_calls import KernelCall, Key, call_in_float64
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """Of what is the same number but for rounding, as a part of the largest."""
@@ -24,7 +24,7 @@ WIDE = 5
 
 
 @dataclass(frozen=True)
-class Values:
+class ValueArgument:
     """Where a call takes its values, and what its axes are."""
 
     key: Key
@@ -47,46 +47,48 @@ class Values:
 Function = Callable[[Tensor], Tensor]
 
 
-def values_of(call: KernelCall, tokens: int) -> Values | None:
+def find_value_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
     """Of a call on a text of so many tokens; None where no argument is one."""
-    for attempt in (in_float64_or_nothing, in_own_precision):
+    for attempt in (find_values_in_float64, find_values_in_native_precision):
         found, tried = attempt(call, tokens)
         if tried:
             return found
     return None
 
 
-def in_float64_or_nothing(call: KernelCall, tokens: int) -> tuple[Values | None, bool]:
+def find_values_in_float64(call: KernelCall, tokens: int) -> tuple[ValueArgument | None, bool]:
     """Whether it could be tried: parts have weights of their own, which stay what they are."""
     try:
-        with in_full(call) as full:
-            return first_of(full, tokens), True
+        with call_in_float64(call) as full:
+            return first_linear_argument(full, tokens), True
     except Exception:
         return None, False
 
 
-def in_own_precision(call: KernelCall, tokens: int) -> tuple[Values | None, bool]:
+def find_values_in_native_precision(
+    call: KernelCall, tokens: int
+) -> tuple[ValueArgument | None, bool]:
     try:
         with torch.no_grad():
-            return first_of(call.constants(), tokens), True
+            return first_linear_argument(call.constants(), tokens), True
     except Exception:
         return None, False
 
 
-def first_of(call: KernelCall, tokens: int) -> Values | None:
+def first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
     for key, given in call.arguments().items():
         if given.ndim not in (3, 4) or given.shape[0] != 1 or tokens not in given.shape[1:]:
             continue
         if call.output(key, given).shape == given.shape:
-            found = described(call, key, given, tokens)
+            found = classify_axes(call, key, given, tokens)
             if found is not None:
                 return found
     return None
 
 
-def described(call: KernelCall, key: Key, given: Tensor, tokens: int) -> Values | None:
+def classify_axes(call: KernelCall, key: Key, given: Tensor, tokens: int) -> ValueArgument | None:
     """What the axes of an argument are, if the output is linear in it."""
-    draw = Draw(given)
+    draw = RandomDraw(given)
 
     def apply(values: Tensor) -> Tensor:
         return call.output(key, values) - rest
@@ -95,19 +97,21 @@ def described(call: KernelCall, key: Key, given: Tensor, tokens: int) -> Values 
     rest = apply(rest)  # what does not depend on the values, such as a bias
     if not is_linear(apply, draw):
         return None
-    mixing = [axis for axis in places(given, tokens) if moves(apply, draw, axis)]
+    mixing = [
+        axis for axis in candidate_token_axes(given, tokens) if mixes_along_axis(apply, draw, axis)
+    ]
     if len(mixing) != 1:
         return None
     (token,) = mixing
     others = [axis for axis in range(1, given.ndim) if axis != token]
-    shared = next((axis for axis in reversed(others) if is_shared(apply, draw, axis)), None)
-    if not all(is_apart(apply, draw, axis) for axis in others if axis != shared):
+    shared = next((axis for axis in reversed(others) if is_shared_axis(apply, draw, axis)), None)
+    if not all(is_independent_along_axis(apply, draw, axis) for axis in others if axis != shared):
         return None
-    wide = shared is not None and takes_width(call, key, draw, shared)
-    return Values(key, token, shared, wide, is_causal(apply, draw, token), given.ndim)
+    wide = shared is not None and accepts_more_features(call, key, draw, shared)
+    return ValueArgument(key, token, shared, wide, is_causal(apply, draw, token), given.ndim)
 
 
-class Draw:
+class RandomDraw:
     """Random values, always the same ones, as those of one argument."""
 
     def __init__(self, like: Tensor) -> None:
@@ -119,29 +123,29 @@ class Draw:
         return found.to(self.like)
 
 
-def places(given: Tensor, tokens: int) -> Iterator[int]:
+def candidate_token_axes(given: Tensor, tokens: int) -> Iterator[int]:
     return (axis for axis in range(1, given.ndim) if given.shape[axis] == tokens)
 
 
-def same(found: Tensor, wanted: Tensor) -> bool:
+def is_close(found: Tensor, wanted: Tensor) -> bool:
     most = float(wanted.abs().max())
     allowed = TOLERANCE.get(wanted.dtype, TOLERANCE[torch.float32]) * most
     return most > 0.0 and float((found - wanted).abs().max()) <= allowed
 
 
-def is_linear(apply: Function, draw: Draw) -> bool:
+def is_linear(apply: Function, draw: RandomDraw) -> bool:
     first, second = draw(), LOUD * draw()
     parts = -0.6 * apply(first) + 1.7 * apply(second)
     together = apply(-0.6 * first + 1.7 * second)
-    return same(together, parts) and same(apply(first / LOUD) * LOUD, apply(first))
+    return is_close(together, parts) and is_close(apply(first / LOUD) * LOUD, apply(first))
 
 
-def moves(apply: Function, draw: Draw, axis: int) -> bool:
+def mixes_along_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
     """Whether what stands at one place reaches others along an axis."""
-    return not is_apart(apply, draw, axis)
+    return not is_independent_along_axis(apply, draw, axis)
 
 
-def is_apart(apply: Function, draw: Draw, axis: int) -> bool:
+def is_independent_along_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
     """Whether places along an axis do not reach one another."""
     if draw.like.shape[axis] == 1:
         return True
@@ -149,10 +153,10 @@ def is_apart(apply: Function, draw: Draw, axis: int) -> bool:
     shape = [1] * values.ndim
     shape[axis] = -1
     weights = draw(values.shape[axis]).view(shape)
-    return same(apply(values * weights), apply(values) * weights)
+    return is_close(apply(values * weights), apply(values) * weights)
 
 
-def is_shared(apply: Function, draw: Draw, axis: int) -> bool:
+def is_shared_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
     """Whether features along an axis are mixed with those of other tokens all alike: A (v M) = (A v) M."""
     size = draw.like.shape[axis]
     values, mixer = draw(), draw(size, size)
@@ -162,10 +166,10 @@ def is_shared(apply: Function, draw: Draw, axis: int) -> bool:
     def mixed(tensor: Tensor) -> Tensor:
         return (tensor.transpose(axis, -1) @ mixer).transpose(axis, -1)
 
-    return same(apply(mixed(values)), mixed(apply(values)))
+    return is_close(apply(mixed(values)), mixed(apply(values)))
 
 
-def takes_width(call: KernelCall, key: Key, draw: Draw, axis: int) -> bool:
+def accepts_more_features(call: KernelCall, key: Key, draw: RandomDraw, axis: int) -> bool:
     """Whether values with more features go through as those with fewer do."""
     parts = [draw() for _ in range(WIDE)]
     try:
@@ -173,10 +177,10 @@ def takes_width(call: KernelCall, key: Key, draw: Draw, axis: int) -> bool:
     except Exception:
         return False
     wanted = torch.cat([call.output(key, part) for part in parts], axis)
-    return found.shape == wanted.shape and same(found, wanted)
+    return found.shape == wanted.shape and is_close(found, wanted)
 
 
-def is_causal(apply: Function, draw: Draw, token: int) -> bool:
+def is_causal(apply: Function, draw: RandomDraw, token: int) -> bool:
     """Whether a token reaches none before it, exactly."""
     values = draw()
     size = values.shape[token]

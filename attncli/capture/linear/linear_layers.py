@@ -14,22 +14,22 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.inner_steps import (
     InnerStep,
-    Record,
-    SeenSteps,
-    code_of,
-    linear_step,
-    runs_of,
+    RecordedSteps,
+    StepRecorder,
+    find_linear_step,
+    forward_code,
+    record_runs,
 )
-from attncli.capture.linear.kernel_calls import KernelCall, watching_kernels
-from attncli.capture.linear.linear_arguments import Values, values_of
-from attncli.capture.linear.linear_maps import NONE, LinearMap, LinearStrip, weighs
-from attncli.capture.linear.linear_shortcuts import Shortcuts, shortcuts_of
-from attncli.capture.other_mixers.token_mixers import Mixer
-from attncli.capture.strips.attention_interface import Strip, in_rounds, rows_within
-from attncli.capture.strips.attention_sites import LINEAR, Site
+from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
+from attncli.capture.linear.linear_arguments import ValueArgument, find_value_argument
+from attncli.capture.linear.linear_maps import NONE, LinearMap, LinearStrip, weighs_values
+from attncli.capture.linear.linear_shortcuts import LinearShortcuts, find_shortcuts
+from attncli.capture.other_mixers.token_mixers import TokenMixer
+from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
+from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
 from attncli.errors import InputError, NotFinite
 
 WHOLE = 4
@@ -49,11 +49,11 @@ LOOKED_AT = 16
 class LinearLayer:
     """One call that has maps."""
 
-    site: Site
+    site: AttentionSite
     place: tuple[str, int]
-    values: Values
+    values: ValueArgument
     heads: int
-    shortcuts: Shortcuts = field(default=NONE, repr=False, compare=False)
+    shortcuts: LinearShortcuts = field(default=NONE, repr=False, compare=False)
     step: InnerStep | None = None
     """Where in the mixer's own forward the call is; None where it is one of a function, a part or a method."""
 
@@ -91,7 +91,7 @@ class LinearHeads:
     """Those that are looked at."""
 
     layers: tuple[LinearLayer, ...] = ()
-    heads: Mapping[Site, Sequence[int]] = field(default_factory=dict)
+    heads: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -109,17 +109,20 @@ class LinearHeads:
 NO_LINEAR = LinearHeads()
 
 
-def linear_layers(
-    model: nn.Module, mixers: Sequence[Mixer], inputs: Mapping[str, Any], *lengths: int
+def find_linear_layers(
+    model: nn.Module, mixers: Sequence[TokenMixer], inputs: Mapping[str, Any], *lengths: int
 ) -> LinearLayers:
     """`lengths`: how many tokens `inputs` may have; what every class of mixers calls is tried once."""
     modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
     calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
-    with torch.no_grad(), watching_kernels(calls, lambda mixer, call: calls[mixer].append(call)):
+    with torch.no_grad(), record_kernel_calls(calls, lambda mixer, call: calls[mixer].append(call)):
         model(**inputs)
-    known = {type(module): linear_calls(calls[module], lengths) for module in each_class(modules)}
-    rest = [module for module in each_class(modules) if not known[type(module)]]
-    steps = inner_calls(model, rest, inputs, lengths)
+    known = {
+        type(module): find_linear_calls(calls[module], lengths)
+        for module in first_of_each_class(modules)
+    }
+    rest = [module for module in first_of_each_class(modules) if not known[type(module)]]
+    steps = find_inner_calls(model, rest, inputs, lengths)
     found: list[LinearLayer] = []
     refused: dict[str, str] = {}
     for mixer in mixers:
@@ -127,18 +130,18 @@ def linear_layers(
             module = modules[path]
             own, step = known[type(module)], steps.get(type(module))
             if own:
-                found += layers_of(mixer, path, own, calls[module])
+                found += iter_linear_layers(mixer, path, own, calls[module])
             elif step is not None:
-                found += layers_of(
+                found += iter_linear_layers(
                     mixer, path, {step.call.place: step.values}, [step.call], step.step
                 )
             else:
-                refused[mixer.kind] = reason(calls[module], module)
+                refused[mixer.kind] = explain_no_linear_call(calls[module], module)
     kinds = {mixer.kind for mixer in mixers} - set(refused)
     return LinearLayers(tuple(found), refused, frozenset(kinds))
 
 
-def each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
+def first_of_each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
     """The first module of each class."""
     first: dict[type, nn.Module] = {}
     for module in modules.values():
@@ -150,20 +153,20 @@ class InnerCall(NamedTuple):
     """A step of a mixer's forward that has maps."""
 
     step: InnerStep
-    values: Values
+    values: ValueArgument
     call: KernelCall
 
 
-def inner_calls(
+def find_inner_calls(
     model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any], lengths: Sequence[int]
 ) -> dict[type, InnerCall]:
     """Of those mixers of whose calls none has maps, by their classes."""
     if not mixers:
         return {}
     found: dict[type, InnerCall] = {}
-    for mixer, seen in runs_of(model, mixers, inputs).items():
+    for mixer, seen in record_runs(model, mixers, inputs).items():
         with torch.no_grad():
-            steps = (linear_step(seen, tokens) for tokens in lengths)
+            steps = (find_linear_step(seen, tokens) for tokens in lengths)
             step, values = next((each for each in steps if each), (None, None))
         call = None if step is None else seen.call(step)
         if step is not None and values is not None and call is not None:
@@ -171,9 +174,9 @@ def inner_calls(
     return found
 
 
-def linear_calls(
+def find_linear_calls(
     calls: Sequence[KernelCall], lengths: Sequence[int]
-) -> dict[tuple[str, int], Values]:
+) -> dict[tuple[str, int], ValueArgument]:
     """The last function with maps, as often as it is called; what comes before feeds its values.
 
     One that is given nothing but its values, such as a shift by one token, is the same map whatever the tokens are: it is
@@ -185,16 +188,18 @@ def linear_calls(
     methods = [call for call in told if call.is_method]
     told = [call for call in told if not call.is_method]
     for tokens, last in product(lengths, (*reversed(told), *reversed(others), *reversed(methods))):
-        values = values_of(last, tokens)
-        if values is not None and (not last.is_method or weighs(last, values)):
+        values = find_value_argument(last, tokens)
+        if values is not None and (not last.is_method or weighs_values(last, values)):
             found = {
-                call.place: values_of(call, tokens) for call in calls if call.name == last.name
+                call.place: find_value_argument(call, tokens)
+                for call in calls
+                if call.name == last.name
             }
             return {place: values for place, values in found.items() if values is not None}
     return {}
 
 
-def reason(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
+def explain_no_linear_call(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
     if any(weight.dtype.itemsize < 4 for weight in mixer.parameters()):
         return (
             "no function that it calls is linear in an argument that reaches other tokens, and steps of its forward are rounded "
@@ -209,10 +214,10 @@ def reason(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
     )
 
 
-def layers_of(
-    mixer: Mixer,
+def iter_linear_layers(
+    mixer: TokenMixer,
     path: str,
-    own: Mapping[tuple[str, int], Values],
+    own: Mapping[tuple[str, int], ValueArgument],
     calls: Iterable[KernelCall],
     step: InnerStep | None = None,
 ) -> Iterator[LinearLayer]:
@@ -224,12 +229,12 @@ def layers_of(
             continue
         words = [mixer.kind] if alone else [mixer.kind, path.rpartition(".")[2]]
         words += [] if number == 1 else [str(number)]
-        site = Site(mixer.stack, mixer.layer, " ".join(words), LINEAR, path)
-        ways = shortcuts_of(there[place], values) if step is None else NONE
-        yield LinearLayer(site, place, values, heads_of(there[place], values), ways, step)
+        site = AttentionSite(mixer.stack, mixer.layer, " ".join(words), LINEAR, path)
+        ways = find_shortcuts(there[place], values) if step is None else NONE
+        yield LinearLayer(site, place, values, count_heads(there[place], values), ways, step)
 
 
-def heads_of(call: KernelCall, values: Values) -> int:
+def count_heads(call: KernelCall, values: ValueArgument) -> int:
     shape = call.arguments()[values.key].shape
     heads = 1
     for axis, size in enumerate(shape):
@@ -237,27 +242,27 @@ def heads_of(call: KernelCall, values: Values) -> int:
     return heads
 
 
-Observe = Callable[[Site, Strip], bool | None]
+Observe = Callable[[AttentionSite, Strip], bool | None]
 
 
 @dataclass
-class LinearRun:
+class LinearCapture:
     """What one forward pass has shown of its linear layers."""
 
-    missed: dict[Site, float] = field(default_factory=dict)
+    missed: dict[AttentionSite, float] = field(default_factory=dict)
     """‖A v - y‖ / ‖y‖ of each."""
 
 
 @contextmanager
-def streaming_linear(
+def capture_linear_layers(
     model: nn.Module,
     layers: Collection[LinearLayer],
-    heads: Mapping[Site, Sequence[int]],
+    heads: Mapping[AttentionSite, Sequence[int]],
     observe: Observe,
     memory: int,
-) -> Iterator[LinearRun]:
+) -> Iterator[LinearCapture]:
     """Within, every forward pass hands the maps of these layers to `observe`; its output is what it is."""
-    run = LinearRun()
+    run = LinearCapture()
     modules = {layer.site.name: model.get_submodule(layer.site.name) for layer in layers}
     there = {(modules[layer.site.name], layer.place): layer for layer in layers}
 
@@ -265,19 +270,19 @@ def streaming_linear(
         layer = there.get((mixer, call.place))
         if layer is not None:
             with torch.autocast(call.arguments()[layer.values.key].device.type, enabled=False):
-                run.missed[layer.site] = hand_on(layer, call, heads[layer.site], observe, memory)
+                run.missed[layer.site] = emit_maps(layer, call, heads[layer.site], observe, memory)
 
     stepped = {modules[layer.site.name]: layer.step for layer in layers if layer.step is not None}
 
     def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
-        seen, step = SeenSteps(forward, args, kwargs, code_of(mixer)), stepped[mixer]
-        with Record(seen, (step.taken, step.told)):
+        seen, step = RecordedSteps(forward, args, kwargs, forward_code(mixer)), stepped[mixer]
+        with StepRecorder(seen, (step.taken, step.told)):
             found = forward(*args, **kwargs)
         if (call := seen.call(step)) is not None:
             take(mixer, call)
         return found
 
-    with watching_kernels(modules.values(), take), around_forwards(stepped, around):
+    with record_kernel_calls(modules.values(), take), wrap_forwards(stepped, around):
         yield run
     missing = [layer.site for layer in layers if layer.site not in run.missed]
     if missing:
@@ -287,7 +292,7 @@ def streaming_linear(
         )
 
 
-def hand_on(
+def emit_maps(
     layer: LinearLayer, call: KernelCall, heads: Sequence[int], observe: Observe, memory: int
 ) -> float:
     """The maps of one layer, strip by strip; how far A v misses y."""
@@ -298,7 +303,7 @@ def hand_on(
         )
     chosen = None if len(heads) == layer.heads else heads
     maps = LinearMap(call, layer.values, chosen, layer.shortcuts)
-    rows = rows_within(memory, len(heads) * maps.tokens * maps.given.element_size())
+    rows = rows_per_strip(memory, len(heads) * maps.tokens * maps.given.element_size())
     outputs, missed = maps.outputs(), 0.0
 
     def strips(number: int) -> Iterator[Strip]:
@@ -307,13 +312,13 @@ def hand_on(
             if number == 0:
                 part = slice(strip.first, strip.first + strip.weights.shape[1])
                 missed += float((maps.applied(strip) - outputs[:, part]).double().square().sum())
-            yield as_strip(layer, strip, maps.tokens)
+            yield to_strip(layer, strip, maps.tokens)
 
-    in_rounds(strips, lambda strip: bool(observe(layer.site, strip)))
-    return vouched(layer.site, missed, outputs)
+    observe_in_rounds(strips, lambda strip: bool(observe(layer.site, strip)))
+    return check_reconstruction(layer.site, missed, outputs)
 
 
-def as_strip(layer: LinearLayer, strip: LinearStrip, tokens: int) -> Strip:
+def to_strip(layer: LinearLayer, strip: LinearStrip, tokens: int) -> Strip:
     """Shares of the sizes beside the map itself, up to the last key that the rows see."""
     weights, first = strip.weights[None], strip.first
     visible = None
@@ -331,7 +336,7 @@ def as_strip(layer: LinearLayer, strip: LinearStrip, tokens: int) -> Strip:
     return Strip(shares, first, 0, tokens, tokens, visible, applied=weights)
 
 
-def vouched(site: Site, missed: float, outputs: Tensor) -> float:
+def check_reconstruction(site: AttentionSite, missed: float, outputs: Tensor) -> float:
     """‖A v - y‖ / ‖y‖, small enough."""
     size = float(outputs.double().square().sum())
     found = sqrt(missed / size) if size > 0.0 else missed

@@ -13,10 +13,15 @@ import torch
 from torch import Tensor
 
 from attncli.capture.linear.kernel_calls import KernelCall
-from attncli.capture.linear.linear_arguments import Values
-from attncli.capture.linear.linear_shortcuts import Shortcuts, StateCarried, in_batch, of_channels
+from attncli.capture.linear.linear_arguments import ValueArgument
+from attncli.capture.linear.linear_shortcuts import (
+    CarriedState,
+    LinearShortcuts,
+    repeat_in_batch,
+    select_channels,
+)
 
-NONE = Shortcuts()
+NONE = LinearShortcuts()
 
 ROWS = 64
 """That are read off at once, where a kernel takes values of any width."""
@@ -32,7 +37,7 @@ class LinearStrip(NamedTuple):
     first: int
 
 
-def weighs(call: KernelCall, values: Values) -> bool:
+def weighs_values(call: KernelCall, values: ValueArgument) -> bool:
     """Whether an output takes from several values at once; sorting, shifting and gathering tokens do not."""
     strips = LinearMap(call, values).by_rows(ROWS)
     return any(bool(((strip.weights != 0.0).sum(dim=-1) > 1).any()) for strip in strips)
@@ -44,13 +49,13 @@ class LinearMap:
     def __init__(
         self,
         call: KernelCall,
-        values: Values,
+        values: ValueArgument,
         heads: Sequence[int] | None = None,
-        shortcuts: Shortcuts = NONE,
+        shortcuts: LinearShortcuts = NONE,
     ) -> None:
         call = call.constants()
         if heads is not None and shortcuts.channels is not None:
-            call, heads = of_channels(call, shortcuts.channels, heads), None
+            call, heads = select_channels(call, shortcuts.channels, heads), None
         self.call, self.values, self.shortcuts = call, values, shortcuts
         self.heads = None if heads is None else torch.tensor(heads)
         """The numbers of those that are read; None: all."""
@@ -77,7 +82,7 @@ class LinearMap:
             return self.by_columns(rows)
         return self.by_rows(rows)
 
-    def from_the_state(self, carried: StateCarried, rows: int) -> Iterator[LinearStrip]:
+    def from_the_state(self, carried: CarriedState, rows: int) -> Iterator[LinearStrip]:
         values, shared = self.values, self.values.shared
         assert shared is not None
         state: Tensor | None = None
@@ -107,7 +112,7 @@ class LinearMap:
             columns = self.given.new_zeros((size, *self.given.shape[1:]))
             place = torch.arange(size, device=columns.device)
             columns.movedim(self.values.token, 1)[place, first + place] = 1.0
-            found = in_batch(self.call, size).output(self.values.key, columns) - nothing
+            found = repeat_in_batch(self.call, size).output(self.values.key, columns) - nothing
             part = self.as_heads(found)[..., 0].permute(1, 2, 0)  # [head, row, key]
             if whole is None:
                 whole = part.new_empty((len(part), self.tokens, self.tokens))

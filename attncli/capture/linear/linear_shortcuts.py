@@ -13,16 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.capture.attention_calls import tensors_in
+from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.linear.kernel_calls import KernelCall, Key
-from attncli.capture.linear.linear_arguments import Draw, Values, same
+from attncli.capture.linear.linear_arguments import RandomDraw, ValueArgument, is_close
 
 STATES = {"initial_state": "output_final_state", "initial_states": "return_final_states"}
 """Names that kernels have for a state that they go on from, and for being asked for the one that they leave."""
 
 
 @dataclass(frozen=True)
-class StateCarried:
+class CarriedState:
     """How a call goes on from a state."""
 
     given: str
@@ -47,26 +47,26 @@ class StateCarried:
         """What it gives, and the state that it leaves."""
         kwargs = {**call.kwargs, self.given: state, self.asked: True}
         given = replace(call, kwargs=kwargs)
-        output, left = list(tensors_in(given.answer(key, values)))[:2]
+        output, left = list(iter_tensors(given.answer(key, values)))[:2]
         return output, left
 
 
 @dataclass(frozen=True)
-class Shortcuts:
+class LinearShortcuts:
     """Of one call."""
 
-    carried: StateCarried | None = None
+    carried: CarriedState | None = None
     batched: bool = False
     channels: Mapping[Key, int] | None = None
     """The axis of channels of each argument that has one; None where they cannot be left out."""
 
 
-def shortcuts_of(call: KernelCall, values: Values) -> Shortcuts:
+def find_shortcuts(call: KernelCall, values: ValueArgument) -> LinearShortcuts:
     """Of a call on a short text; what fails is no shortcut."""
     call = call.constants()
-    found = Shortcuts()
+    found = LinearShortcuts()
     with torch.no_grad():
-        for attempt in (with_state, with_batch, with_channels):
+        for attempt in (try_carried_state, try_batch, try_channels):
             try:
                 found = replace(found, **attempt(call, values))
             except Exception:
@@ -74,7 +74,7 @@ def shortcuts_of(call: KernelCall, values: Values) -> Shortcuts:
     return found
 
 
-def with_state(call: KernelCall, values: Values) -> dict[str, Any]:
+def try_carried_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
     """Two parts one after the other give what the whole gives, with more features in the second."""
     if values.shared is None or not values.wide or not values.causal:
         return {}
@@ -83,11 +83,11 @@ def with_state(call: KernelCall, values: Values) -> dict[str, Any]:
     if given is None or call.kwargs.get(given) is not None:
         return {}
     value = call.arguments()[values.key]
-    tokens = axes_of(call, value.shape[values.token])
+    tokens = find_axes(call, value.shape[values.token])
     whole = call.output(values.key, value)
     size = value.shape[values.token]
     half = size // 2
-    carried = StateCarried(given, STATES[given], 0, tokens)
+    carried = CarriedState(given, STATES[given], 0, tokens)
     first, wider = (
         carried.run(
             carried.part(call, 0, half), values.key, each.narrow(values.token, 0, half), None
@@ -103,10 +103,10 @@ def with_state(call: KernelCall, values: Values) -> dict[str, Any]:
     rest = value.narrow(values.token, half, size - half)
     second, _ = carried.run(carried.part(call, half, size), values.key, rest, first[1])
     together = torch.cat([first[0], second], values.token)
-    return {"carried": carried} if same(together, whole) else {}
+    return {"carried": carried} if is_close(together, whole) else {}
 
 
-def axes_of(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
+def find_axes(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
     """The first axis of that size of each argument."""
     return {
         key: after + list(value.shape[after:]).index(size)
@@ -115,15 +115,15 @@ def axes_of(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
     }
 
 
-def with_batch(call: KernelCall, values: Values) -> dict[str, Any]:
-    draw = Draw(call.arguments()[values.key])
+def try_batch(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
+    draw = RandomDraw(call.arguments()[values.key])
     parts = [draw(), draw()]
-    found = in_batch(call, 2).output(values.key, torch.cat(parts))
+    found = repeat_in_batch(call, 2).output(values.key, torch.cat(parts))
     wanted = torch.cat([call.output(values.key, part) for part in parts])
-    return {"batched": found.shape == wanted.shape and same(found, wanted)}
+    return {"batched": found.shape == wanted.shape and is_close(found, wanted)}
 
 
-def in_batch(call: KernelCall, size: int) -> KernelCall:
+def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
     """The call on a batch, with the same of all but its values."""
 
     def many(tensor: Tensor) -> Tensor:
@@ -133,21 +133,21 @@ def in_batch(call: KernelCall, size: int) -> KernelCall:
     return call.changed(many)
 
 
-def with_channels(call: KernelCall, values: Values) -> dict[str, Any]:
+def try_channels(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
     """Every second channel alone gives what it gives among all."""
     value = call.arguments()[values.key]
     if values.shared is not None or value.ndim != 3:
         return {}
     axis = 3 - values.token
-    found = axes_of(call, value.shape[axis], after=0)
+    found = find_axes(call, value.shape[axis], after=0)
     chosen = range(0, value.shape[axis], 2)
-    few = of_channels(call, found, chosen)
+    few = select_channels(call, found, chosen)
     alone = few.output(values.key, few.arguments()[values.key])
     wanted = call.output(values.key, value).index_select(axis, torch.tensor(chosen))
-    return {"channels": found if alone.shape == wanted.shape and same(alone, wanted) else None}
+    return {"channels": found if alone.shape == wanted.shape and is_close(alone, wanted) else None}
 
 
-def of_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]) -> KernelCall:
+def select_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]) -> KernelCall:
     """The call without the channels that are not chosen."""
 
     def few(key: Key, value: Any) -> Any:

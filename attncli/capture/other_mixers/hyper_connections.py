@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.other_mixers.uncapturable_attention import LeftOut
-from attncli.capture.stacks.residual_stream_arguments import taken
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.other_mixers.uncapturable_attention import UncapturableAttention
+from attncli.capture.stacks.residual_stream_arguments import find_stream_input
 from attncli.capture.strips.value_products import PRODUCTS
 
 
-class Mixed(NamedTuple):
+class StreamMixing(NamedTuple):
     """One mixing of the streams."""
 
     path: str
@@ -27,7 +27,9 @@ class Mixed(NamedTuple):
     """[token, stream out, stream in] in float64; None where the streams were not seen to be multiplied."""
 
 
-def mixings(model: nn.Module, found: Collection[LeftOut], inputs: Mapping[str, Any]) -> list[Mixed]:
+def find_stream_mixings(
+    model: nn.Module, found: Collection[UncapturableAttention], inputs: Mapping[str, Any]
+) -> list[StreamMixing]:
     """All mixings of one forward in their order; none where no module is given several streams of a token.
 
     Those of one class do the same wherever they stand: before an MLP they are not looked at for attention.
@@ -39,7 +41,7 @@ def mixings(model: nn.Module, found: Collection[LeftOut], inputs: Mapping[str, A
     if not modules:
         return []
     products = StreamProducts(modules)
-    with torch.no_grad(), around_forwards(modules, products.around), products:
+    with torch.no_grad(), wrap_forwards(modules, products.around), products:
         model(**inputs)
     return products.found
 
@@ -50,29 +52,29 @@ class StreamProducts(TorchFunctionMode):
     def __init__(self, modules: Mapping[nn.Module, str]) -> None:
         super().__init__()
         self.modules = modules
-        self.found: list[Mixed] = []
+        self.found: list[StreamMixing] = []
         self.streams: Tensor | None = None
         """What the last of the modules was given, until it is multiplied."""
 
     def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         output = forward(*args, **kwargs)
-        given = taken(args, kwargs)
+        given = find_stream_input(args, kwargs)
         if given is not None and given.ndim == 4:
             self.streams = given
-            self.found.append(Mixed(self.modules[module], None))
+            self.found.append(StreamMixing(self.modules[module], None))
         return output
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        if func in PRODUCTS and self.streams is not None and mixes(args, self.streams):
+        if func in PRODUCTS and self.streams is not None and is_stream_mixing(args, self.streams):
             matrix = args[0].detach().double().cpu().flatten(0, 1)
             self.found[-1] = self.found[-1]._replace(matrix=matrix)
             self.streams = None
         return func(*args, **(kwargs or {}))
 
 
-def mixes(args: Sequence[Any], streams: Tensor) -> bool:
+def is_stream_mixing(args: Sequence[Any], streams: Tensor) -> bool:
     """Whether a matrix for each token is multiplied with these very streams."""
     if len(args) != 2 or not all(isinstance(each, Tensor) for each in args):
         return False
@@ -86,7 +88,7 @@ def mixes(args: Sequence[Any], streams: Tensor) -> bool:
     return same and tuple(matrix.shape) == (*streams.shape[:2], count, count)
 
 
-class OwnStreams(TorchFunctionMode):
+class BlockStreamMixing(TorchFunctionMode):
     """Sees whether a block multiplies the streams that it is given by a matrix for each token."""
 
     def __init__(self) -> None:
@@ -97,7 +99,7 @@ class OwnStreams(TorchFunctionMode):
         self.block: nn.Module | None = None
 
     def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        self.given, self.block = taken(args, kwargs), module
+        self.given, self.block = find_stream_input(args, kwargs), module
         try:
             return forward(*args, **kwargs)
         finally:
@@ -107,17 +109,22 @@ class OwnStreams(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         streams = self.given
-        if func in PRODUCTS and streams is not None and streams.ndim == 4 and mixes(args, streams):
+        if (
+            func in PRODUCTS
+            and streams is not None
+            and streams.ndim == 4
+            and is_stream_mixing(args, streams)
+        ):
             assert self.block is not None
             self.mixing.add(self.block)
         return func(*args, **(kwargs or {}))
 
 
-def blocks_that_mix_streams(
+def find_blocks_mixing_streams(
     model: nn.Module, blocks: Collection[nn.Module], inputs: Mapping[str, Any]
 ) -> set[nn.Module]:
     """Those of these blocks whose stream is several of each token, which they mix."""
-    seen = OwnStreams()
-    with torch.no_grad(), around_forwards(blocks, seen.around), seen:
+    seen = BlockStreamMixing()
+    with torch.no_grad(), wrap_forwards(blocks, seen.around), seen:
         model(**inputs)
     return seen.mixing

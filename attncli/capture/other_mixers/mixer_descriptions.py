@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from itertools import groupby
 
 
-def plural(kind: str) -> str:
+def pluralise(kind: str) -> str:
     return kind if kind.endswith(("s", "attention")) else f"{kind}s"
 
 
-def in_words(layers: Iterable[int]) -> str:
+def format_layers(layers: Iterable[int]) -> str:
     """`layers 0-2, 4`."""
     ordered = sorted(set(layers))
     runs = [

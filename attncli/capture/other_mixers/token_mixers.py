@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import tensors_in
-from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.residual_stream_arguments import replaced, taken
-from attncli.capture.strips.attention_sites import Shape, Site
-from attncli.capture.strips.tensor_parallel_heads import group_of
+from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
+from attncli.capture.strips.attention_sites import AttentionSite, MapShape
+from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
 
 ROUNDING = 32.0
 """Of the last digit of the largest number: experts that are given other tokens sum in another order."""
@@ -30,7 +30,7 @@ EMPTY = frozenset({"mixer", "layer", "block", "module", "cell", "encoder", "deco
 
 
 @dataclass(frozen=True)
-class Mixer:
+class TokenMixer:
     """One of them, in one layer."""
 
     stack: str
@@ -42,56 +42,58 @@ class Mixer:
 
 
 @dataclass
-class Given:
+class ModuleInputs:
     """What a module was called with."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
 
-def mixers_of(
+def find_mixers(
     model: nn.Module,
     stacks: tuple[Stack, ...],
     inputs: Mapping[str, Any],
-    shapes: Mapping[Site, Shape],
+    shapes: Mapping[AttentionSite, MapShape],
     length: int = 0,
-) -> tuple[Mixer, ...]:
+) -> tuple[TokenMixer, ...]:
     """`shapes`: of the attentions that are seen on these inputs; `length`: their tokens, where nothing attends."""
     queries = {model.get_submodule(site.name): shape.queries for site, shape in shapes.items()}
-    return mixers_beside(model, stacks, inputs, queries, 0 if shapes else length)
+    return find_mixers_besides_attention(model, stacks, inputs, queries, 0 if shapes else length)
 
 
-def mixers_beside(
+def find_mixers_besides_attention(
     model: nn.Module,
     stacks: tuple[Stack, ...],
     inputs: Mapping[str, Any],
     queries: Mapping[nn.Module, int],
     length: int,
-) -> tuple[Mixer, ...]:
+) -> tuple[TokenMixer, ...]:
     """`queries`: the modules that attend, with their tokens; `length`: tokens of blocks of stacks where these differ.
 
     Parts of a layer that runs over several processes are not tried.
     """
-    if group_of(model) is not None:
+    if tensor_parallel_group(model) is not None:
         return ()
     seen = set(queries)
     calls = [(stack, call) for stack in stacks for call in stack.calls]
-    makes = {call.module: make_of(call.module, seen) for _, call in calls}
+    makes = {call.module: block_signature(call.module, seen) for _, call in calls}
     chosen = {make: module for module, make in makes.items()}
-    given = given_to(model, inputs, {part for block in chosen.values() for part in block.modules()})
+    given = record_module_inputs(
+        model, inputs, {part for block in chosen.values() for part in block.modules()}
+    )
     tokens = {
-        call.module: tokens_of([call.module], queries)
-        or tokens_of([other.module for other in stack.calls], queries)
+        call.module: count_tokens([call.module], queries)
+        or count_tokens([other.module for other in stack.calls], queries)
         or length
         for stack, call in calls
     }
     with torch.no_grad():
         kinds = {
-            make: by_kind(block, mixing(block, given, seen, tokens[block]))
+            make: group_by_kind(block, iter_mixing_parts(block, given, seen, tokens[block]))
             for make, block in chosen.items()
         }
     return tuple(
-        Mixer(
+        TokenMixer(
             stack.name, call.layer, kind, tuple(f"{call.name}.{path}".rstrip(".") for path in paths)
         )
         for stack, call in calls
@@ -99,38 +101,38 @@ def mixers_beside(
     )
 
 
-def by_kind(block: nn.Module, found: Iterator[tuple[str, nn.Module]]) -> dict[str, list[str]]:
+def group_by_kind(block: nn.Module, found: Iterator[tuple[str, nn.Module]]) -> dict[str, list[str]]:
     """The paths of the parts of a block that mix tokens, by what they are called."""
     kinds: dict[str, list[str]] = {}
     for path, part in found:
-        kinds.setdefault(kind_of(part, path, block), []).append(path)
+        kinds.setdefault(name_mixer_kind(part, path, block), []).append(path)
     return kinds
 
 
-def make_of(block: nn.Module, attentions: Collection[nn.Module]) -> tuple[Any, ...]:
+def block_signature(block: nn.Module, attentions: Collection[nn.Module]) -> tuple[Any, ...]:
     """What blocks have in common that work alike: their parts, and which of these are seen to attend."""
     return tuple((path, type(part), part in attentions) for path, part in block.named_modules())
 
 
-def given_to(
+def record_module_inputs(
     model: nn.Module, inputs: Mapping[str, Any], modules: Collection[nn.Module]
-) -> dict[nn.Module, Given]:
+) -> dict[nn.Module, ModuleInputs]:
     """What these modules are given in a forward of the model, those that run."""
-    given: dict[nn.Module, Given] = {}
+    given: dict[nn.Module, ModuleInputs] = {}
 
     def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        given[module] = Given(args, kwargs)
+        given[module] = ModuleInputs(args, kwargs)
         return forward(*args, **kwargs)
 
     if modules:
-        with torch.no_grad(), around_forwards(modules, around):
+        with torch.no_grad(), wrap_forwards(modules, around):
             model(**inputs)
     return given
 
 
-def mixing(
+def iter_mixing_parts(
     block: nn.Module,
-    given: Mapping[nn.Module, Given],
+    given: Mapping[nn.Module, ModuleInputs],
     attentions: Collection[nn.Module],
     tokens: int,
 ) -> Iterator[tuple[str, nn.Module]]:
@@ -140,19 +142,20 @@ def mixing(
     """
     inside = [
         (f"{path}.{deeper}".rstrip("."), part)
-        for path, child in called(block, given)
-        if not is_plain(child) and (child in attentions or mixes(child, given[child], tokens))
-        for deeper, part in mixing(child, given, attentions, tokens)
+        for path, child in iter_called_parts(block, given)
+        if not is_torch_layer(child)
+        and (child in attentions or mixes_tokens(child, given[child], tokens))
+        for deeper, part in iter_mixing_parts(child, given, attentions, tokens)
     ]
     whole = any(isinstance(child, CONVOLUTIONS) for child in block.children())
     if any(part in attentions for part in block.modules()) or (len(inside) == 1 and not whole):
         yield from inside
-    elif mixes(block, given[block], tokens):
+    elif mixes_tokens(block, given[block], tokens):
         yield "", block
 
 
-def called(
-    module: nn.Module, given: Mapping[nn.Module, Given], path: str = ""
+def iter_called_parts(
+    module: nn.Module, given: Mapping[nn.Module, ModuleInputs], path: str = ""
 ) -> Iterator[tuple[str, nn.Module]]:
     """The parts that a module runs, also those in its lists."""
     for name, child in module.named_children():
@@ -160,51 +163,54 @@ def called(
         if child in given:
             yield here, child
         else:
-            yield from called(child, given, here)
+            yield from iter_called_parts(child, given, here)
 
 
-def is_plain(module: nn.Module) -> bool:
+def is_torch_layer(module: nn.Module) -> bool:
     """A layer of torch's own: what it is for is known by the part that holds it."""
     return type(module).__module__.startswith("torch.nn")
 
 
-def tokens_of(blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]) -> int:
+def count_tokens(blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]) -> int:
     """How many tokens all attentions of these blocks have; 0 where they differ or there are none."""
     found = {queries[part] for block in blocks for part in block.modules() if part in queries}
     return found.pop() if len(found) == 1 else 0
 
 
-def mixes(module: nn.Module, given: Given, tokens: int) -> bool:
+def mixes_tokens(module: nn.Module, given: ModuleInputs, tokens: int) -> bool:
     """Whether another state of the middle token changes what the module gives for others; False where it cannot be tried."""
-    stream = taken(given.args, given.kwargs)
-    if stream is None or (axis := token_axis(stream, tokens)) is None:
+    stream = find_stream_input(given.args, given.kwargs)
+    if stream is None or (axis := find_token_axis(stream, tokens)) is None:
         return False
     if axis == stream.ndim - 1 and any(p.shape[-1] == tokens for p in module.parameters()):
         return False  # as many features as tokens
     middle = tokens // 2
     moved = stream.clone()
-    moved.select(axis, middle).add_(noise(moved.select(axis, middle)))
+    moved.select(axis, middle).add_(noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
-            outputs(module, given, stream, each.clone()) for each in (stream, stream, moved)
+            outputs_with_state(module, given, stream, each.clone())
+            for each in (stream, stream, moved)
         )
     except Exception:  # parts that are called otherwise than they can be called once more
         return False
     if any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
         return False
     return any(
-        elsewhere_changed(a, b, token_axis(a, tokens), middle)
+        differs_at_other_tokens(a, b, find_token_axis(a, tokens), middle)
         for a, b in zip(first, other, strict=True)
     )
 
 
-def outputs(module: nn.Module, given: Given, stream: Tensor, instead: Tensor) -> list[Tensor]:
-    args, kwargs = replaced(given.args, given.kwargs, stream, instead)
+def outputs_with_state(
+    module: nn.Module, given: ModuleInputs, stream: Tensor, instead: Tensor
+) -> list[Tensor]:
+    args, kwargs = replace_argument(given.args, given.kwargs, stream, instead)
     found = module(*args, **kwargs)
-    return [value for value in tensors_in(found) if value.is_floating_point()]
+    return [value for value in iter_tensors(found) if value.is_floating_point()]
 
 
-def token_axis(tensor: Tensor, tokens: int) -> int | None:
+def find_token_axis(tensor: Tensor, tokens: int) -> int | None:
     """[batch, token, feature], [token, feature] or [batch, feature, token]; None for anything else."""
     if tensor.ndim not in (2, 3) or tokens < 2:
         return None
@@ -212,14 +218,14 @@ def token_axis(tensor: Tensor, tokens: int) -> int | None:
     return next((axis for axis in axes if tensor.shape[axis] == tokens), None)
 
 
-def noise(like: Tensor) -> Tensor:
+def noise_like(like: Tensor) -> Tensor:
     """As large as the state itself."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(like.shape, generator=generator, dtype=torch.float32)
     return drawn.to(like) * like.abs().mean().clamp_min(1e-3)
 
 
-def elsewhere_changed(first: Tensor, other: Tensor, axis: int | None, place: int) -> bool:
+def differs_at_other_tokens(first: Tensor, other: Tensor, axis: int | None, place: int) -> bool:
     """Whether two outputs differ at another token than that place, by more than rounding."""
     if axis is None or first.shape != other.shape:
         return False
@@ -229,20 +235,20 @@ def elsewhere_changed(first: Tensor, other: Tensor, axis: int | None, place: int
     return bool(change.max() > least)
 
 
-def kind_of(mixer: nn.Module, path: str, block: nn.Module) -> str:
+def name_mixer_kind(mixer: nn.Module, path: str, block: nn.Module) -> str:
     """The words of its class that the block's class does not begin with; the part's own name beside empty words."""
-    words = in_words(type(mixer).__name__)
-    known = in_words(type(block).__name__) if mixer is not block else []
+    words = split_class_name(type(mixer).__name__)
+    known = split_class_name(type(block).__name__) if mixer is not block else []
     while words and known and words[0] == known[0]:
         words, known = words[1:], known[1:]
     if EMPTY.issuperset(words):
         own = path.rpartition(".")[2].strip("_").replace("_", " ")
         words = [*own.split(), *(word for word in words if word not in own.split())]
     if EMPTY.issuperset(words):
-        words = in_words(type(mixer).__name__)
+        words = split_class_name(type(mixer).__name__)
     return " ".join(words)
 
 
-def in_words(name: str) -> list[str]:
+def split_class_name(name: str) -> list[str]:
     """`GatedDeltaNet` as gated, delta, net."""
     return [word.lower() for word in WORD.findall(name)]

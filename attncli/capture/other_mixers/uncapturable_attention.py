@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import tensors_in
+from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.other_mixers.token_mixers import (
-    Given,
-    Mixer,
-    elsewhere_changed,
-    given_to,
-    noise,
-    outputs,
+    ModuleInputs,
+    TokenMixer,
+    differs_at_other_tokens,
+    noise_like,
+    outputs_with_state,
+    record_module_inputs,
 )
-from attncli.capture.reruns.fixed_rng import same_chance
+from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.residual_stream_arguments import taken
-from attncli.capture.strips.attention_sites import NUMBER, Site
+from attncli.capture.stacks.residual_stream_arguments import find_stream_input
+from attncli.capture.strips.attention_sites import NUMBER, AttentionSite
 from attncli.errors import InputError
 
 
-class LeftOut(NamedTuple):
+class UncapturableAttention(NamedTuple):
     """Modules of one make whose softmax weighs no whole rows of values."""
 
     family: str
@@ -51,33 +51,36 @@ class LeftOut(NamedTuple):
         )
 
 
-def mixers_left_out(
-    stacks: tuple[Stack, ...], found: Iterable[LeftOut], known: Iterable[Mixer], model: nn.Module
-) -> tuple[Mixer, ...]:
+def find_uncapturable_mixers(
+    stacks: tuple[Stack, ...],
+    found: Iterable[UncapturableAttention],
+    known: Iterable[TokenMixer],
+    model: nn.Module,
+) -> tuple[TokenMixer, ...]:
     """The layers that such attention mixes tokens in, where it is not among the mixers that are known."""
     families = {one.family for one in found if one.reaches is not False}
     paths = [name for name, _ in model.named_modules() if NUMBER.sub("*", name) in families]
     told = [path for mixer in known for path in mixer.paths]
     return tuple(
-        Mixer(stack.name, call.layer, "unseen attention", inside)
+        TokenMixer(stack.name, call.layer, "unseen attention", inside)
         for stack in stacks
         for call in stack.calls
-        if (inside := tuple(path for path in paths if within(path, call.name)))
-        and not any(within(path, other) for path in inside for other in told)
+        if (inside := tuple(path for path in paths if is_path_within(path, call.name)))
+        and not any(is_path_within(path, other) for path in inside for other in told)
     )
 
 
-def refuse_left_out(found: Iterable[LeftOut]) -> None:
+def refuse_uncapturable(found: Iterable[UncapturableAttention]) -> None:
     """For questions about all that a model attends to."""
     for one in found:
         if one.reaches is not False:
             raise InputError(one.said())
 
 
-def refuse_half_seen(
+def refuse_partial_capture(
     model: nn.Module,
     unclaimed: Iterable[nn.Module],
-    sites: Collection[Site],
+    sites: Collection[AttentionSite],
     apart: Collection[str] | None,
 ) -> None:
     """What takes such a softmax must be known to, be apart from all that is captured, and must not be all there is.
@@ -93,7 +96,7 @@ def refuse_half_seen(
         if (
             not known
             or not seen
-            or any(within(family, other) or within(other, family) for other in seen)
+            or any(is_path_within(family, other) or is_path_within(other, family) for other in seen)
         ):
             raise InputError(
                 f"{type(module).__name__} takes a softmax that never weighs whole rows of values (chunked, sparse or "
@@ -101,62 +104,64 @@ def refuse_half_seen(
             )
 
 
-def within(path: str, other: str) -> bool:
+def is_path_within(path: str, other: str) -> bool:
     return path == other or path.startswith(f"{other}.")
 
 
-def left_out(
+def find_uncapturable_attention(
     model: nn.Module, inputs: Mapping[str, Any], unclaimed: Collection[nn.Module], tokens: set[int]
-) -> tuple[LeftOut, ...]:
+) -> tuple[UncapturableAttention, ...]:
     """The modules by their makes, the first of each tried; `tokens`: how many the attentions that are seen have."""
     names = {module: name for name, module in model.named_modules()}
     first: dict[tuple[str, str], nn.Module] = {}
     for module in unclaimed:
         first.setdefault((NUMBER.sub("*", names[module]), type(module).__name__), module)
-    with torch.no_grad(), same_chance():
-        given = given_to(model, inputs, first.values())
+    with torch.no_grad(), fix_rng():
+        given = record_module_inputs(model, inputs, first.values())
         return tuple(
-            LeftOut(*make, reaches(module, given[module], tokens)) for make, module in first.items()
+            UncapturableAttention(*make, reaches_other_tokens(module, given[module], tokens))
+            for make, module in first.items()
         )
 
 
-def reaches(module: nn.Module, given: Given, tokens: set[int]) -> bool | None:
+def reaches_other_tokens(module: nn.Module, given: ModuleInputs, tokens: set[int]) -> bool | None:
     """Whether another state of the middle token changes what the module gives for others.
 
     Told only where it is given one such state, and one axis alone between those of batch and features is as long as
     the tokens: what is given another's states attends to these.
     """
-    stream = taken(given.args, given.kwargs)
-    axis = None if stream is None else only_axis(stream, tokens)
-    if stream is None or axis is None or len(states_in(given)) > 1:
+    stream = find_stream_input(given.args, given.kwargs)
+    axis = None if stream is None else single_token_axis(stream, tokens)
+    if stream is None or axis is None or len(find_states(given)) > 1:
         return None
     middle = stream.shape[axis] // 2
     moved = stream.clone()
-    moved.select(axis, middle).add_(noise(moved.select(axis, middle)))
+    moved.select(axis, middle).add_(noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
-            outputs(module, given, stream, each.clone()) for each in (stream, stream, moved)
+            outputs_with_state(module, given, stream, each.clone())
+            for each in (stream, stream, moved)
         )
     except Exception:  # parts that are called otherwise than they can be called once more
         return None
     if not first or any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
         return None
-    axes = [only_axis(value, {stream.shape[axis]}) for value in first]
+    axes = [single_token_axis(value, {stream.shape[axis]}) for value in first]
     if any(place is None for place in axes):
         return None
     return any(
-        elsewhere_changed(a, b, place, middle)
+        differs_at_other_tokens(a, b, place, middle)
         for a, b, place in zip(first, other, axes, strict=True)
     )
 
 
-def states_in(given: Given) -> list[Tensor]:
+def find_states(given: ModuleInputs) -> list[Tensor]:
     """The tensors with an axis between those of batch and features."""
-    tensors = tensors_in((given.args, given.kwargs))
+    tensors = iter_tensors((given.args, given.kwargs))
     return [value for value in tensors if value.is_floating_point() and value.ndim >= 3]
 
 
-def only_axis(tensor: Tensor, lengths: set[int]) -> int | None:
+def single_token_axis(tensor: Tensor, lengths: set[int]) -> int | None:
     """The one axis of tokens; there must be several tokens."""
     axes = [axis for axis in range(1, tensor.ndim - 1) if tensor.shape[axis] in lengths - {1}]
     return axes[0] if len(axes) == 1 else None

@@ -7,7 +7,7 @@ import torch
 
 
 @contextmanager
-def same_chance() -> Iterator[None]:
+def fix_rng() -> Iterator[None]:
     """Whatever is drawn at random is drawn the same in every run, and the caller's generator stays where it was."""
     with torch.random.fork_rng():
         if torch.accelerator.is_available():

@@ -21,25 +21,25 @@ SHORTER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 CASTS = frozenset({torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16})
 
 
-def precision_of(model: nn.Module) -> AbstractContextManager[None]:
+def native_precision(model: nn.Module) -> AbstractContextManager[None]:
     """The model's own: one in float64 stays there, all others run as ever."""
     double = next((each.dtype for each in model.parameters()), None) == torch.float64
-    return in_float64() if double else nullcontext()
+    return force_float64() if double else nullcontext()
 
 
 @contextmanager
-def in_float64() -> Iterator[None]:
+def force_float64() -> Iterator[None]:
     """Within, floating tensors are made and kept in float64; the model itself and its inputs must be already."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with Float64():
+        with Float64Mode():
             yield
     finally:
         torch.set_default_dtype(before)
 
 
-class Float64(TorchFunctionMode):
+class Float64Mode(TorchFunctionMode):
     """Leads every shorter float type that a function is asked for to float64."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -47,11 +47,11 @@ class Float64(TorchFunctionMode):
         if func in CASTS:
             func = torch.Tensor.double
         elif func is not torch.Tensor.view:  # which reads the same bits as another type
-            args = tuple(map(lengthened, args))
-            kwargs = {name: lengthened(value) for name, value in kwargs.items()}
+            args = tuple(map(to_float64, args))
+            kwargs = {name: to_float64(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
 
 
-def lengthened(value: Any) -> Any:
+def to_float64(value: Any) -> Any:
     """float64 in place of a shorter type, and everything else as it is."""
     return torch.float64 if type(value) is torch.dtype and value in SHORTER else value

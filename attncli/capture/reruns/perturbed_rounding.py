@@ -20,10 +20,16 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.capture.attention_calls import ASKING, name_of, tensors_in, unseen, version_of
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.stacks.blocks import Stack, blocks_of
-from attncli.capture.stacks.residual_stream_arguments import replaced, taken
+from attncli.capture.attention_calls import (
+    ASKING,
+    function_name,
+    iter_tensors,
+    tensor_version,
+    unseen,
+)
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.stacks.blocks import Stack, unique_blocks
+from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 
 MOVING = frozenset(
     {
@@ -41,7 +47,7 @@ GLANCE = 64
 """Numbers of a result that are looked at to tell masks and choices from what was rounded."""
 
 
-class Disturbance(TorchFunctionMode):
+class RoundingPerturbation(TorchFunctionMode):
     """Takes last bits off the results of functions; the same ones in every run of a command."""
 
     def __init__(self) -> None:
@@ -53,10 +59,10 @@ class Disturbance(TorchFunctionMode):
         if func in ASKING:
             return result
         with unseen():
-            if all(map(is_counted, tensors_in((args, kwargs)))):
-                count(result)
+            if all(map(holds_whole_numbers, iter_tensors((args, kwargs)))):
+                mark_whole_numbers(result)
                 return result
-        name = name_of(func)
+        name = function_name(func)
         if name in MOVING:
             return result
         if type(result) is tuple:
@@ -66,9 +72,9 @@ class Disturbance(TorchFunctionMode):
     def after(self, name: str, result: Any, given: Any) -> Any:
         """What a function returns, disturbed if the function computed it."""
         with unseen():
-            if type(result) is not Tensor or not result.is_floating_point() or is_choice(result):
+            if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
                 return result
-            shared = shares(result, given)
+            shared = returns_argument(result, given)
         if not shared:
             return self.of(result)
         written = name.endswith("_") and (not name.endswith("__") or name.startswith("__i"))
@@ -83,44 +89,44 @@ class Disturbance(TorchFunctionMode):
         return numbers * factors
 
 
-def is_counted(numbers: Tensor) -> bool:
+def holds_whole_numbers(numbers: Tensor) -> bool:
     """Whether they are whole, or were computed from such alone and not written to since."""
     if not numbers.is_floating_point():
         return True
     version = getattr(numbers, COUNTED, None)
-    return version is not None and bool(version == version_of(numbers))
+    return version is not None and bool(version == tensor_version(numbers))
 
 
-def count(result: Any) -> None:
-    for part in tensors_in(result):
+def mark_whole_numbers(result: Any) -> None:
+    for part in iter_tensors(result):
         if part.is_floating_point():
-            setattr(part, COUNTED, version_of(part))
+            setattr(part, COUNTED, tensor_version(part))
 
 
-def is_choice(numbers: Tensor) -> bool:
+def is_mask_like(numbers: Tensor) -> bool:
     """Whether all are 0, 1 or so large that they hide what they are added to: 1 - mask must stay 0."""
     some = numbers.reshape(-1)[:GLANCE] if numbers.is_contiguous() else numbers[..., :GLANCE]
     size = some.abs()
     return bool(((size == 0) | (size == 1) | (size > torch.finfo(size.dtype).max / 2)).all())
 
 
-def shares(result: Tensor, given: Any) -> bool:
+def returns_argument(result: Tensor, given: Any) -> bool:
     """Whether a function has returned one of its arguments, or a view of one."""
     storage = result.untyped_storage().data_ptr()
-    return any(tensor.untyped_storage().data_ptr() == storage for tensor in tensors_in(given))
+    return any(tensor.untyped_storage().data_ptr() == storage for tensor in iter_tensors(given))
 
 
 @contextmanager
-def disturbed(stacks: tuple[Stack, ...]) -> Iterator[None]:
+def perturb_rounding(stacks: tuple[Stack, ...]) -> Iterator[None]:
     """Within, every block computes disturbed; to be entered last, so that whoever watches sees it so."""
-    disturbance = Disturbance()
+    disturbance = RoundingPerturbation()
 
     def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         if stream is not None:
-            args, kwargs = replaced(args, kwargs, stream, disturbance.of(stream))
+            args, kwargs = replace_argument(args, kwargs, stream, disturbance.of(stream))
         with disturbance:
             return forward(*args, **kwargs)
 
-    with around_forwards(blocks_of(stacks), around):
+    with wrap_forwards(unique_blocks(stacks), around):
         yield

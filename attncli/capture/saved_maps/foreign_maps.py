@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from attncli.capture.saved_maps.map_names import NAME
-from attncli.errors import AttnError, InputError, UsageError, counted
+from attncli.errors import AttnError, InputError, UsageError, format_count
 from attncli.io.arrays import StoredArrays
-from attncli.io.in_memory_arrays import HeldArrays
+from attncli.io.in_memory_arrays import InMemoryArrays
 
 SHAPES = (
     "[query, key], [head, query, key], [layer, head, query, key] or [layer, batch, head, query, key] in one array, or for "
@@ -48,7 +48,7 @@ SIDES = {
 """What transformers calls the maps of an encoder-decoder, and what files of maps do."""
 
 
-class MapPlace(NamedTuple):
+class MapLocation(NamedTuple):
     """Where one layer's map lies."""
 
     array: str
@@ -64,12 +64,12 @@ class MapPlace(NamedTuple):
         return HEAD not in self.axes
 
 
-class OwnMaps:
+class ForeignMaps:
     """Arrays under the names and in the shapes of a file of maps."""
 
     def __init__(
         self,
-        arrays: StoredArrays | HeldArrays,
+        arrays: StoredArrays | InMemoryArrays,
         batch: int | None = None,
         advice: str = "",
     ) -> None:
@@ -118,7 +118,7 @@ class OwnMaps:
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         return f"{first.array}{more} as [{', '.join(first.axes)}]"
 
-    def found(self, batch: int | None) -> Iterator[tuple[str, MapPlace]]:
+    def found(self, batch: int | None) -> Iterator[tuple[str, MapLocation]]:
         """Every layer's map under the name that a file of maps gives it."""
         shapes = {name: self.arrays.shape(name) for name in self.arrays.names()}
         usable = {name: shape for name, shape in shapes.items() if len(shape) >= 2}
@@ -145,7 +145,7 @@ class OwnMaps:
         numbered = {name: match for name in usable if (match := ONE_NUMBER.fullmatch(name))}
         if len(usable) == 1 and all(map(POSITIONAL.fullmatch, numbered)):
             return {}
-        stems = {name: stem_of(match) for name, match in numbered.items()}
+        stems = {name: name_stem(match) for name, match in numbered.items()}
         if len(numbered) < len(usable) or not stems:
             return {}
         if len(set(stems.values())) == 1:
@@ -165,7 +165,7 @@ class OwnMaps:
 
     def in_one(
         self, name: str, shape: tuple[int, ...], batch: int | None
-    ) -> Iterator[tuple[str, MapPlace]]:
+    ) -> Iterator[tuple[str, MapLocation]]:
         """All layers of a single array."""
         axes = OF_A_LAYER[4] if batch is not None and len(shape) == 4 else WHOLE.get(len(shape))
         if axes is None:
@@ -183,13 +183,13 @@ class OwnMaps:
         shape: tuple[int, ...],
         batch: int | None,
         lead: tuple[int, ...] = (),
-    ) -> MapPlace:
+    ) -> MapLocation:
         if 0 in shape:
             raise InputError(f"{self.path}: {name} has the shape {list(shape)} and holds nothing.")
         if BATCH in axes:
             lead += (self.text_of(name, shape[axes.index(BATCH)], batch),)
         last = shape[len(lead) :]
-        return MapPlace(name, lead, axes, (last[0] if HEAD in axes else 1, last[-2], last[-1]))
+        return MapLocation(name, lead, axes, (last[0] if HEAD in axes else 1, last[-2], last[-1]))
 
     def text_of(self, name: str, texts: int, batch: int | None) -> int:
         """Which text of an array of several."""
@@ -211,7 +211,7 @@ class OwnMaps:
         )
 
 
-def stem_of(match: re.Match[str]) -> str:
+def name_stem(match: re.Match[str]) -> str:
     """A name without its number."""
     return (match["before"].rstrip("._-[ ") + match["after"].rstrip("] ")).lower()
 
@@ -220,8 +220,8 @@ def refuse_other_labels(labels: Sequence[str], shapes: Sequence[tuple[int, int, 
     """Tokens that are none of any map's are of another text."""
     sides = sorted({size for _, queries, keys in shapes for size in (queries, keys)})
     if len(labels) not in sides:
-        tokens = counted(sides[-1], "token")
+        tokens = format_count(sides[-1], "token")
         raise UsageError(
-            f"`labels` names {counted(len(labels), 'token')}, and the maps have {' or '.join([*map(str, sides[:-1]), tokens])}: "
+            f"`labels` names {format_count(len(labels), 'token')}, and the maps have {' or '.join([*map(str, sides[:-1]), tokens])}: "
             "give each token a name."
         )

@@ -20,11 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attncli.capture import Site, Strip
-from attncli.capture.saved_maps.foreign_maps import OwnMaps, refuse_other_labels
-from attncli.capture.saved_maps.map_names import NAME, PLAIN, order, visible_name
+from attncli.capture import AttentionSite, Strip
+from attncli.capture.saved_maps.foreign_maps import ForeignMaps, refuse_other_labels
+from attncli.capture.saved_maps.map_names import NAME, PLAIN, map_sort_key, visible_tensor_name
 from attncli.capture.strips.attention_sites import SELF
-from attncli.errors import InputError, counted
+from attncli.errors import InputError, format_count
 from attncli.io.arrays import StoredArrays
 
 TRIFLE = 1e-3
@@ -40,7 +40,7 @@ class SavedMap:
     """One attention in a file."""
 
     name: str
-    site: Site
+    site: AttentionSite
     heads: tuple[int, ...]
     """True numbers of the heads that are there."""
     shape: tuple[int, int, int]
@@ -54,7 +54,7 @@ class MapFile:
     """A file of maps, read a strip at a time."""
 
     def __init__(
-        self, path: Path | str, own: OwnMaps | None = None, labels: Sequence[str] | None = None
+        self, path: Path | str, own: ForeignMaps | None = None, labels: Sequence[str] | None = None
     ) -> None:
         """`own`: maps that other programs have saved, or the caller's own; `labels`: the tokens along both sides."""
         self.path = path
@@ -70,7 +70,9 @@ class MapFile:
         self.names = set(self.file.names())
         try:
             places = {name: place for place, name in enumerate(self.said("heads"))}
-            ordered = sorted(self.names, key=lambda name: (places.get(name, -1), order(name)))
+            ordered = sorted(
+                self.names, key=lambda name: (places.get(name, -1), map_sort_key(name))
+            )
             maps = [self.described(name) for name in ordered]
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
@@ -132,7 +134,7 @@ class MapFile:
         if len(shape) != 3 or 0 in shape:
             raise ValueError(f"{name} has the shape {list(shape)}, not [head, query, key]")
         self.file.readable(name)
-        seen = visible_name(name)
+        seen = visible_tensor_name(name)
         if seen in self.names and self.file.shape(seen) != shape[1:]:
             raise ValueError(
                 f"{seen} has the shape {list(self.file.shape(seen))}, not [query, key]"
@@ -140,12 +142,12 @@ class MapFile:
         heads = self.numbers_of(name, shape[0])
         kind = (match["kind"] or SELF).strip("_").replace("_", " ")
         spans = self.said("spans")
-        site = Site(
+        site = AttentionSite(
             match["stack"] or PLAIN, int(match["layer"]), kind, str(spans.get(name, "full")), name
         )
         unsaid = seen not in self.names and "heads" not in self.metadata
         shape = (shape[0], shape[1], shape[2])
-        ahead = mass_ahead(self.file, name, shape) if unsaid else math.inf
+        ahead = future_mass(self.file, name, shape) if unsaid else math.inf
         if 0.0 < ahead <= TRIFLE:
             self.slightly_ahead[name] = ahead
         causal = ahead == 0.0
@@ -156,7 +158,7 @@ class MapFile:
         said = self.said("heads").get(name) or list(range(count))
         whole = isinstance(said, list) and all(type(each) is int and each >= 0 for each in said)
         if not whole or len(set(said)) != count or len(said) != count:
-            raise ValueError(f"{name} has {counted(count, 'head')}, the metadata name others")
+            raise ValueError(f"{name} has {format_count(count, 'head')}, the metadata name others")
         return tuple(said)
 
     def strips(self, saved: SavedMap) -> Iterator[Strip]:
@@ -166,7 +168,7 @@ class MapFile:
         total = 1.0
         for start in range(0, queries, step):
             stop = min(start + step, queries)
-            weights = as_tensor(self.file.block(saved.name, start, stop, axis=1))
+            weights = to_tensor(self.file.block(saved.name, start, stop, axis=1))
             weights = weights.double() if self.double else weights  # one type for all that follows
             if start == 0 and saved.site.is_difference:
                 total = float(weights[0, 0].sum())
@@ -177,14 +179,14 @@ class MapFile:
             yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
 
     def visible(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
-        name = visible_name(saved.name)
+        name = visible_tensor_name(saved.name)
         if name in self.names:
             said = self.file.block(name, start, stop)
             if not np.isfinite(said).all():
                 raise InputError(f"{self.path}: {name} holds what is neither 1 nor 0.")
             return torch.from_numpy(said != 0)[None, None]
         if saved.causal:
-            return behind(start, stop, saved.shape[2])[None, None]
+            return causal_visibility(start, stop, saved.shape[2])[None, None]
         return None
 
     def check(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
@@ -212,7 +214,7 @@ class MapFile:
         head, row = wrong.nonzero()[0].tolist()
         raise InputError(
             f"{self.path}: row {start + row} of head {saved.heads[head]} in {saved.name} has {float(hidden[head, row]):.4g} of its "
-            f"weight on keys that {visible_name(saved.name)} hides: one of them is of another text."
+            f"weight on keys that {visible_tensor_name(saved.name)} hides: one of them is of another text."
         )
 
     def add_sums(self, name: str, sums: Tensor) -> None:
@@ -229,18 +231,18 @@ class MapFile:
         return {name: float(least.min()) for name, least in own.items() if len(least)}
 
 
-def behind(start: int, stop: int, keys: int) -> Tensor:
+def causal_visibility(start: int, stop: int, keys: int) -> Tensor:
     """[query, key]: keys up to the query itself."""
     return torch.arange(keys) <= torch.arange(start, stop)[:, None]
 
 
-def as_tensor(weights: NDArray[Any]) -> Tensor:
+def to_tensor(weights: NDArray[Any]) -> Tensor:
     """float64 as it is, everything else in float32."""
     wide = weights.dtype == np.float64
     return torch.from_numpy(weights if wide else weights.astype(np.float32))
 
 
-def mass_ahead(file: StoredArrays | OwnMaps, name: str, shape: tuple[int, ...]) -> float:
+def future_mass(file: StoredArrays | ForeignMaps, name: str, shape: tuple[int, ...]) -> float:
     """The largest part of a row above the diagonal of a square map of several tokens; infinite where it is no trifle."""
     _, queries, keys = shape
     if queries != keys or keys < 2:
@@ -249,7 +251,7 @@ def mass_ahead(file: StoredArrays | OwnMaps, name: str, shape: tuple[int, ...]) 
     largest = 0.0
     for start in range(0, queries, step):
         stop = min(start + step, queries)
-        ahead = ~behind(start, stop, keys).numpy()
+        ahead = ~causal_visibility(start, stop, keys).numpy()
         later = np.where(ahead, np.abs(file.block(name, start, stop, axis=1)), 0.0)
         found = float(later.sum(axis=-1).max())
         if not found <= TRIFLE:

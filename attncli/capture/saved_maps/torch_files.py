@@ -10,7 +10,12 @@ import torch
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.io.in_memory_arrays import HeldArrays, as_array, named_arrays, refuse_not_in_full
+from attncli.io.in_memory_arrays import (
+    InMemoryArrays,
+    iter_named_arrays,
+    refuse_partial_tensor,
+    to_numpy,
+)
 from attncli.limits import require_memory
 
 BROKEN = (RuntimeError, ValueError, EOFError, OSError, KeyError, IndexError, TypeError, AttributeError, AssertionError)  # fmt: skip
@@ -18,9 +23,9 @@ BROKEN = (RuntimeError, ValueError, EOFError, OSError, KeyError, IndexError, Typ
 RECIPE = "torch.save([each.cpu() for each in output.attentions], FILE)"
 
 
-def torch_arrays(path: Path) -> HeldArrays:
+def read_torch_file(path: Path) -> InMemoryArrays:
     """A tensor, or lists and dicts of tensors, under names such as `attentions.3`."""
-    require_memory(3 * unpacked(path), f"{path}, read whole,", "save fewer tokens or heads")
+    require_memory(3 * unpacked_size(path), f"{path}, read whole,", "save fewer tokens or heads")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -33,13 +38,15 @@ def torch_arrays(path: Path) -> HeldArrays:
         why = str(error).partition("\n")[0].partition(". ")[0].rstrip(".") or type(error).__name__
         raise InputError(f"{path} cannot be read by torch: {why}.") from None
     try:
-        arrays = {name: plain(path, name, value) for name, value in named_arrays(found)}
+        arrays = {
+            name: require_dense(path, name, value) for name, value in iter_named_arrays(found)
+        }
     except RecursionError:
         raise InputError(f"{path} holds a list that holds itself: save it by {RECIPE}.") from None
-    return HeldArrays(str(path), arrays, {})
+    return InMemoryArrays(str(path), arrays, {})
 
 
-def unpacked(path: Path) -> int:
+def unpacked_size(path: Path) -> int:
     """Bytes that the file says it holds: an archive may hold more than its own size."""
     size = path.stat().st_size
     try:
@@ -49,9 +56,9 @@ def unpacked(path: Path) -> int:
         return size
 
 
-def plain(path: Path, name: str, value: Any) -> Any:
+def require_dense(path: Path, name: str, value: Any) -> Any:
     """A dense tensor all of whose numbers are in the file."""
     if not isinstance(value, Tensor):
         raise InputError(f"{path}: {name} is no tensor: save it by {RECIPE}.")
-    refuse_not_in_full(value, f"{path}: {name}")
-    return as_array(value, f"{path}: {name}")
+    refuse_partial_tensor(value, f"{path}: {name}")
+    return to_numpy(value, f"{path}: {name}")

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.stacks.foreign_modules import HeldModule
-from attncli.capture.stacks.probe_forward import Call, Probe, probe
-from attncli.capture.stacks.residual_stream_arguments import given, taken
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.stacks.foreign_modules import ForeignModule
+from attncli.capture.stacks.probe_forward import ModuleCall, ProbeResult, probe_forward
+from attncli.capture.stacks.residual_stream_arguments import find_stream_input, find_stream_output
 from attncli.capture.stacks.stack_names import unique_names
-from attncli.capture.stacks.token_layout import as_tokens, batch_size
+from attncli.capture.stacks.token_layout import batch_size, to_token_layout
 from attncli.errors import InputError
 
 Observe = Callable[[str, int, torch.Tensor], None]
@@ -66,7 +66,7 @@ class Stack:
     calls: tuple[BlockCall, ...]
 
 
-class Outside(NamedTuple):
+class OutsideAttention(NamedTuple):
     """Something that attends outside every block."""
 
     name: str
@@ -78,81 +78,89 @@ class Outside(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Structure:
+class ModelStructure:
     """All that the probe of a model shows about its blocks."""
 
     stacks: tuple[Stack, ...]
-    outside: tuple[Outside, ...]
+    outside: tuple[OutsideAttention, ...]
     """What attends outside every block, in order."""
 
 
 def find_stacks(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
     """The stacks of a model, by one forward on these inputs; a model without attention in blocks is refused."""
-    return structure_of(model, inputs).stacks
+    return find_structure(model, inputs).stacks
 
 
-def stacks_without_attention(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
+def find_stacks_without_attention(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
     """Of a model in which nothing attends: the outermost lists of alike modules that run; none where there are none."""
-    seen = probe(model, inputs)
+    seen = probe_forward(model, inputs)
     modules = dict(model.named_modules())
     lists = {call.container for call in seen.calls if call.container is not None}
     alike = {name for name in lists if are_alike(modules[name], set())}
     outer = {name for name in alike if not any(name.startswith(f"{other}.") for other in alike)}
-    runs = runs_of([call for call in seen.calls if call.container in outer])
+    runs = split_into_runs([call for call in seen.calls if call.container in outer])
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
     names = unique_names([run[0].container or "" for run in runs], prefix)
-    return tuple(stack(name, run, seen) for name, run in zip(names, runs, strict=True))
+    return tuple(make_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
 
 
-def structure_of(
+def find_structure(
     model: nn.Module, inputs: Mapping[str, Any], may_have_none: bool = False
-) -> Structure:
+) -> ModelStructure:
     """Stacks, and what attends outside them; `may_have_none`: a model without stacks is understood too."""
-    seen = probe(model, inputs)
-    containers = block_lists(model, seen)
-    loose = {call.container for run in runs_in(seen, containers) for call in unchained(run, seen)}
-    containers = block_lists(model, seen, loose) if loose else containers
-    runs = runs_in(seen, containers)
+    seen = probe_forward(model, inputs)
+    containers = find_block_lists(model, seen)
+    loose = {
+        call.container
+        for run in find_call_sequences(seen, containers)
+        for call in iter_unchained_calls(run, seen)
+    }
+    containers = find_block_lists(model, seen, loose) if loose else containers
+    runs = find_call_sequences(seen, containers)
     if not runs and not may_have_none:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
     names = unique_names([run[0].container or "" for run in runs], prefix)
-    stacks = tuple(stack(name, run, seen) for name, run in zip(names, runs, strict=True))
+    stacks = tuple(make_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
     outside = [
-        standing(around[-1].name, moment, stacks)
+        locate_outside_attention(around[-1].name, moment, stacks)
         for around, moment in zip(seen.attention, seen.moments, strict=True)
         if not any(call.container in containers for call in around)
     ]
-    return Structure(stacks, tuple(dict.fromkeys(outside)))
+    return ModelStructure(stacks, tuple(dict.fromkeys(outside)))
 
 
-def standing(name: str, moment: int, stacks: tuple[Stack, ...]) -> Outside:
+def locate_outside_attention(name: str, moment: int, stacks: tuple[Stack, ...]) -> OutsideAttention:
     """Where something that attends outside every block stands; `moment`: how many calls had begun before it."""
     name = name or "the model itself"
     for one in stacks:
         for before, after in pairwise(one.calls):
             if before.order < moment <= after.order and not after.joined:
                 where = f"between blocks {before.layer} and {after.layer} of {one.name}"
-                return Outside(name, where, True)
+                return OutsideAttention(name, where, True)
     ended = [one for one in stacks if one.calls[-1].order < moment]
     if ended:
         last = max(ended, key=lambda one: one.calls[-1].order)
-        return Outside(name, f"after the last block of {last.name}", False)
+        return OutsideAttention(name, f"after the last block of {last.name}", False)
     due = [one for one in stacks if moment <= one.calls[0].order]
     if due:
         first = min(due, key=lambda one: one.calls[0].order)
-        return Outside(name, f"before the first block of {first.name}", False)
-    return Outside(name, f"beside the blocks of {stacks[0].name}" if stacks else "alone", False)
+        return OutsideAttention(name, f"before the first block of {first.name}", False)
+    return OutsideAttention(
+        name, f"beside the blocks of {stacks[0].name}" if stacks else "alone", False
+    )
 
 
-def runs_in(seen: Probe, containers: Collection[str | None]) -> list[list[Call]]:
+def find_call_sequences(
+    seen: ProbeResult, containers: Collection[str | None]
+) -> list[list[ModuleCall]]:
     """The sequences of the calls of elements of these lists."""
-    return runs_of([call for call in seen.calls if call.container in containers])
+    return split_into_runs([call for call in seen.calls if call.container in containers])
 
 
-def unchained(run: list[Call], seen: Probe) -> Iterator[Call]:
+def iter_unchained_calls(run: list[ModuleCall], seen: ProbeResult) -> Iterator[ModuleCall]:
     """The calls of a sequence that are given more than what the one before gave."""
     known = {call.number for call in run}
     for before, call in pairwise(run):
@@ -161,8 +169,8 @@ def unchained(run: list[Call], seen: Probe) -> Iterator[Call]:
             yield call
 
 
-def block_lists(
-    model: nn.Module, seen: Probe, loose: Collection[str | None] = ()
+def find_block_lists(
+    model: nn.Module, seen: ProbeResult, loose: Collection[str | None] = ()
 ) -> set[str | None]:
     """Names of the lists whose elements are blocks: for each attention call the innermost list of alike modules.
 
@@ -185,12 +193,12 @@ def are_alike(container: nn.Module, attending: set[nn.Module]) -> bool:
     return len({type(element) for element in elements}) == 1 or attending.issuperset(elements)
 
 
-def runs_of(calls: list[Call]) -> list[list[Call]]:
+def split_into_runs(calls: list[ModuleCall]) -> list[list[ModuleCall]]:
     """Sequences of calls: one goes on while each takes what the one before gave, or belongs to the same list.
 
     The same module again, on something else than what the one before gave, begins a new sequence.
     """
-    runs: list[list[Call]] = []
+    runs: list[list[ModuleCall]] = []
     for call in calls:
         last = runs[-1] if runs else []
         follows = bool(last) and call.follows is not None and call.follows == last[-1].result
@@ -203,17 +211,17 @@ def runs_of(calls: list[Call]) -> list[list[Call]]:
     return runs
 
 
-def stack(name: str, run: list[Call], seen: Probe) -> Stack:
+def make_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> Stack:
     """The run as a stack."""
     attending = {call for around in seen.attention for call in around}
     bare = {around[-1] for around in seen.attention}
     known = {call.number for call in run}
-    earlier: list[Call | None] = [None, *run[:-1]]
-    second = second_stream(run)
+    earlier: list[ModuleCall | None] = [None, *run[:-1]]
+    second = find_second_stream(run)
     return Stack(
         name,
         tuple(
-            block_call(
+            make_block_call(
                 layer,
                 call,
                 before,
@@ -226,7 +234,7 @@ def stack(name: str, run: list[Call], seen: Probe) -> Stack:
     )
 
 
-def second_stream(run: list[Call]) -> tuple[int, int] | None:
+def find_second_stream(run: list[ModuleCall]) -> tuple[int, int] | None:
     """Where blocks take what the one before gave beside its stream, and give it: the same two places in all."""
     found = [
         {
@@ -240,10 +248,10 @@ def second_stream(run: list[Call]) -> tuple[int, int] | None:
     return places.pop() if len(places) == 1 else None
 
 
-def block_call(
+def make_block_call(
     layer: int,
-    call: Call,
-    before: Call | None,
+    call: ModuleCall,
+    before: ModuleCall | None,
     attends: tuple[bool, bool],
     second: tuple[int, int] | None,
     origins: Callable[[Iterable[int]], set[int]],
@@ -271,18 +279,18 @@ def block_call(
     )
 
 
-def blocks_of(stacks: tuple[Stack, ...]) -> set[nn.Module]:
+def unique_blocks(stacks: tuple[Stack, ...]) -> set[nn.Module]:
     """The blocks, a shared one once."""
     return {call.module for stack in stacks for call in stack.calls}
 
 
-def named_parts(model: nn.Module, stacks: tuple[Stack, ...]) -> dict[nn.Module, str]:
+def name_block_modules(model: nn.Module, stacks: tuple[Stack, ...]) -> dict[nn.Module, str]:
     """Every module inside the blocks, with its path in the model."""
-    inside = {module for block in blocks_of(stacks) for module in block.modules()}
+    inside = {module for block in unique_blocks(stacks) for module in block.modules()}
     return {module: name for name, module in model.named_modules() if module in inside}
 
 
-class Following:
+class BlockFollower:
     """Finds, for each call of a block in a later forward, its place among the stacks."""
 
     def __init__(self, stacks: tuple[Stack, ...]) -> None:
@@ -315,40 +323,38 @@ class Following:
 
 
 @contextmanager
-def watching_states(
-    model: nn.Module, stacks: tuple[Stack, ...], observe: Observe
-) -> Iterator[None]:
+def observe_states(model: nn.Module, stacks: tuple[Stack, ...], observe: Observe) -> Iterator[None]:
     """Within, every forward of `model` hands the true input and output of each block to `observe`; nothing is held.
 
     The outputs are those of the blocks themselves: `hidden_states[-1]` of many models is what a final norm made of it.
     """
-    following = Following(stacks)
+    following = BlockFollower(stacks)
     batch = 1
 
     def around_block(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         stack, call = following.take(module)
         if call.layer == 0:
-            hand_over(stack, 0, taken(args, kwargs), module)
+            hand_over(stack, 0, find_stream_input(args, kwargs), module)
         output = forward(*args, **kwargs)
-        hand_over(stack, call.layer + 1, given(output), module)
+        hand_over(stack, call.layer + 1, find_stream_output(output), module)
         return output
 
     def hand_over(stack: Stack, state: int, hidden: torch.Tensor | None, block: nn.Module) -> None:
         if hidden is None:
             raise InputError(f"stack {stack.name}: state {state} is not a tensor of tokens.")
         with torch._C.DisableTorchFunction():  # what the observer computes is not the model's
-            observe(stack.name, state, as_tokens(hidden, batch, block))
+            observe(stack.name, state, to_token_layout(hidden, batch, block))
 
     def around_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         nonlocal batch
-        batch = 1 if isinstance(module, HeldModule) else batch_size((args, kwargs))
+        batch = 1 if isinstance(module, ForeignModule) else batch_size((args, kwargs))
         following.restart()
         output = forward(*args, **kwargs)
         following.finish()
         return output
 
     with (
-        around_forwards([model], around_model),
-        around_forwards(blocks_of(stacks), around_block),
+        wrap_forwards([model], around_model),
+        wrap_forwards(unique_blocks(stacks), around_block),
     ):
         yield

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.stacks.probe_forward import Call, probe
+from attncli.capture.stacks.probe_forward import ModuleCall, probe_forward
 
 
-class HeldModule(nn.Module):
+class ForeignModule(nn.Module):
     """Runs the module that it holds, on one text at a time."""
 
     def __init__(self, module: nn.Module) -> None:
@@ -20,7 +20,9 @@ class HeldModule(nn.Module):
 
     def look(self, inputs: Mapping[str, Any]) -> None:
         """Find out what attends."""
-        self.attending = frozenset(map(attending, probe(self, inputs).attention))
+        self.attending = frozenset(
+            map(find_attention_module, probe_forward(self, inputs).attention)
+        )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.model(*args, **kwargs)
@@ -36,14 +38,14 @@ class HeldModule(nn.Module):
         return next((each.device for each in self.model.parameters()), torch.device("cpu"))
 
 
-def held(module: nn.Module) -> HeldModule:
+def wrap_foreign_module(module: nn.Module) -> ForeignModule:
     """Called as the module's own class is, so that sentences name that."""
     name = type(module).__name__
-    found: HeldModule = type(name, (HeldModule,), {})(module)
+    found: ForeignModule = type(name, (ForeignModule,), {})(module)
     return found
 
 
-def attending(around: Sequence[Call]) -> nn.Module:
+def find_attention_module(around: Sequence[ModuleCall]) -> nn.Module:
     """The module whose forward weighs the values: one of torch's for the softmax alone is a part of it."""
     modules = [call.module for call in around]
     softmax = [nn.Softmax, nn.Softmax2d, nn.LogSoftmax]

@@ -5,7 +5,7 @@ from torch import nn
 from attncli.errors import InputError
 
 
-def module_called(model: nn.Module, name: str) -> nn.Module:
+def find_module_by_name(model: nn.Module, name: str) -> nn.Module:
     """The one module called `name`, or so after a prefix such as `bert.`; none and several are refused."""
     found: list[nn.Module] = [
         module

@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from attncli.capture.attention_calls import INPUT, AttentionWatch, tensors_in
-from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.attention_calls import INPUT, AttentionTracer, iter_tensors
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.residual_stream_arguments import (
-    given,
-    second_given,
-    second_taken,
-    taken,
+    find_second_stream_input,
+    find_second_stream_output,
+    find_stream_input,
+    find_stream_output,
 )
 
 LISTS = (nn.ModuleList, nn.Sequential)
 
 
-class Beside(NamedTuple):
+class ExtraTensor(NamedTuple):
     """A tensor that a call is given beside its stream."""
 
     place: int
@@ -31,7 +31,7 @@ class Beside(NamedTuple):
 
 
 @dataclass(eq=False)
-class Call:
+class ModuleCall:
     """One call of a module."""
 
     module: nn.Module
@@ -43,7 +43,7 @@ class Call:
     """Number of the innermost call whose output this one gives back: its own where it changes it."""
     follows: int | None = None
     """`result` of the call that this one's input comes from, unchanged."""
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[ExtraTensor, ...] = ()
     """What it is given beside its stream, of all that is made from what elements of its list were given."""
     two_streams: bool = False
     """It takes a second stream and gives it back."""
@@ -54,12 +54,12 @@ class Call:
 
 
 @dataclass(eq=False)
-class Probe:
+class ProbeResult:
     """What one forward showed."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[ModuleCall] = field(default_factory=list)
     """Calls of list elements, in order."""
-    attention: list[tuple[Call, ...]] = field(default_factory=list)
+    attention: list[tuple[ModuleCall, ...]] = field(default_factory=list)
     """For each attention call the open calls around it, outermost first."""
     moments: list[int] = field(default_factory=list)
     """For each attention call how many calls of list elements had begun."""
@@ -76,7 +76,7 @@ class Probe:
         return {number for number in found if number == INPUT or number in known}
 
 
-class Prober:
+class ForwardProber:
     """Keeps the open calls while a forward runs."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -87,9 +87,9 @@ class Prober:
             if isinstance(module, LISTS)
             for child in module.children()
         }
-        self.open: list[Call] = []
-        self.found = Probe()
-        self.watch = AttentionWatch(self.attended)
+        self.open: list[ModuleCall] = []
+        self.found = ProbeResult()
+        self.watch = AttentionTracer(self.attended)
 
     def attended(self) -> None:
         """Attention happens now."""
@@ -105,27 +105,29 @@ class Prober:
     ) -> Any:
         """One call of any module."""
         container = self.containers.get(module)
-        call = Call(module, self.names[module], len(self.found.calls), container)
+        call = ModuleCall(module, self.names[module], len(self.found.calls), container)
         self.open.append(call)
         if container is not None:
-            self.enter(call, taken(args, kwargs), list(tensors_in((args, kwargs))))
+            self.enter(call, find_stream_input(args, kwargs), list(iter_tensors((args, kwargs))))
         try:
             output = forward(*args, **kwargs)
         finally:
             self.open.pop()
         if container is not None:
-            one, other = second_taken(args), second_given(output)
+            one, other = find_second_stream_input(args), find_second_stream_output(output)
             call.two_streams = one is not None and other is not None and one.shape == other.shape
-            self.leave(call, given(output), tensors_in(output))
+            self.leave(call, find_stream_output(output), iter_tensors(output))
         return output
 
-    def enter(self, call: Call, stream: torch.Tensor | None, given: list[torch.Tensor]) -> None:
+    def enter(
+        self, call: ModuleCall, stream: torch.Tensor | None, given: list[torch.Tensor]
+    ) -> None:
         """The call is recorded, with where its stream and what else it is given come from."""
         self.found.calls.append(call)
         if stream is None:
             return
         call.beside = tuple(
-            Beside(place, trace.sources, trace.gave)
+            ExtraTensor(place, trace.sources, trace.gave)
             for place, tensor in enumerate(given)
             if tensor is not stream and tensor.is_floating_point()
             if (trace := self.watch.trace(tensor)) and call.container in trace.lists
@@ -137,7 +139,7 @@ class Prober:
         self.watch.mark(stream, call.follows, before | {call.container or ""}, call.takes)
 
     def leave(
-        self, call: Call, stream: torch.Tensor | None, results: Iterable[torch.Tensor]
+        self, call: ModuleCall, stream: torch.Tensor | None, results: Iterable[torch.Tensor]
     ) -> None:
         """Its outputs are marked, so that the call which takes them is known to follow."""
         for place, result in enumerate(results):
@@ -153,14 +155,14 @@ class Prober:
             self.watch.mark(stream, call.result, lists, frozenset({call.number}))
 
 
-def probe(model: nn.Module, inputs: Mapping[str, Any]) -> Probe:
+def probe_forward(model: nn.Module, inputs: Mapping[str, Any]) -> ProbeResult:
     """Run the model once, watching; marks go to aliases of the inputs, which the caller keeps as they were."""
-    prober = Prober(model)
+    prober = ForwardProber(model)
     aliases = {
         name: value.detach() if isinstance(value, torch.Tensor) else value
         for name, value in inputs.items()
     }
     prober.watch.mark(aliases)
-    with torch.no_grad(), around_forwards(prober.names, prober.around), prober.watch:
+    with torch.no_grad(), wrap_forwards(prober.names, prober.around), prober.watch:
         model(**aliases)
     return prober.found

@@ -9,19 +9,19 @@ from typing import Any
 
 import torch
 
-from attncli.capture.attention_calls import tensors_in
+from attncli.capture.attention_calls import iter_tensors
 
 
-def taken(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
+def find_stream_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
     """The tensor that a block's forward is given as its stream."""
-    place = place_of_input(args, kwargs)
+    place = stream_input_position(args, kwargs)
     if place is None:
         return None
     found: torch.Tensor = args[place] if isinstance(place, int) else kwargs[place]
     return found
 
 
-def place_of_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | str | None:
+def stream_input_position(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | str | None:
     """Position or keyword of the stream: the first floating tensor, `hidden_states` first among the keywords."""
     for position, value in enumerate(args):
         if is_stream(value):
@@ -31,7 +31,7 @@ def place_of_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | st
     return next((name for name, value in kwargs.items() if is_stream(value)), None)
 
 
-def replaced(
+def replace_argument(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], old: torch.Tensor, new: torch.Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The same arguments with another tensor in one's place, wherever it stands: some blocks take their stream as
@@ -42,7 +42,7 @@ def replaced(
     )
 
 
-def given(output: Any) -> torch.Tensor | None:
+def find_stream_output(output: Any) -> torch.Tensor | None:
     """The tensor that a block gives back as its stream: all of its output, or the first tensor of it."""
     if isinstance(output, Mapping):
         output = tuple(output.values())
@@ -51,17 +51,17 @@ def given(output: Any) -> torch.Tensor | None:
     return output if is_stream(output) else None
 
 
-def given_instead(output: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
+def replace_output(output: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
     """The same output with another tensor in one's place."""
     if isinstance(output, Mapping):
-        changed = {name: given_instead(value, old, new) for name, value in output.items()}
+        changed = {name: replace_output(value, old, new) for name, value in output.items()}
         return type(output)(**changed)
     if type(output) in (list, tuple):
-        return type(output)(given_instead(value, old, new) for value in output)
+        return type(output)(replace_output(value, old, new) for value in output)
     return new if output is old else output
 
 
-def second_taken(args: tuple[Any, ...]) -> torch.Tensor | None:
+def find_second_stream_input(args: tuple[Any, ...]) -> torch.Tensor | None:
     """What may be a second stream: the tensor after the first, as wide."""
     if len(args) < 2 or not (is_stream(args[0]) and is_stream(args[1])):
         return None
@@ -70,14 +70,14 @@ def second_taken(args: tuple[Any, ...]) -> torch.Tensor | None:
     return second if alike else None
 
 
-def second_given(output: Any) -> torch.Tensor | None:
+def find_second_stream_output(output: Any) -> torch.Tensor | None:
     """What may be a second stream among a block's results."""
-    return second_taken(output) if isinstance(output, tuple) else None
+    return find_second_stream_input(output) if isinstance(output, tuple) else None
 
 
 def tensor_at(place: int, values: Any) -> torch.Tensor | None:
     """The tensor at a place among all that a block is given or gives."""
-    return next(islice(tensors_in(values), place, None), None)
+    return next(islice(iter_tensors(values), place, None), None)
 
 
 def is_stream(value: Any) -> bool:

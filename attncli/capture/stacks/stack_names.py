@@ -14,7 +14,7 @@ def unique_names(containers: list[str], prefix: Collection[str]) -> list[str]:
     for container in containers:
         parts = container.split(".")
         paths.append([part for part in parts if part not in prefix] or parts)
-    stems = [stem_of(path, paths) for path in paths]
+    stems = [path_stem(path, paths) for path in paths]
     names: list[str] = []
     for stem in stems:
         sizes = (size for size in range(1, len(stem)) if is_name(stem[-size:], stems))
@@ -24,24 +24,24 @@ def unique_names(containers: list[str], prefix: Collection[str]) -> list[str]:
     return names
 
 
-def stem_of(path: Path, paths: list[Path]) -> Path:
+def path_stem(path: Path, paths: list[Path]) -> Path:
     """The part of a path that means this list alone: what holds the list, else the list itself.
 
     `encoder.layer` is the encoder, and so are ALBERT's groups, which are lists in a list; Swin's stages are
     `encoder.layers.0`, `encoder.layers.1`; `layers`, which nothing holds, stays `layers`.
     """
-    for cut in (holder_of_lists, holder):
+    for cut in (parent_of_outer_list, parent_path):
         stem = cut(path)
         if stem and all(cut(other) != stem for other in paths if other != path):
             return stem
     return path
 
 
-def holder(path: Path) -> Path:
+def parent_path(path: Path) -> Path:
     return path[:-1]
 
 
-def holder_of_lists(path: Path) -> Path:
+def parent_of_outer_list(path: Path) -> Path:
     """What holds the outermost list on the path."""
     first_number = next((place for place, part in enumerate(path) if part.isdigit()), len(path))
     return path[: first_number - 1]

@@ -5,16 +5,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.attention_calls import tensors_in
+from attncli.capture.attention_calls import iter_tensors
 from attncli.errors import InputError
 
 
 def batch_size(inputs: Any) -> int:
     """How many texts, images or sounds one forward is given."""
-    return next((int(tensor.shape[0]) for tensor in tensors_in(inputs) if tensor.ndim), 1)
+    return next((int(tensor.shape[0]) for tensor in iter_tensors(inputs) if tensor.ndim), 1)
 
 
-def channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
+def is_channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
     """Whether a four-dimensional map has its features in axis 1: the block's first weight tells its width."""
     widths = {size for weight in block.parameters() for size in weight.shape if weight.ndim == 1}
     first, last = shape[1] in widths, shape[3] in widths
@@ -26,7 +26,7 @@ def channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
     return first
 
 
-def as_tokens(state: torch.Tensor, batch: int, block: nn.Module) -> torch.Tensor:
+def to_token_layout(state: torch.Tensor, batch: int, block: nn.Module) -> torch.Tensor:
     """[batch, token, feature] of a block's stream.
 
     What is folded into the batch axis (windows, frames) and what spans several axes (maps) becomes tokens; a stream
@@ -34,7 +34,7 @@ def as_tokens(state: torch.Tensor, batch: int, block: nn.Module) -> torch.Tensor
     """
     if state.ndim == 2:
         return state[None]
-    if state.ndim == 4 and channels_first(block, tuple(state.shape)):
+    if state.ndim == 4 and is_channels_first(block, tuple(state.shape)):
         return state.flatten(2).transpose(1, 2)
     if state.ndim == 3 and state.shape[0] != batch and state.shape[1] == batch:
         return state.transpose(0, 1)

@@ -14,14 +14,14 @@ from typing import Any
 from torch import nn
 
 from attncli.capture.stacks.blocks import Stack, find_stacks
-from attncli.capture.stacks.residual_stream_arguments import replaced, taken
+from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 
 LONGER = 4
 """Streams of so many times the tokens are worth cutting."""
 
 
 @dataclass(frozen=True)
-class Cut:
+class StreamTruncation:
     """The blocks whose streams are cut, and to how many tokens."""
 
     blocks: tuple[nn.Module, ...] = ()
@@ -33,31 +33,31 @@ class Cut:
         with ExitStack() as hooks:
             for block in self.blocks:
                 handle = block.register_forward_pre_hook(
-                    partial(shortened, self.tokens), with_kwargs=True, prepend=True
+                    partial(truncate_arguments, self.tokens), with_kwargs=True, prepend=True
                 )
                 hooks.callback(handle.remove)
             yield
 
 
-def shortened(tokens: int, _: nn.Module, args: Any, kwargs: Any) -> Any:
+def truncate_arguments(tokens: int, _: nn.Module, args: Any, kwargs: Any) -> Any:
     """A block's arguments with fewer tokens."""
-    stream = taken(args, kwargs)
+    stream = find_stream_input(args, kwargs)
     if stream is None or stream.shape[1] <= tokens:
         return None
-    return replaced(args, kwargs, stream, stream[:, :tokens])
+    return replace_argument(args, kwargs, stream, stream[:, :tokens])
 
 
-def cut_of(
+def find_truncation(
     model: nn.Module,
     inputs: Mapping[str, Any],
     tokens: int,
     try_it: Callable[[nn.Module, Mapping[str, Any]], bool],
-) -> Cut:
+) -> StreamTruncation:
     """Where the streams of this input can be cut; nowhere, if the model does not run so or shows other blocks."""
     seen: dict[nn.Module, tuple[int, ...]] = {}
 
     def remember(module: nn.Module, args: Any, kwargs: Any) -> None:
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         seen.setdefault(module, () if stream is None else tuple(stream.shape))
 
     with ExitStack() as hooks:
@@ -66,20 +66,22 @@ def cut_of(
             hooks.callback(handle.remove)
         stacks = find_stacks(model, inputs)
     first = dict.fromkeys(stack.calls[0].module for stack in stacks)
-    long = (block for block in first if is_long(seen[block], tokens))
-    cut = Cut(tuple(long), tokens)
+    long = (block for block in first if exceeds_tokens(seen[block], tokens))
+    cut = StreamTruncation(tuple(long), tokens)
     if not cut.blocks:
         return cut
     with cut.streams():
-        same = try_it(model, inputs) and described(find_stacks(model, inputs)) == described(stacks)
-    return cut if same else Cut()
+        same = try_it(model, inputs) and structure_signature(
+            find_stacks(model, inputs)
+        ) == structure_signature(stacks)
+    return cut if same else StreamTruncation()
 
 
-def is_long(shape: tuple[int, ...], tokens: int) -> bool:
+def exceeds_tokens(shape: tuple[int, ...], tokens: int) -> bool:
     """Of one item's [1, token, feature]."""
     return len(shape) == 3 and shape[0] == 1 and shape[1] > LONGER * tokens
 
 
-def described(stacks: tuple[Stack, ...]) -> list[Any]:
+def structure_signature(stacks: tuple[Stack, ...]) -> list[Any]:
     """All that was found of the blocks."""
     return [(stack.name, [vars(call) for call in stack.calls]) for stack in stacks]

@@ -23,7 +23,7 @@ EAGER = "eager_attention_forward"
 Attention = Callable[..., tuple[Tensor, Tensor]]
 
 
-class MapSides(NamedTuple):
+class MapOperands(NamedTuple):
     """What a map is made of, as the attention is given it: after rotary positions and norms, before the scale."""
 
     query: Tensor
@@ -54,7 +54,7 @@ class Strip(NamedTuple):
     """How often the whole map has come before; more than 0 only where an observer has asked for it once more."""
     total: float = 1.0
     """What the rows sum to, up to a learned sink; anything but 1 where one map is taken off another."""
-    sides: MapSides | None = None
+    sides: MapOperands | None = None
     """Nothing is copied for it; None where these were not seen."""
     applied: Tensor | None = None
     """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
@@ -70,7 +70,9 @@ class Strip(NamedTuple):
         return self.first_query + self.weights.shape[2] == self.queries
 
 
-def in_rounds(strips: Callable[[int], Iterable[Strip]], observe: Callable[[Strip], bool]) -> None:
+def observe_in_rounds(
+    strips: Callable[[int], Iterable[Strip]], observe: Callable[[Strip], bool]
+) -> None:
     """All strips of one map in order, and all of them again as often as the observer asks for it at the last.
 
     Whatever hands maps on does it here, so that no answer of an observer is lost.
@@ -82,7 +84,7 @@ def in_rounds(strips: Callable[[int], Iterable[Strip]], observe: Callable[[Strip
         number += 1
 
 
-def own_eager(module: nn.Module) -> Attention:
+def unpatched_eager(module: nn.Module) -> Attention:
     """The eager function that the module's forward names."""
     forward = inspect.unwrap(type(module).forward)
     named = [name for name in forward.__code__.co_names if name.endswith(EAGER)]
@@ -95,7 +97,7 @@ def own_eager(module: nn.Module) -> Attention:
     return result
 
 
-def attention_in_strips(
+def attend_in_strips(
     eager: Attention,
     call: "EagerCall",
     rows: int,
@@ -108,7 +110,7 @@ def attention_in_strips(
         nonlocal whole
         asked = call.once_more() if number else call
         for start in range(0, call.queries, rows):
-            output, strip = one_strip(eager, asked, start, rows)
+            output, strip = compute_strip(eager, asked, start, rows)
             if (
                 whole is None
             ):  # one tensor for all: small ones between strips would keep the heap from reusing them
@@ -117,23 +119,25 @@ def attention_in_strips(
                 whole[:, start : start + output.shape[1]] = output
             yield strip if number else strip._replace(outputs=output)
 
-    in_rounds(strips, observe)
+    observe_in_rounds(strips, observe)
     assert whole is not None
     return whole
 
 
-def one_strip(eager: Attention, call: "EagerCall", start: int, rows: int) -> tuple[Tensor, Strip]:
+def compute_strip(
+    eager: Attention, call: "EagerCall", start: int, rows: int
+) -> tuple[Tensor, Strip]:
     """The output [batch, query, head, value] of some rows, and their part of the map."""
     part = call.strip(start, min(start + rows, call.queries))
     with LastSoftmax() as softmax:
         output, weights = eager(call.module, *part.tensors, **part.keywords)
     place = (start, part.first_key, call.queries, call.keys)
-    sides = MapSides(part.tensors[0], call.key, call.value)
+    sides = MapOperands(part.tensors[0], call.key, call.value)
     strip = Strip(weights, *place, part.visible, None, softmax.scores_of(weights), sides=sides)
     return output, strip
 
 
-def maps_alone(
+def emit_maps_only(
     eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
 ) -> None:
     """The map of one attention in strips, its output left to others."""
@@ -141,9 +145,9 @@ def maps_alone(
 
     def strips(number: int) -> Iterator[Strip]:
         for start in range(0, call.queries, rows):
-            yield one_strip(eager, narrow, start, rows)[1]
+            yield compute_strip(eager, narrow, start, rows)[1]
 
-    in_rounds(strips, observe)
+    observe_in_rounds(strips, observe)
 
 
 NARROW = 16
@@ -187,7 +191,7 @@ class EagerCall(NamedTuple):
         visible = visible_keys(mask, self.keys)
         if visible is not None:  # a mask may have one row, for all queries
             visible = visible.expand(-1, -1, min(stop, self.queries) - start, -1)
-        first, last = (0, self.keys) if follows_keys else span(visible, self.keys)
+        first, last = (0, self.keys) if follows_keys else visible_span(visible, self.keys)
         key, value = self.key[:, :, first:last], self.value[:, :, first:last]
         mask = None if mask is None else mask[..., first:last]
         visible = None if visible is None else visible[..., first:last]
@@ -226,7 +230,7 @@ def visible_keys(mask: Tensor | None, keys: int) -> Tensor | None:
     return visible if bool(seeing.all()) else visible | ~seeing
 
 
-def span(visible: Tensor | None, keys: int) -> tuple[int, int]:
+def visible_span(visible: Tensor | None, keys: int) -> tuple[int, int]:
     """First key and the one after the last that some query of the strip sees."""
     if visible is None:
         return 0, keys
@@ -234,7 +238,7 @@ def span(visible: Tensor | None, keys: int) -> tuple[int, int]:
     return int(seen[0]), int(seen[-1]) + 1
 
 
-def precise(value: Any) -> Any:
+def to_float32(value: Any) -> Any:
     """Half-precision tensors as float32: maps of bfloat16 have rows that are off by 2e-3."""
     half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
     return value.float() if half else value
@@ -251,7 +255,7 @@ NEAR = 2**24
 """Bytes of a strip that stay near the processor while everything that is made of it goes over them."""
 
 
-def rows_within(memory: int, row: int) -> int:
+def rows_per_strip(memory: int, row: int) -> int:
     """How many rows, each of so many bytes over all heads, are best worked on at a time, within the memory."""
     near = max(ENOUGH, NEAR // (ALIVE * row))
     return max(1, min(near, memory // (ALIVE * row)))

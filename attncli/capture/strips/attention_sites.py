@@ -34,7 +34,7 @@ SELF, CROSSING, DIFFERENCE = "self", "cross", "difference"
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class AttentionSite:
     """One attention of one forward pass."""
 
     stack: str
@@ -69,7 +69,7 @@ class Site:
         return self.kind == DIFFERENCE
 
 
-class Shape(NamedTuple):
+class MapShape(NamedTuple):
     """Of one attention's maps."""
 
     heads: int
@@ -77,7 +77,7 @@ class Shape(NamedTuple):
     keys: int
 
 
-class Sites:
+class SiteNamer:
     """Names every attention of a forward pass as it happens.
 
     A module that is called once carries its index in its path. Where a path has several changing numbers (stages of
@@ -88,8 +88,8 @@ class Sites:
     def __init__(self, model: nn.Module) -> None:
         self.names = {id(module): name for name, module in model.named_modules()}
         self.spans = layer_types(model)
-        self.families = families(self.names.values())
-        self.kinds = kinds(model)
+        self.families = group_numbered_paths(self.names.values())
+        self.kinds = find_attention_kinds(model)
         self.elements = {
             name: module
             for name, module in model.named_modules()
@@ -120,11 +120,11 @@ class Sites:
             for handle in handles:
                 handle.remove()
 
-    def site(self, module: nn.Module) -> Site:
+    def site(self, module: nn.Module) -> AttentionSite:
         name = self.names.get(id(module), type(module).__name__)
         family = NUMBER.sub("*", name)
-        stack, kind = stack_of(family), self.kinds.get(family) or base_kind(family)
-        run = self.runs[element_of(name)]
+        stack, kind = stack_path(family), self.kinds.get(family) or base_kind(family)
+        run = self.runs[list_element_path(name)]
         before, layer, times = self.latest.get(name, (0, 0, 0))
         if run > 0 and run == before:
             times += 1
@@ -136,10 +136,10 @@ class Sites:
         self.latest[name] = run, layer, times
         span = self.spans[layer] if layer < len(self.spans) else "full"
         kind = kind if times == 1 else f"{kind} {times}"
-        self.last = Site(stack, layer, kind, span.removesuffix("_attention"), name)
+        self.last = AttentionSite(stack, layer, kind, span.removesuffix("_attention"), name)
         return self.last
 
-    def difference(self) -> Site:
+    def difference(self) -> AttentionSite:
         """The map that differential attention applies; its two maps have been named before."""
         return replace(self.last, kind=DIFFERENCE)
 
@@ -150,17 +150,17 @@ class Sites:
         return numbers[changing[0]] if len(changing) == 1 else None
 
 
-def element_of(name: str) -> str:
+def list_element_path(name: str) -> str:
     """The innermost element of a list that a path leads through; the module itself where there is none."""
     numbers = list(NUMBER.finditer(name))
     return name[: numbers[-1].end()] if numbers else name
 
 
-def stack_of(family: str) -> str:
+def stack_path(family: str) -> str:
     return family.partition(".*")[0]
 
 
-def within_layer(family: str) -> str:
+def path_within_layer(family: str) -> str:
     """The path from a layer of the stack on; of a module outside any list, the whole."""
     _, inside, tail = family.partition(".*")
     return tail if inside else family
@@ -168,11 +168,11 @@ def within_layer(family: str) -> str:
 
 def base_kind(family: str, classes: Iterable[str] = ()) -> str:
     """`classes`: of the modules on the path within the layer."""
-    said = " ".join((within_layer(family), *classes))
+    said = " ".join((path_within_layer(family), *classes))
     return CROSSING if CROSS.search(said) else SELF
 
 
-def kinds(model: nn.Module) -> dict[str, str]:
+def find_attention_kinds(model: nn.Module) -> dict[str, str]:
     """Per path of modules that may attend, its kind: with the words in which it differs from others of its layers."""
     words: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     classes = {name: type(module).__name__ for name, module in model.named_modules()}
@@ -185,9 +185,11 @@ def kinds(model: nn.Module) -> dict[str, str]:
     for name, module in model.named_modules():
         if may_attend(name, module):
             family = NUMBER.sub("*", name)
-            base = base_kind(family, (classes[inner] for inner in inside_layer(name)))
+            base = base_kind(family, (classes[inner] for inner in iter_paths_in_layer(name)))
             base = CROSSING if name in torchs_crossing else base
-            words[stack_of(family), base][family] = own_words(within_layer(family))
+            words[stack_path(family), base][family] = distinguishing_words(
+                path_within_layer(family)
+            )
     return {
         family: f"{base} {own}" if own and len(set(found.values())) > 1 else base
         for (_, base), found in words.items()
@@ -195,9 +197,9 @@ def kinds(model: nn.Module) -> dict[str, str]:
     }
 
 
-def inside_layer(name: str) -> Iterator[str]:
+def iter_paths_in_layer(name: str) -> Iterator[str]:
     """The paths that lead to a module from its element of a list on, that element left out."""
-    element = element_of(name)
+    element = list_element_path(name)
     while len(name) > len(element):
         yield name
         name = name.rpartition(".")[0]
@@ -209,12 +211,12 @@ def may_attend(name: str, module: nn.Module) -> bool:
     return bool(named) and any(True for _ in module.children())
 
 
-def own_words(path: str) -> str:
+def distinguishing_words(path: str) -> str:
     """What a path says of an attention beside its kind: `token to image` of `cross_attn_token_to_image`."""
     return " ".join(word.lower() for word in WORD.findall(path) if not SAID.fullmatch(word))
 
 
-def families(names: Iterable[str]) -> dict[str, list[int]]:
+def group_numbered_paths(names: Iterable[str]) -> dict[str, list[int]]:
     """Per path with its numbers taken out, the places where numbers change from module to module."""
     numbers: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for name in names:
@@ -238,7 +240,7 @@ def layer_types(model: nn.Module) -> list[str]:
     return []
 
 
-def blocks_around(site: Site, stacks: Sequence[Stack]) -> str:
+def enclosing_stack(site: AttentionSite, stacks: Sequence[Stack]) -> str:
     """The stack of the block that an attention runs in, if its layer has that number there; else its own list."""
     for stack in stacks:
         for call in stack.calls:

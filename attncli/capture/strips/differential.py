@@ -25,26 +25,26 @@ def is_differential(module: nn.Module) -> bool:
     return all(hasattr(module, name) for name in (*PARAMETERS, "lambda_init"))
 
 
-def share_of(module: nn.Module) -> float:
+def differential_lambda(module: nn.Module) -> float:
     """λ: how much of the other map is taken off."""
     q1, k1, q2, k2 = (module.get_parameter(name).double() for name in PARAMETERS)
     learned = torch.exp((q1 * k1).sum()) - torch.exp((q2 * k2).sum())
     return float(learned) + float(module.lambda_init)  # type: ignore[arg-type]
 
 
-def without_a_share(pairs: Tensor, share: float, dim: int) -> Tensor:
+def subtract_share(pairs: Tensor, share: float, dim: int) -> Tensor:
     """The first half less a share of the other half."""
     first, other = pairs.chunk(2, dim=dim)
     return first - share * other
 
 
-def applied(strip: Strip, share: float) -> Strip:
+def to_applied_map(strip: Strip, share: float) -> Strip:
     """The map that the model applies, of a strip of both."""
-    weights = without_a_share(strip.weights, share, dim=1)
+    weights = subtract_share(strip.weights, share, dim=1)
     return strip._replace(weights=weights, outputs=None, scores=None, total=1.0 - share, sides=None)
 
 
-class Pairs:
+class DifferentialPairs:
     """Tells the second call of each differential attention from the first, and proves what is made of both."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -63,7 +63,7 @@ class Pairs:
         if module not in self.first:
             return False
         if self.first[module][0] is not query or self.first[module][1] is not key:
-            raise not_understood(module)
+            raise unknown_differential_error(module)
         return True
 
     def take(self, module: nn.Module, query: Tensor, key: Tensor, output: Tensor) -> None:
@@ -72,7 +72,7 @@ class Pairs:
             self.first[module] = query, key, output
             return
         both = torch.cat([self.first.pop(module)[2], output], dim=-1)
-        self.due[module] = without_a_share(both, share_of(module), dim=2)
+        self.due[module] = subtract_share(both, differential_lambda(module), dim=2)
 
     def check(self, module: nn.Module, given: Any) -> None:
         """A part of the attention is about to run: the first after both calls is given what they make together."""
@@ -80,15 +80,15 @@ class Pairs:
         if expected is None:
             return
         if not isinstance(given, Tensor) or given.shape != expected.shape:
-            raise not_understood(module)
+            raise unknown_differential_error(module)
         allowed = max(NEAR, torch.finfo(given.dtype).eps ** 0.5)
         if not float((given - expected).abs().max()) <= allowed * float(given.abs().max()):
-            raise not_understood(module)
+            raise unknown_differential_error(module)
 
     def refuse_unproved(self) -> None:
         """The forward pass is over."""
         for module in (*self.first, *self.due):
-            raise not_understood(module)
+            raise unknown_differential_error(module)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -106,7 +106,7 @@ class Pairs:
                 handle.remove()
 
 
-def not_understood(module: nn.Module) -> InputError:
+def unknown_differential_error(module: nn.Module) -> InputError:
     return InputError(
         f"{type(module).__name__} has the parameters of differential attention and computes something else: which maps "
         "it applies is not understood."

@@ -54,37 +54,37 @@ class RowwiseMask(torch.Tensor):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if func is torch.ops.aten.slice.Tensor and takes_everything(*args):
+        if func is torch.ops.aten.slice.Tensor and is_full_slice(*args):
             return args[0]
         if func is torch.ops.aten.detach.default:
             return args[0]
-        args, kwargs = tree_map(with_all_rows, (tuple(args), dict(kwargs or {})))
+        args, kwargs = tree_map(materialise_mask, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
 
 
-def with_all_rows(value: Any) -> Any:
+def materialise_mask(value: Any) -> Any:
     """A mask that is written by its rows as a tensor; everything else as it is."""
     return value.whole() if isinstance(value, RowwiseMask) else value
 
 
-def takes_everything(
+def is_full_slice(
     mask: torch.Tensor, dim: int = 0, start: int | None = 0, end: int | None = None, step: int = 1
 ) -> bool:
     """Whether mask[start:end:step] is the mask, as in `mask[..., : key.shape[-2]]`."""
     return (start or 0) == 0 and step == 1 and (end is None or end >= mask.shape[dim])
 
 
-def rowwise_mask(
+def make_rowwise_mask(
     batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, **kwargs: Any
 ) -> torch.Tensor | None:
     """What transformers' eager attention would get, made row by row where it is large."""
     if q_length * kv_length < WHOLE_BELOW or not isinstance(q_offset, int):
-        return whole_mask(batch_size, q_length, kv_length, q_offset, **kwargs)
-    if kwargs.pop("allow_is_bidirectional_skip", False) and everything_visible(kv_length, kwargs):
+        return make_whole_mask(batch_size, q_length, kv_length, q_offset, **kwargs)
+    if kwargs.pop("allow_is_bidirectional_skip", False) and hides_nothing(kv_length, kwargs):
         return None
 
     def rows(start: int, stop: int) -> torch.Tensor:
-        made = whole_mask(batch_size, stop - start, kv_length, q_offset + start, **kwargs)
+        made = make_whole_mask(batch_size, stop - start, kv_length, q_offset + start, **kwargs)
         assert made is not None  # only bidirectional masks may be None, and only when asked
         return made
 
@@ -93,12 +93,12 @@ def rowwise_mask(
     return RowwiseMask(rows, shape, first.dtype, first.device)
 
 
-def everything_visible(kv_length: int, kwargs: Mapping[str, Any]) -> bool:
+def hides_nothing(kv_length: int, kwargs: Mapping[str, Any]) -> bool:
     """Whether a bidirectional mask hides nothing: no padding, and no window shorter than the keys."""
     padding, window = kwargs.get("attention_mask"), kwargs.get("local_size")
     return (padding is None or bool(padding.all())) and (window is None or kv_length < window)
 
 
-def whole_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
+def make_whole_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
     result: torch.Tensor | None = eager_mask(*args, **kwargs)
     return result

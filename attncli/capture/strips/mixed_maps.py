@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import UNCHANGED, name_of, tensors_in
+from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
 from attncli.capture.strips.value_products import PRODUCTS
 from attncli.errors import InputError
 
@@ -24,7 +24,7 @@ class Product(NamedTuple):
     keys: int
 
 
-class MixedMaps:
+class MixedMapTracker:
     """Follows what a map was first multiplied to, where it could be a map itself."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -41,13 +41,13 @@ class MixedMaps:
 
     def follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
         """Views and copies are followed; a product with what is no weight of the model is refused."""
-        given = list(tensors_in(args))
+        given = list(iter_tensors(args))
         product: Product | None = next(
             filter(None, (getattr(each, MARK, None) for each in given)), None
         )
         if product is None:
             return
-        if isinstance(result, Tensor) and name_of(func) in UNCHANGED:
+        if isinstance(result, Tensor) and function_name(func) in UNCHANGED:
             setattr(result, MARK, product)
         elif func in PRODUCTS and any(self.is_weighed(each, product.keys) for each in given):
             raise InputError(

@@ -16,19 +16,19 @@ from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
 
 from attncli.capture.strips.attention_interface import Strip
-from attncli.capture.strips.attention_sites import Site
-from attncli.capture.strips.output_projections import Projections, by_head
-from attncli.capture.strips.tensor_parallel_heads import group_of
+from attncli.capture.strips.attention_sites import AttentionSite
+from attncli.capture.strips.output_projections import OutputProjections, split_weights_by_head
+from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
 
 SIGMOIDS = {torch.sigmoid, torch.sigmoid_, Tensor.sigmoid, Tensor.sigmoid_, F.sigmoid, torch.special.expit}  # fmt: skip
 KEPT = 4
 """Results of sigmoids, the latest: an attention has few."""
 
-FoundGate = Callable[[Site, Tensor, Tensor, Tensor], None]
+FoundGate = Callable[[AttentionSite, Tensor, Tensor, Tensor], None]
 """found(site, gate [batch, query, head, value or 1], context [batch, query, head, value], projection [head, value, feature])"""
 
 
-class OutputGates(Projections):
+class OutputGates(OutputProjections):
     """Collects the outputs of one attention at a time until a linear layer takes them, multiplied by a gate."""
 
     def __init__(self, found: FoundGate) -> None:
@@ -45,16 +45,18 @@ class OutputGates(Projections):
         if given.shape[-1] != width or given.numel() != context.numel():
             return
         for sigmoid in reversed(self.sigmoids):
-            gate = by_heads(sigmoid, context)
+            gate = gate_by_heads(sigmoid, context)
             if gate is not None and torch.equal(
                 given.reshape(context.shape), context.to(given.dtype) * gate.to(given.dtype)
             ):
                 site, self.site, self.context = self.site, None, None
                 self.sigmoids.clear()
-                return self.found_gate(site, gate, context, by_head(module, context.shape[2]))
+                return self.found_gate(
+                    site, gate, context, split_weights_by_head(module, context.shape[2])
+                )
 
 
-def by_heads(gate: Tensor, context: Tensor) -> Tensor | None:
+def gate_by_heads(gate: Tensor, context: Tensor) -> Tensor | None:
     """[batch, query, head, value or 1]; None where a gate has not an entry for each value, or for each head."""
     if gate.numel() == context.numel():
         return gate.detach().reshape(context.shape)
@@ -63,7 +65,7 @@ def by_heads(gate: Tensor, context: Tensor) -> Tensor | None:
     return None
 
 
-class Sigmoids(TorchFunctionMode):
+class SigmoidTracker(TorchFunctionMode):
     """Remembers what sigmoids give."""
 
     def __init__(self, kept: deque[Tensor]) -> None:
@@ -84,19 +86,21 @@ class Sigmoids(TorchFunctionMode):
 
 
 @contextmanager
-def watching_gates(model: nn.Module, found: FoundGate) -> Iterator[Callable[[Site, Strip], None]]:
+def observe_gates(
+    model: nn.Module, found: FoundGate
+) -> Iterator[Callable[[AttentionSite, Strip], None]]:
     """Within, hand the strips of a streamed forward to what this yields; gates come to `found` as they happen.
 
     Where heads are divided over processes none is looked for.
     """
-    if group_of(model) is not None:
+    if tensor_parallel_group(model) is not None:
         yield lambda site, strip: None
         return
     watch = OutputGates(found)
     linear = [module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D))]
     handles = [module.register_forward_pre_hook(watch.before) for module in linear]
     try:
-        with Sigmoids(watch.sigmoids):
+        with SigmoidTracker(watch.sigmoids):
             yield watch.take
     finally:
         for handle in handles:

@@ -13,24 +13,24 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from attncli.capture.strips.attention_interface import Strip
-from attncli.capture.strips.attention_sites import Site
-from attncli.capture.strips.tensor_parallel_heads import group_of
+from attncli.capture.strips.attention_sites import AttentionSite
+from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
 
-Found = Callable[[Site, Tensor, Tensor], None]
+Found = Callable[[AttentionSite, Tensor, Tensor], None]
 """found(site, context [batch, query, head, value], projection [head, value, feature])"""
 
 
-class Projections:
+class OutputProjections:
     """Collects the outputs of one attention at a time until a linear layer takes them."""
 
     def __init__(self, found: Found, group: Any = None) -> None:
         self.found = found
         self.group = group
         """The processes that divide heads and layers between them."""
-        self.site: Site | None = None
+        self.site: AttentionSite | None = None
         self.context: Tensor | None = None
 
-    def take(self, site: Site, strip: Strip) -> None:
+    def take(self, site: AttentionSite, strip: Strip) -> None:
         """The outputs of one more strip."""
         given = strip.outputs
         if strip.first_query == 0:
@@ -49,15 +49,15 @@ class Projections:
         given, context = args[0], self.context
         if not isinstance(given, Tensor):
             return
-        own = context if self.group is None else part_of(given, context, self.group)
+        own = context if self.group is None else local_heads(given, context, self.group)
         if given.shape[-1] != own.shape[2] * own.shape[3] or given.numel() != own.numel():
             return
         if torch.equal(given.reshape(own.shape), own.to(given.dtype)):
             site, self.site, self.context = self.site, None, None
-            self.found(site, context, by_head(module, context.shape[2]))
+            self.found(site, context, split_weights_by_head(module, context.shape[2]))
 
 
-def part_of(given: Tensor, context: Tensor, group: Any) -> Tensor:
+def local_heads(given: Tensor, context: Tensor, group: Any) -> Tensor:
     """The heads that this process computes, where its layer is given these alone."""
     width, size = context.shape[2] * context.shape[3], dist.get_world_size(group)
     if given.shape[-1] * size != width:
@@ -65,18 +65,18 @@ def part_of(given: Tensor, context: Tensor, group: Any) -> Tensor:
     return context.chunk(size, dim=2)[dist.get_rank(group)]
 
 
-def by_head(module: nn.Module, heads: int) -> Tensor:
+def split_weights_by_head(module: nn.Module, heads: int) -> Tensor:
     """[head, value, feature]: the layer's weights, from its input to its output."""
     weight = module.get_parameter("weight").detach()
     if weight.is_meta:
-        weight = fetched(module)
+        weight = fetch_offloaded_weight(module)
     if hasattr(weight, "full_tensor"):  # split over processes
         weight = weight.full_tensor()
     turned = weight if isinstance(module, Conv1D) else weight.T
     return turned.unflatten(0, (heads, -1))  # type: ignore[no-untyped-call, no-any-return]
 
 
-def fetched(module: nn.Module) -> Tensor:
+def fetch_offloaded_weight(module: nn.Module) -> Tensor:
     """The weights of a layer for which accelerate has found no room, as its own forward is about to fetch them."""
     from accelerate.utils import align_module_device
 
@@ -85,9 +85,11 @@ def fetched(module: nn.Module) -> Tensor:
 
 
 @contextmanager
-def watching_projections(model: nn.Module, found: Found) -> Iterator[Callable[[Site, Strip], None]]:
+def observe_projections(
+    model: nn.Module, found: Found
+) -> Iterator[Callable[[AttentionSite, Strip], None]]:
     """Within, hand the strips of a streamed forward to what this yields; projections come to `found` as they happen."""
-    watch = Projections(found, group_of(model))
+    watch = OutputProjections(found, tensor_parallel_group(model))
     handles = [
         module.register_forward_pre_hook(watch.before)
         for module in model.modules()

@@ -16,17 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.capture.attention_calls import UNCHANGED, name_of, tensors_in
-from attncli.capture.stacks.foreign_modules import HeldModule
+from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
+from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.capture.strips.attention_interface import (
-    MapSides,
+    MapOperands,
     Strip,
-    in_rounds,
-    precise,
-    rows_within,
+    observe_in_rounds,
+    rows_per_strip,
+    to_float32,
 )
 from attncli.capture.strips.attention_sites import ATTENDS
-from attncli.capture.strips.mixed_maps import MixedMaps
+from attncli.capture.strips.mixed_maps import MixedMapTracker
 from attncli.capture.strips.softmax_inputs import SOFTMAX
 from attncli.capture.strips.value_products import PRODUCTS
 from attncli.errors import InputError
@@ -63,7 +63,7 @@ Found = Callable[[nn.Module, Strip], bool]
 """Called with every strip; True at the last one of a map asks for the whole map once more."""
 
 
-class Watcher(TorchFunctionMode):
+class SoftmaxCapture(TorchFunctionMode):
     """Hands on the attention maps that run past it inside attention modules."""
 
     def __init__(self, model: nn.Module, found: Found, memory: int) -> None:
@@ -79,14 +79,14 @@ class Watcher(TorchFunctionMode):
         """Modules whose softmax never met values, though something was made of it: their attention was not seen."""
         self.attended: set[nn.Module] = set()
         """Modules whose attention was seen, here or on the interface: beside it a softmax may be idle."""
-        self.mixed = MixedMaps(model)
+        self.mixed = MixedMapTracker(model)
         self.silent = False
         """Whether what runs is not to be looked at."""
-        seen = model.attending if isinstance(model, HeldModule) else frozenset[nn.Module]()
+        seen = model.attending if isinstance(model, ForeignModule) else frozenset[nn.Module]()
         self.modules = [
             module
             for name, module in model.named_modules()
-            if module in seen or attends(name, module)
+            if module in seen or is_named_attention(name, module)
         ]
 
     def restart(self) -> None:
@@ -127,7 +127,7 @@ class Watcher(TorchFunctionMode):
             waiting = list(self.pending.values())
             self.pending.clear()
             for found in waiting:
-                lost = found.used or is_held(found) or found.module not in self.attended
+                lost = found.used or is_referenced(found) or found.module not in self.attended
                 self.unclaimed += [found.module] * lost
 
     def __torch_function__(
@@ -157,16 +157,18 @@ class Watcher(TorchFunctionMode):
 
     def softmax(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
         """The model's softmax; where it is in half precision, taken in float32 first and rounded for the model."""
-        exact = [precise(value) for value in args]
-        weights: Tensor = func(*exact, **{name: precise(value) for name, value in kwargs.items()})
+        exact = [to_float32(value) for value in args]
+        weights: Tensor = func(
+            *exact, **{name: to_float32(value) for name, value in kwargs.items()}
+        )
         result = (
             weights if exact[0] is args[0] else weights.to(kwargs.get("dtype") or args[0].dtype)
         )
-        if is_last(result, args, kwargs):
+        if is_over_last_axis(result, args, kwargs):
             number = max(self.pending, default=0) + 1
             inside = [each for each in self.running if type(each) is not nn.Softmax]
             self.pending[number] = PendingMap(
-                (inside or self.running)[-1], weights, unmasked(exact[0]), exact[0], []
+                (inside or self.running)[-1], weights, find_unmasked_keys(exact[0]), exact[0], []
             )
             self.mark(result, number)
         return result
@@ -184,17 +186,17 @@ class Watcher(TorchFunctionMode):
         A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
         of which some weights are made zero is seen so.
         """
-        for source in tensors_in((args, kwargs)):
+        for source in iter_tensors((args, kwargs)):
             number = getattr(source, MARK, None)
             if number not in self.pending:
                 continue
             if func in PRODUCTS:
                 found = self.pending.pop(number)
-                strip = whole(found.weights, found.visible, found.scores)
+                strip = whole_map_strip(found.weights, found.visible, found.scores)
                 self.keys[-1].add(strip.keys)
                 self.mixed.begin(found.module, found.weights, result)
                 self.hand_on_whole(strip)
-            elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
+            elif isinstance(result, Tensor) and function_name(func) in UNCHANGED:
                 self.mark(result, number)
             elif args and source is args[0] and is_masking(func, args, result):
                 self.masked(number, args[1])
@@ -217,7 +219,7 @@ class Watcher(TorchFunctionMode):
 
     def hand_on_whole(self, strip: Strip) -> None:
         """A map in one piece, as often as it is asked for."""
-        in_rounds(lambda _: [strip], self.hand_on)
+        observe_in_rounds(lambda _: [strip], self.hand_on)
 
     def multi_head(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """torch's own module: it makes its masks one, and hands that to sdpa where nobody wants the weights."""
@@ -225,14 +227,14 @@ class Watcher(TorchFunctionMode):
         def in_strips(*inner: Any, **named: Any) -> Tensor:
             return sdpa_in_strips(self.hand_on, self.memory, *inner, **named)
 
-        with sdpa_as(in_strips):
+        with replace_sdpa(in_strips):
             output, _ = func(*args, **{**kwargs, "need_weights": False})
         weights = func(*args, **kwargs)[1] if kwargs.get("need_weights", True) else None
         return output, weights
 
 
 @contextmanager
-def sdpa_as(function: Callable[..., Tensor]) -> Iterator[None]:
+def replace_sdpa(function: Callable[..., Tensor]) -> Iterator[None]:
     """Within, this is what torch's own code calls as scaled_dot_product_attention."""
     own = F.scaled_dot_product_attention
     F.scaled_dot_product_attention = function
@@ -242,11 +244,11 @@ def sdpa_as(function: Callable[..., Tensor]) -> Iterator[None]:
         F.scaled_dot_product_attention = own
 
 
-def attends(name: str, module: nn.Module) -> bool:
+def is_named_attention(name: str, module: nn.Module) -> bool:
     return bool(ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2]))
 
 
-def is_held(found: PendingMap) -> bool:
+def is_referenced(found: PendingMap) -> bool:
     """Whether anything still holds it, once it is no longer held here."""
     del found.weights, found.visible, found.scores
     return any(tensor() is not None for tensor in found.held)
@@ -258,13 +260,13 @@ def is_masking(func: Any, args: Sequence[Any], result: Any) -> bool:
     return given and func in MASKING and bool(args[2] == 0)
 
 
-def is_last(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def is_over_last_axis(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a softmax went over the last dimension of something like [head, query, key]."""
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
     return result.dim() >= 3 and dim in (-1, result.dim() - 1)
 
 
-def unmasked(scores: Tensor) -> Tensor | None:
+def find_unmasked_keys(scores: Tensor) -> Tensor | None:
     """[1, 1, query, key]: the keys that the mask has left to any head; biases push far keys down in some heads only."""
     best = scores.amax(dim=-1, keepdim=True)
     lowest = torch.full_like(best, max(NOTHING, torch.finfo(scores.dtype).min / 2))
@@ -274,19 +276,25 @@ def unmasked(scores: Tensor) -> Tensor | None:
     return None if bool(visible.all()) else visible[None, None]
 
 
-def whole(weights: Tensor, visible: Tensor | None = None, scores: Tensor | None = None) -> Strip:
+def whole_map_strip(
+    weights: Tensor, visible: Tensor | None = None, scores: Tensor | None = None
+) -> Strip:
     """A map that came in one piece, as [batch, head, query, key]."""
     queries, keys = weights.shape[-2:]
-    given = None if scores is None or not sees_all(scores) else precise(with_batch(scores))
-    return Strip(precise(with_batch(weights)), 0, 0, queries, keys, visible, scores=given)
+    given = (
+        None
+        if scores is None or not every_query_sees_a_key(scores)
+        else to_float32(add_batch_axis(scores))
+    )
+    return Strip(to_float32(add_batch_axis(weights)), 0, 0, queries, keys, visible, scores=given)
 
 
-def with_batch(values: Tensor) -> Tensor:
+def add_batch_axis(values: Tensor) -> Tensor:
     """[head, query, key], or with more axes before, as [batch, head, query, key]."""
     return values[None] if values.dim() == 3 else values.flatten(0, values.dim() - 4)
 
 
-def sees_all(scores: Tensor) -> bool:
+def every_query_sees_a_key(scores: Tensor) -> bool:
     """Whether every query sees a key: the scores of a row without any say nothing."""
     return bool((scores.amax(dim=-1) > NOTHING).all())
 
@@ -310,9 +318,9 @@ def sdpa_in_strips(
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (side.repeat_interleave(groups, -3) for side in (key, value))
-    query, key, value = precise(query), precise(key), precise(value)
+    query, key, value = to_float32(query), to_float32(key), to_float32(value)
     mask = None if attn_mask is None else attn_mask.expand(*lead, queries, keys)
-    rows = rows_within(memory, math.prod(lead) * keys * max(4, query.element_size()))
+    rows = rows_per_strip(memory, math.prod(lead) * keys * max(4, query.element_size()))
     outputs: list[Tensor] = []
 
     def strips(number: int) -> Iterator[Strip]:
@@ -331,10 +339,10 @@ def sdpa_in_strips(
             weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)
             if not number:
                 outputs.append(weights @ value)
-            strip = whole(weights, unmasked(logits), logits)
+            strip = whole_map_strip(weights, find_unmasked_keys(logits), logits)
             rows_of = query[..., start : start + rows, :]
-            sides = MapSides(with_batch(rows_of), with_batch(key), with_batch(value))
+            sides = MapOperands(add_batch_axis(rows_of), add_batch_axis(key), add_batch_axis(value))
             yield strip._replace(first_query=start, queries=queries, sides=sides)
 
-    in_rounds(strips, hand_on)
+    observe_in_rounds(strips, hand_on)
     return torch.cat(outputs, dim=-2).to(dtype)

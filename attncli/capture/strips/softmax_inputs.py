@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attncli.capture.attention_calls import version_of
+from attncli.capture.attention_calls import tensor_version
 
 SOFTMAX = {torch.softmax, Tensor.softmax, F.softmax}
 SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__}
@@ -36,8 +36,8 @@ class LastSoftmax(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func in SOFTMAX:
             given = self.unshifted(args[0])
-            self.scores, self.weights, self.version = given, result, version_of(result)
-        elif func in SUBTRACTIONS and is_of_rows(args):
+            self.scores, self.weights, self.version = given, result, tensor_version(result)
+        elif func in SUBTRACTIONS and has_one_number_per_row(args):
             self.shifted = result, args[0]
         return result
 
@@ -57,11 +57,11 @@ class LastSoftmax(TorchFunctionMode):
         keys = weights.shape[-1]
         same = made.data_ptr() == weights.data_ptr() and made.stride() == weights.stride()
         same = same and made.shape[:-1] == weights.shape[:-1] and made.shape[-1] - keys in (0, 1)
-        same = same and made.shape == scores.shape and version_of(weights) == self.version
+        same = same and made.shape == scores.shape and tensor_version(weights) == self.version
         return scores[..., :keys] if same else None
 
 
-def is_of_rows(args: Sequence[Any]) -> bool:
+def has_one_number_per_row(args: Sequence[Any]) -> bool:
     """Whether a tensor and one number for each of its rows are given."""
     tensors = len(args) == 2 and all(isinstance(each, Tensor) for each in args)
     return tensors and args[1].dim() == args[0].dim() and args[1].shape[-1] == 1

@@ -14,7 +14,7 @@ from attncli.capture.strips.attention_interface import Strip
 from attncli.errors import InputError
 
 
-def group_of(model: nn.Module) -> Any:
+def tensor_parallel_group(model: nn.Module) -> Any:
     """The processes that hold the model's weights between them; None where this one holds them all."""
     for weight in model.parameters():
         mesh = getattr(weight, "device_mesh", None)
@@ -23,10 +23,10 @@ def group_of(model: nn.Module) -> Any:
     return None
 
 
-def with_all_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
+def gather_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
     """The strip of this process's heads beside those of the others."""
     own, size = strip.weights.shape[1], dist.get_world_size(group)
-    heads = heads_of(module)
+    heads = config_head_count(module)
     if own == heads:  # this attention was left whole
         return strip
     if own * size != heads:
@@ -36,14 +36,16 @@ def with_all_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
         )
     outputs, scores = strip.outputs, strip.scores
     return strip._replace(
-        weights=beside(strip.weights, 1, group),
-        outputs=None if outputs is None else beside(outputs, 2, group),
-        scores=beside(scores, 1, group) if scores is not None and scores.shape[1] == own else None,
+        weights=gather_along(strip.weights, 1, group),
+        outputs=None if outputs is None else gather_along(outputs, 2, group),
+        scores=gather_along(scores, 1, group)
+        if scores is not None and scores.shape[1] == own
+        else None,
         sides=None,  # of other processes' heads they are not here
     )
 
 
-def heads_of(module: nn.Module) -> int:
+def config_head_count(module: nn.Module) -> int:
     """How many heads the module's own config gives it; 0 where it does not say, or not which of its layers' this is."""
     config = getattr(module, "config", None)
     if getattr(config, "is_heterogeneous", False):
@@ -52,7 +54,7 @@ def heads_of(module: nn.Module) -> int:
     return found if isinstance(found, int) else 0
 
 
-def beside(tensor: Tensor, dim: int, group: Any) -> Tensor:
+def gather_along(tensor: Tensor, dim: int, group: Any) -> Tensor:
     """The processes' parts along one dimension, in the order of their ranks."""
     mine = tensor.contiguous()
     parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]

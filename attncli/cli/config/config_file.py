@@ -38,18 +38,18 @@ class ConfigFile:
         return str(self.path)
 
 
-def config_file(named: str | None) -> ConfigFile | None:
+def load_config_file(named: str | None) -> ConfigFile | None:
     """The file that was named; else this folder's attn.toml; else its pyproject.toml, if that has a table for attn."""
     if named is not None:
-        return opened(Path(named), prefix=())
+        return parse_config_file(Path(named), prefix=())
     if OWN.is_file():
-        return opened(OWN, prefix=())
+        return parse_config_file(OWN, prefix=())
     if PYPROJECT.is_file() and "[tool.attn" in PYPROJECT.read_text(errors="replace"):
-        return opened(PYPROJECT, prefix=("tool", "attn"))
+        return parse_config_file(PYPROJECT, prefix=("tool", "attn"))
     return None
 
 
-def opened(path: Path, prefix: Keys) -> ConfigFile:
+def parse_config_file(path: Path, prefix: Keys) -> ConfigFile:
     if path.name == PYPROJECT.name:
         prefix = ("tool", "attn")
     try:
@@ -62,15 +62,15 @@ def opened(path: Path, prefix: Keys) -> ConfigFile:
     except RecursionError:
         raise UsageError(f"{path} is nested too deeply to be read.") from None
     except ValueError as error:  # tomllib's own, and numbers of thousands of digits
-        raise UsageError(misread(path, str(error))) from None
+        raise UsageError(format_parse_error(path, str(error))) from None
     for depth, key in enumerate(prefix, start=1):
         values = values.get(key, {})
         if not isinstance(values, Mapping):
             raise UsageError(f"{path}: '{'.'.join(prefix[:depth])}' must be a table.")
-    return ConfigFile(path, values, dict(reversed(list(placed(text)))), prefix)
+    return ConfigFile(path, values, dict(reversed(list(locate_keys(text)))), prefix)
 
 
-def misread(path: Path, message: str) -> str:
+def format_parse_error(path: Path, message: str) -> str:
     """tomllib puts the line last, in brackets; the sentence begins with it."""
     found = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", message)
     if found is None:
@@ -78,18 +78,18 @@ def misread(path: Path, message: str) -> str:
     return f"{path}, line {found[2]}: {found[1][:1].lower()}{found[1][1:]}."
 
 
-def placed(text: str) -> Iterator[tuple[Keys, int]]:
+def locate_keys(text: str) -> Iterator[tuple[Keys, int]]:
     """Keys and tables with their lines; tomllib reads the single keys, so quotes and dots mean what they mean."""
     table: Keys = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if header := HEADER.fullmatch(line):
-            table = keys_of(header[1])
+            table = parse_keys(header[1])
             yield table, number
         elif assignment := ASSIGNMENT.match(line):
-            yield (*table, *keys_of(f"{assignment[1]} = 0")), number
+            yield (*table, *parse_keys(f"{assignment[1]} = 0")), number
 
 
-def keys_of(text: str) -> Keys:
+def parse_keys(text: str) -> Keys:
     """The names in `[a.b]` or `a.b = 0`; nothing where a line of a longer text only looks like one."""
     try:
         value: Any = tomllib.loads(text)

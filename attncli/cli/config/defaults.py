@@ -6,9 +6,9 @@ Which fit is declared with the options; what only a run can find wrong with a de
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attncli.cli.config.settings import default_map, settings
-from attncli.cli.root import is_typed, path_of, reached, root
-from attncli.cli.spelling import as_typed
+from attncli.cli.config.settings import build_default_map, collect_settings
+from attncli.cli.root import command_path, is_typed, reached, root_command
+from attncli.cli.spelling import spell_as_options
 from attncli.declare.settle import Given, Settled, is_set, rules_of, settle
 from attncli.declare.subject import subject_of
 from attncli.errors import AttnError
@@ -31,7 +31,7 @@ def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
 def settled(context: Any) -> Settled:
     """What is typed and set, as it was declared; a command that reads its options by itself has them all."""
     declared = getattr(context.command.callback, "declared", {})
-    subject = subject_of(" ".join(path_of(context)), context.params)
+    subject = subject_of(" ".join(command_path(context)), context.params)
     return settle(rules_of(declared.values()), list(given(context, declared)), subject)
 
 
@@ -70,22 +70,22 @@ def leave_out(context: Any, parameter: Any) -> None:
 
 def where(context: Any, name: str) -> str:
     """The line of the file, or the variable, that has set it."""
-    own = settings(context.find_root().command)
+    own = collect_settings(context.find_root().command)
     return next(
-        one.where for one in own if one.command == path_of(context) and one.option.name == name
+        one.where for one in own if one.command == command_path(context) and one.option.name == name
     )
 
 
 def fates(words: Sequence[str]) -> Callable[[Any], str]:
     """What becomes of the default of each of the command's options in this line, in words."""
-    whole = root()
-    context = reached(whole, words, default_map(whole))
+    whole = root_command()
+    context = reached(whole, words, build_default_map(whole))
     left_out = settled(context).left_out
 
     def fate(option: Any) -> str:
         if is_typed(context, option.name):
             return "the command line says otherwise"
         why = left_out.get(option.name)
-        return f"left out: {as_typed(why)}" if why else "applies"
+        return f"left out: {spell_as_options(why)}" if why else "applies"
 
     return fate

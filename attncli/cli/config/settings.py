@@ -12,8 +12,8 @@ from typing import Any
 import typer
 
 from attncli.cli.arguments import PARSER_WORDS
-from attncli.cli.config.config_file import ConfigFile, config_file
-from attncli.cli.config.typed_alone import refuse_setting
+from attncli.cli.config.command_line_only import refuse_setting
+from attncli.cli.config.config_file import ConfigFile, load_config_file
 from attncli.cli.root import Path, command_at, command_paths
 from attncli.declare.moved import refuse_moved_option
 from attncli.errors import UsageError, unknown_name
@@ -41,23 +41,23 @@ class OptionSetting:
 
 
 def current_file() -> ConfigFile | None:
-    return config_file(os.environ.get(CONFIG))
+    return load_config_file(os.environ.get(CONFIG))
 
 
-def settings(root: Any) -> list[OptionSetting]:
+def collect_settings(root: Any) -> list[OptionSetting]:
     """Every setting in force; what the environment says replaces what the file says."""
     file = current_file()
-    found = list(from_file(file, file.values, root, ())) if file else []
-    found += from_environment(os.environ, root)
+    found = list(read_file_settings(file, file.values, root, ())) if file else []
+    found += read_environment_settings(os.environ, root)
     for one in found:
         refuse_setting(one.option.opts[0], one.value, one.where)
     return list({(one.command, one.option.name): one for one in found}.values())
 
 
-def default_map(root: Any) -> dict[str, Any]:
+def build_default_map(root: Any) -> dict[str, Any]:
     """As typer takes it: by command, then by parameter. Each value is tried out, so that errors name their place."""
     result: dict[str, Any] = {}
-    for one in settings(root):
+    for one in collect_settings(root):
         require_value(one)
         place = result
         for name in one.command:
@@ -69,7 +69,7 @@ def default_map(root: Any) -> dict[str, Any]:
 def require_value(setting: OptionSetting) -> None:
     context = typer.Context(typer.core.TyperCommand(setting.command[-1]))
     try:
-        setting.option.process_value(context, written(setting))
+        setting.option.process_value(context, format_argument(setting))
     except typer.TyperException as error:
         message = getattr(error, "message", str(error)).rstrip(".")
         why = PARSER_WORDS.get(message, f"{message[:1].lower()}{message[1:]}")
@@ -77,7 +77,7 @@ def require_value(setting: OptionSetting) -> None:
         raise UsageError(f"{setting.where}: {sentence}") from None
 
 
-def written(setting: OptionSetting) -> Any:
+def format_argument(setting: OptionSetting) -> Any:
     """As it would stand on the command line: the parser makes 2 of the number 2.7, and 1 of true, but not of their words."""
     value = setting.value
     if setting.option.is_flag or isinstance(value, str | Mapping):
@@ -85,7 +85,9 @@ def written(setting: OptionSetting) -> Any:
     return [str(each) for each in value] if isinstance(value, list) else str(value)
 
 
-def from_file(file: ConfigFile, table: Any, command: Any, path: Path) -> Iterator[OptionSetting]:
+def read_file_settings(
+    file: ConfigFile, table: Any, command: Any, path: Path
+) -> Iterator[OptionSetting]:
     """The tables of a file follow the commands; whatever is neither is refused by its line."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{file.where(*path)}: '{'.'.join(path)}' must be a table of options.")
@@ -95,36 +97,38 @@ def from_file(file: ConfigFile, table: Any, command: Any, path: Path) -> Iterato
             continue
         if members is not None:
             if key not in members:
-                raise at(file.where(*path, key), unknown_name("command", key, [*members, CHECKS]))
-            yield from from_file(file, value, members[key], (*path, key))
+                raise locate_error(
+                    file.where(*path, key), unknown_name("command", key, [*members, CHECKS])
+                )
+            yield from read_file_settings(file, value, members[key], (*path, key))
         else:
             where = file.where(*path, key)
             refuse_moved_option(" ".join(path), key, where)
-            option = option_named(command, key, where)
-            yield OptionSetting(path, option, listed(option, value), where)
+            option = find_option(command, key, where)
+            yield OptionSetting(path, option, wrap_single_value(option, value), where)
 
 
-def option_named(command: Any, key: str, where: str) -> Any:
+def find_option(command: Any, key: str, where: str) -> Any:
     options = {
         option.opts[0].removeprefix("--"): option
         for option in command.params
         if option.param_type_name == "option" and option.name != "help"
     }
     if key not in options:
-        raise at(where, unknown_name("option", key, options))
+        raise locate_error(where, unknown_name("option", key, options))
     return options[key]
 
 
-def at(where: str, error: UsageError) -> UsageError:
+def locate_error(where: str, error: UsageError) -> UsageError:
     return UsageError(f"{where}: {error}")
 
 
-def listed(option: Any, value: Any) -> Any:
+def wrap_single_value(option: Any, value: Any) -> Any:
     """One value where several may stand is a list of one."""
     return [value] if option.multiple and not isinstance(value, list) else value
 
 
-def from_environment(environment: Mapping[str, str], root: Any) -> Iterator[OptionSetting]:
+def read_environment_settings(environment: Mapping[str, str], root: Any) -> Iterator[OptionSetting]:
     """Variables of commands; one that begins like a command and names no option of it is a misprint."""
     for variable in sorted(name for name in environment if name.startswith(PREFIX)):
         for path in command_paths():
@@ -133,7 +137,7 @@ def from_environment(environment: Mapping[str, str], root: Any) -> Iterator[Opti
                 command = command_at(root, path)
                 key = variable.removeprefix(stem).lower().replace("_", "-")
                 refuse_moved_option(" ".join(path), key, variable)
-                option = option_named(command, key, variable)
+                option = find_option(command, key, variable)
                 text = environment[variable]
                 value = text.splitlines() if option.multiple else text
                 yield OptionSetting(path, option, value, variable)

@@ -34,12 +34,12 @@ def check(
     Needs no model: any --format prints the report again. Without gates, its saved verdicts count.
     """
     from attncli.analysis import network_sources as sources
-    from attncli.analysis.report_selection import choose_rows
-    from attncli.cli.writer import prepare, write
+    from attncli.analysis.report_selection import select_rows
+    from attncli.cli.writer import prepare_output, write_report
 
-    conditions = prepare(output)
+    conditions = prepare_output(output)
     old = baseline.read()
-    report = sources.report(source, "check")
+    report = sources.read_report_source(source, "check")
     verdicts = baseline.verdicts(report, conditions, old)
-    shown = choose_rows(report, rows.metrics, rows.sort, rows.top)
-    return write(shown.with_verdicts(verdicts) if verdicts else shown, output)
+    shown = select_rows(report, rows.metrics, rows.sort, rows.top)
+    return write_report(shown.with_verdicts(verdicts) if verdicts else shown, output)

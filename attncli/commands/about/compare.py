@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError, unknown_name
-from attncli.options.completion import completion
-from attncli.python.question import How, question
+from attncli.options.completion import complete_names
+from attncli.python.question import RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def compare(
     *,
     old: Annotated[
         str,
-        Argument(metavar="A", help="A saved JSON report, or a model.", takes_reports=True),
+        Argument(metavar="A", help="A read_saved JSON report, or a model.", takes_reports=True),
     ],
     new: Annotated[
         str,
@@ -41,7 +41,7 @@ def compare(
         str | None,
         Option(
             metavar="COMMAND",
-            complete=completion(lambda: MODEL_COMMANDS),
+            complete=complete_names(lambda: MODEL_COMMANDS),
             help="A and B are models: the command to run on each, as in 'inspect-model --metric sink'.",
         ),
     ] = None,
@@ -53,7 +53,7 @@ def compare(
             "Holm), and show how likely each is.",
         ),
     ] = None,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """What changed between two reports or models, and is it more than noise?
 
@@ -62,49 +62,49 @@ def compare(
     that only one report has, and says whether the weights are the same. Reports need no model.
     """
     from attncli.gates import require_share
-    from attncli.reports.differences import compare as study
+    from attncli.reports.differences import compare_reports as study
 
     require_share(family_wise)
     if top < 0:
         raise UsageError(f"`top` must be 0 or more, not {top}.")
-    names = (name_of(old, "old"), name_of(new, "new"))
-    reader = saved if by is None else measuring(by, (old, new), how)
-    return study(at_hand(old, reader), at_hand(new, reader), names, top, family_wise)
+    names = (display_name(old, "old"), display_name(new, "new"))
+    reader = read_saved if by is None else build_reader(by, (old, new), how)
+    return study(resolve_report(old, reader), resolve_report(new, reader), names, top, family_wise)
 
 
-def name_of(one: str | Report, otherwise: str) -> str:
+def display_name(one: str | Report, otherwise: str) -> str:
     """A file or model by its name, a report at hand by the parameter that it is."""
     return otherwise if isinstance(one, Report) else one
 
 
-def at_hand(one: str | Report, reader: Reader) -> Report:
+def resolve_report(one: str | Report, reader: Reader) -> Report:
     return one if isinstance(one, Report) else reader(one)
 
 
-def saved(path: str) -> Report:
-    from attncli.analysis.network_sources import report
+def read_saved(path: str) -> Report:
+    from attncli.analysis.network_sources import read_report_source
 
-    return report(path, "compare")
+    return read_report_source(path, "compare")
 
 
-def measuring(by: str, pair: tuple[str | Report, str | Report], how: How) -> Reader:
+def build_reader(by: str, pair: tuple[str | Report, str | Report], how: RunContext) -> Reader:
     """Runs the command on a model; both are refused before the first run where they are none."""
-    from attncli.analysis.network_sources import named
+    from attncli.analysis.network_sources import resolve_source
 
-    words = command_line(by)
+    words = parse_command_line(by)
     for one in pair:
         if isinstance(one, Report):
             raise UsageError("`by` is run on two models: name them, or leave it out to compare reports.")  # fmt: skip
-        named(one, words[0].replace("-", "_"))
+        resolve_source(one, words[0].replace("-", "_"))
 
     def measured(model: str) -> Report:
         how.doing(f"{words[0]} {model}")
-        return report_of([words[0], model, *words[1:]], how.settings)
+        return run_for_report([words[0], model, *words[1:]], how.settings)
 
     return measured
 
 
-def command_line(text: str) -> list[str]:
+def parse_command_line(text: str) -> list[str]:
     import shlex
 
     try:
@@ -116,17 +116,17 @@ def command_line(text: str) -> list[str]:
     return words
 
 
-def report_of(words: list[str], settings: "Mapping[str, str] | None") -> Report:
+def run_for_report(words: list[str], settings: "Mapping[str, str] | None") -> Report:
     """The report of one run; if there is none, that run's reason and exit code are this one's."""
     import tempfile
     from pathlib import Path
 
-    from attncli.processes.runs import Stopped, run_to_file
-    from attncli.reports import read
+    from attncli.processes.runs import RunStopped, run_to_file
+    from attncli.reports import read_report
 
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         path = Path(scratch) / "report.json"
         run = run_to_file(words, path, settings)
         if not run.finished:
-            raise Stopped(run.code, run.sentence)
-        return read(str(path))
+            raise RunStopped(run.code, run.sentence)
+        return read_report(str(path))

@@ -39,22 +39,22 @@ def show(
     [checks.NAME] are what `attn ci` runs. Options that run code, write or delete count on the command line alone.
     Settings that do not apply to a run are ignored: give its command line to see which.
     """
-    from attncli.cli.config.settings import current_file, settings
-    from attncli.commands.about.ci.named_checks import checks_of
-    from attncli.io.standard_output import to_stdout
+    from attncli.cli.config.settings import collect_settings, current_file
+    from attncli.commands.about.ci.named_checks import parse_checks
+    from attncli.io.standard_output import write_stdout
 
-    found = settings(context.find_root().command)
+    found = collect_settings(context.find_root().command)
     if words:
-        lines = of_run(words, found)
+        lines = describe_run_settings(words, found)
     else:
         lines = [f"{one.name} = {one.value!r}  ({one.where})" for one in found]
-        checks = checks_of(current_file())
+        checks = parse_checks(current_file())
         lines += [f"check {check.name}: {check.summary}  ({check.where})" for check in checks]
-    to_stdout("".join(f"{line}\n" for line in lines or ["nothing is set"]))
+    write_stdout("".join(f"{line}\n" for line in lines or ["nothing is set"]))
     return 0
 
 
-def of_run(words: list[str], found: "list[OptionSetting]") -> list[str]:
+def describe_run_settings(words: list[str], found: "list[OptionSetting]") -> list[str]:
     """The settings of the words' command, each with what becomes of it."""
     from attncli.cli.config.defaults import fates
 

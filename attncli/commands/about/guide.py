@@ -4,8 +4,8 @@ from typing import Annotated
 
 from attncli.cli.typer_options import grouped
 from attncli.declare.options import Argument
-from attncli.guides import guide_text, guides, listing, titles
-from attncli.options.completion import completion
+from attncli.guides import find_guides, format_listing, guide_text, guide_titles
+from attncli.options.completion import complete_names
 
 EXAMPLES = """
 attn guide                        list the guides
@@ -23,36 +23,36 @@ def guide(
         str | None,
         Argument(
             metavar="TOPIC",
-            complete=completion(lambda: list(guides())),
+            complete=complete_names(lambda: list(find_guides())),
             help="A topic that `attn guide` lists.",
         ),
     ] = None,
 ) -> int:
     """Read how to use attn and how to read its numbers: one guide for each question."""
-    from attncli.io.standard_output import is_terminal, to_stdout
+    from attncli.io.standard_output import is_terminal, write_stdout
 
     at_a_terminal = is_terminal()
     if topic is None:
-        to_stdout(all_guides(at_a_terminal))
+        write_stdout(format_all_guides(at_a_terminal))
     elif at_a_terminal:
-        show(guide_text(topic))
+        show_guide(guide_text(topic))
     else:
-        to_stdout(guide_text(topic))
+        write_stdout(guide_text(topic))
     return 0
 
 
-def all_guides(at_a_terminal: bool) -> str:
+def format_all_guides(at_a_terminal: bool) -> str:
     """Topics and titles."""
     from attncli.cli.help import text_width
 
-    lines = listing(titles(), text_width() if at_a_terminal else PIPE_WIDTH)
+    lines = format_listing(guide_titles(), text_width() if at_a_terminal else PIPE_WIDTH)
     return "\n".join(["Guides: attn guide TOPIC", *lines]) + "\n"
 
 
-def show(markdown: str) -> None:
+def show_guide(markdown: str) -> None:
     """Laid out for the terminal."""
     from rich.console import Console
 
-    from attncli.guides.showing import laid_out
+    from attncli.guides.rendering import layout_guide
 
-    Console().print(laid_out(markdown))
+    Console().print(layout_guide(markdown))

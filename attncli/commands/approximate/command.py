@@ -13,9 +13,9 @@ from attncli.options.patterns import (
     PatternOptions,
     PrecisionOptions,
     SearchOptions,
-    request_of,
+    build_request,
 )
-from attncli.python.question import How, question
+from attncli.python.question import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -96,7 +96,7 @@ def approximate(
     search: SearchOptions,
     precision: PrecisionOptions,
     run: DrawOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """Can one attention module with fixed weights reproduce these patterns, at what head dimension and logit scale?
 
@@ -105,31 +105,31 @@ def approximate(
     -o FILE.safetensors the module is written there and the report goes to stdout.
 
     """
-    from attncli.analysis.fits.chosen_patterns import choose
+    from attncli.analysis.fits.chosen_patterns import choose_patterns
     from attncli.commands.approximate import run as runs
 
-    check_gates([condition.metric for condition in how.conditions])
+    validate_gates([condition.metric for condition in how.conditions])
     if how.save_module is not None:
         require_tensor_file(how.save_module)
-    request = request_of(patterns, search, precision)
+    request = build_request(patterns, search, precision)
     runs.refuse_maps_of_other_lengths(patterns, sweep)
     before_the_work()
-    chosen = choose(patterns, texts, files, run.all_seeds()[0])
+    chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
     if sweep is not None or frontier is not None:
-        report = runs.varied(sweep, frontier, chosen, search, request, run, how.progress)
+        report = runs.run_sweep(sweep, frontier, chosen, search, request, run, how.progress)
     elif decide:
-        report = runs.decided(chosen, search, request, run, how)
+        report = runs.run_decision(chosen, search, request, run, how)
     else:
-        report = runs.solved(chosen, search, request, run, timing, how)
-    return chosen.noted(excused(report, search))
+        report = runs.run_fits(chosen, search, request, run, timing, how)
+    return chosen.noted(apply_unmet_policy(report, search))
 
 
-def excused(report: Report, search: SearchOptions) -> Report:
+def apply_unmet_policy(report: Report, search: SearchOptions) -> Report:
     """Requests that are not met fail the run unless it only explores."""
     return report.with_verdicts(()) if search.allow_unmet else report
 
 
-def check_gates(names: list[str]) -> None:
+def validate_gates(names: list[str]) -> None:
     """A gate on a number that no mode of this command has is refused before the work."""
     from attncli.analysis.fits.fit_rows import FIT_METRICS
     from attncli.commands.approximate.least_sizes.frontier import FRONTIER_METRICS

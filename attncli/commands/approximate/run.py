@@ -5,33 +5,33 @@ from scipy.sparse import csr_array
 
 from attncli.analysis import Progress
 from attncli.analysis.fits.chosen_patterns import ChosenPatterns
-from attncli.analysis.fits.pictures import with_pictures
+from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.fits.saving import write_fits
-from attncli.commands.approximate.least_sizes.frontier import frontier as frontier_study
-from attncli.commands.approximate.least_sizes.scale_growth import scale_growth
-from attncli.commands.approximate.least_sizes.width_growth import growth
-from attncli.commands.approximate.one_module.decide import decide
+from attncli.commands.approximate.least_sizes.frontier import measure_frontier as frontier_study
+from attncli.commands.approximate.least_sizes.scale_growth import measure_scale_growth
+from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth
+from attncli.commands.approximate.one_module.decide import decide_widths
 from attncli.commands.approximate.one_module.module_fits import approximate
 from attncli.commands.approximate.one_module.solutions import require_days, solve
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest
-from attncli.fits._registry import compared_at_a_width, one_wide
+from attncli.fits._registry import fixed_width_methods, is_width_one_method
 from attncli.options.patterns import DrawOptions, PatternOptions, SearchOptions
 from attncli.options.size_ranges import parse_range, parse_sweep
-from attncli.patterns import build
-from attncli.patterns._heads import model_head
-from attncli.patterns._matrices import GivenMatrix
-from attncli.python.question import How
+from attncli.patterns import build_pattern
+from attncli.patterns._heads import parse_model_head
+from attncli.patterns._matrices import UserMatrix
+from attncli.python.question import RunContext
 from attncli.records import Report
 
 
-def solved(
+def run_fits(
     chosen: ChosenPatterns,
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
     timing: bool,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """One module for all patterns, at the width given or at the smallest found."""
     save, seeds = how.save_module, run.all_seeds()
@@ -49,34 +49,34 @@ def solved(
     if save is not None:
         write_fits(save, solution.fits, solution.request, how.say, list(targets))
     report = approximate(solution, timing)
-    return with_pictures(report, solution.fits) if how.pictures or how.maps else report
+    return add_pictures(report, solution.fits) if how.pictures or how.maps else report
 
 
-def decided(
+def run_decision(
     chosen: ChosenPatterns,
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """Whether the width given is enough, or which is the least."""
     seeds = run.all_seeds()
     targets = chosen.targets(seeds[0], request.causal)
-    return decide(targets, request, search.width, search.widest, seeds, how.progress)
+    return decide_widths(targets, request, search.width, search.widest, seeds, how.progress)
 
 
 def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) -> None:
     """A sweep over the length needs patterns that have every length."""
     for text in patterns.chosen if sweep else ():
-        own = "what was given" if isinstance(text, GivenMatrix) else "its text"
-        if model_head(text) is not None or isinstance(text, GivenMatrix):
+        own = "what was given" if isinstance(text, UserMatrix) else "its text"
+        if parse_model_head(text) is not None or isinstance(text, UserMatrix):
             raise UsageError(
                 f"`sweep`: {text} is as long as {own}; leave one of them out.",
                 about=["sweep", "pattern"],
             )
 
 
-def varied(
+def run_sweep(
     sweep: str | None,
     frontier: str | None,
     chosen: ChosenPatterns,
@@ -91,25 +91,27 @@ def varied(
         raise UsageError("`frontier` takes one `pattern`.", about=["frontier", "pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
-    widths = frontier_widths(frontier) if frontier else []
-    own = [name for name in compared_at_a_width() if not one_wide(name)]
+    widths = parse_widths(frontier) if frontier else []
+    own = [name for name in fixed_width_methods() if not is_width_one_method(name)]
     methods = search.methods if search.method or not widths else own
     fits = len(patterns.chosen) * len(methods) * len(seeds) * max(1, len(widths))
     require_days(lengths, fits, "`sweep`", "sweep to a smaller one")
 
     def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
-        return build(name, length, rng, patterns.causal)
+        return build_pattern(name, length, rng, patterns.causal)
 
     if not widths:
         names = patterns.chosen
-        return growth(names, methods, lengths, request, seeds, search.widest, make, progress)
+        return measure_width_growth(
+            names, methods, lengths, request, seeds, search.widest, make, progress
+        )
     if not lengths:
         target = chosen.targets(seeds[0], request.causal)[first]
         return frontier_study(first, target, widths, request, seeds, progress=progress)
-    return scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
+    return measure_scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
 
 
-def frontier_widths(text: str) -> list[int]:
+def parse_widths(text: str) -> list[int]:
     widths = [int(d) for d in parse_range(f"`frontier={text!r}`", "d", text, int)]
     if not 1 <= min(widths) <= max(widths) <= MOST_WIDTH:
         raise UsageError(f"`frontier={text!r}`: widths must be from 1 to {MOST_WIDTH:,}.")

@@ -2,66 +2,74 @@
 
 from collections.abc import Sequence
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.texts import counted, over_texts
-from attncli.commands.attribute.relevance import RelevanceAsked, relevance
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.path_model import PathModel, run_unmodified
+from attncli.analysis.texts import count_progress, map_texts
+from attncli.commands.attribute.relevance import RelevanceRequest, compute_relevance
 from attncli.commands.attribute.report import (
     METRICS,
     RELEVANCES,
-    Attributed,
+    AttributedText,
     ChosenToken,
-    headline,
-    marked,
-    relevance_in_words,
-    relevance_rows,
-    token_rows,
-    views,
-    whole_rows,
+    build_relevance_rows,
+    build_summary_rows,
+    build_token_rows,
+    build_views,
+    describe_relevance,
+    format_headline,
+    mark_largest,
 )
-from attncli.commands.attribute.token_choices import POSITION, position_of
+from attncli.commands.attribute.token_choices import POSITION, resolve_position
 from attncli.errors import Imprecise, UsageError
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import own_precision
 from attncli.records import Finding, Report
-from attncli.tensor_subclasses.path_streams.token_contributions import Origin, run_to_origins
+from attncli.tensor_subclasses.path_streams.token_contributions import (
+    TokenContributions,
+    find_contributions,
+)
 
 
-def attribution(
-    subject: PathSubject,
+def measure_attribution(
+    subject: PathModel,
     texts: Sequence[ModelInput],
     token: str,
     top: int | None = None,
-    progress: Progress = no_progress,
-    asked: RelevanceAsked | None = None,
+    progress: Progress = ignore_progress,
+    asked: RelevanceRequest | None = None,
 ) -> Report:
     """Of one stack, over texts of one length; `top`: how many tokens the table lists; `asked`: relevance beside it."""
     refuse_different_places(token, texts)
 
-    def work(place: int, text: ModelInput) -> tuple[Attributed, bool]:
-        return subject.read(text, lambda model, given: attributed(model, given, token, asked))
+    def work(place: int, text: ModelInput) -> tuple[AttributedText, bool]:
+        return subject.read(text, lambda model, given: attribute_text(model, given, token, asked))
 
     identity = subject.checkpoint.identity
-    read = over_texts(
-        subject.body, texts, counted(work, texts, progress), identity, "attribution", (Attributed,)
+    read = map_texts(
+        subject.body,
+        texts,
+        count_progress(work, texts, progress),
+        identity,
+        "attribution",
+        (AttributedText,),
     )
     found = [one for one, _ in read]
-    chosen = chosen_token(found[0], texts, on_decoder(subject))
+    chosen = choose_token(found[0], texts, reads_decoder_tokens(subject))
     source = texts[0].labels if len(texts) == 1 else ()
     rows = (
-        *marked(token_rows(chosen, found), top),
-        *relevance_rows(chosen, found, source),
-        *whole_rows(chosen, found),
+        *mark_largest(build_token_rows(chosen, found), top),
+        *build_relevance_rows(chosen, found, source),
+        *build_summary_rows(chosen, found),
     )
-    told = [Finding(chosen.name, headline(chosen, rows, len(subject.stack.calls)))]
+    told = [Finding(chosen.name, format_headline(chosen, rows, len(subject.stack.calls)))]
     if asked is not None:
-        told.append(Finding("relevance", relevance_in_words(chosen, found, rows)))
+        told.append(Finding("relevance", describe_relevance(chosen, found, rows)))
     return Report(
         study="inspect-model",
         headline=" ".join(each.text for each in told),
         rows=rows,
         metrics=METRICS if asked is None else {**METRICS, **RELEVANCES},
-        views=tuple(views(chosen, rows, len(texts))),
+        views=tuple(build_views(chosen, rows, len(texts))),
         findings=tuple(told),
         **subject.about(texts, [again for _, again in read]),
     )
@@ -77,21 +85,21 @@ def refuse_different_places(token: str, texts: Sequence[ModelInput]) -> None:
         raise UsageError(f"`token={token!r}` with several texts: give a position, such as -1.")
 
 
-def on_decoder(subject: PathSubject) -> bool:
+def reads_decoder_tokens(subject: PathModel) -> bool:
     """Whether the tokens are those that a decoder reads, beside an encoder's."""
     two = subject.checkpoint.body.config.is_encoder_decoder
     return bool(two) and subject.stack is not subject.stacks[0]
 
 
-def attributed(
-    subject: PathSubject, text: ModelInput, token: str, asked: RelevanceAsked | None = None
-) -> Attributed:
+def attribute_text(
+    subject: PathModel, text: ModelInput, token: str, asked: RelevanceRequest | None = None
+) -> AttributedText:
     """Of one text, held against the model's own output."""
     with own_precision(subject.body):
-        plain, _ = plain_pass(subject.body, subject, text)
-        labels = text.decoder_labels if on_decoder(subject) else text.labels
-        position = position_of(token, labels, len(plain))
-        origin = run_to_origins(subject.body, subject.stack, text.kwargs, position)
+        plain, _ = run_unmodified(subject.body, subject, text)
+        labels = text.decoder_labels if reads_decoder_tokens(subject) else text.labels
+        position = resolve_position(token, labels, len(plain))
+        origin = find_contributions(subject.body, subject.stack, text.kwargs, position)
     state, constants = plain[position].double(), origin.of_constants.double()
     square = float(state.square().sum())
     of_constants = float(constants @ origin.state.double()) / square
@@ -102,19 +110,21 @@ def attributed(
             f"{text.name}: what comes from the tokens and from constants misses the state by {error:.1g}, above "
             f"{subject.tolerance:.1g}: it cannot be trusted and is not reported{subject.advice}."
         )
-    numbers = as_numbers(origin, position, of_constants, error)
+    numbers = to_shares(origin, position, of_constants, error)
     if asked is None:
         return numbers
     with own_precision(subject.body):
-        found = relevance(subject, text, position, asked)
+        found = compute_relevance(subject, text, position, asked)
     name, score = found.explained
     return numbers._replace(
         relevance=tuple(found.own), of_source=tuple(found.source), score=score, explained=name
     )
 
 
-def as_numbers(origin: Origin, position: int, of_constants: float, error: float) -> Attributed:
-    return Attributed(
+def to_shares(
+    origin: TokenContributions, position: int, of_constants: float, error: float
+) -> AttributedText:
+    return AttributedText(
         position,
         origin.shares.double().tolist(),
         origin.rolled.attention.tolist(),
@@ -124,8 +134,8 @@ def as_numbers(origin: Origin, position: int, of_constants: float, error: float)
     )
 
 
-def chosen_token(
-    found: Attributed, texts: Sequence[ModelInput], decoder: bool = False
+def choose_token(
+    found: AttributedText, texts: Sequence[ModelInput], decoder: bool = False
 ) -> ChosenToken:
     """With the tokens that it sees, directly or through others; they have names where there is one text."""
     labels = (texts[0].decoder_labels if decoder else texts[0].labels) if len(texts) == 1 else ()

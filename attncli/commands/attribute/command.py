@@ -8,7 +8,7 @@ from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_source
 from attncli.options.model import InputOptions, ModelOptions
-from attncli.python.question import MEASURING, How, question
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -65,7 +65,7 @@ def attribute(
     ] = 0,
     model: ModelOptions,
     inputs: InputOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """Which input tokens does a token's state after the last block come from?
 
@@ -75,13 +75,13 @@ def attribute(
     from attncli.analysis import network_sources as sources
     from attncli.analysis.prepare import refuse_at_once
 
-    subject = sources.named(source, "attribute", how.output)
+    subject = sources.resolve_source(source, "attribute", how.output)
     refuse_at_once(subject, model, inputs, tokens, seed)
     if top is not None and top < 1:
         raise UsageError(f"`top={top!r}`: it must be at least 1.")
-    from attncli.commands.attribute.run import attribution_study
+    from attncli.commands.attribute.run import prepare_attribution
 
-    study = attribution_study(subject, token, relevance, top, how, model, inputs, tokens, seed)
+    study = prepare_attribution(subject, token, relevance, top, how, model, inputs, tokens, seed)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)

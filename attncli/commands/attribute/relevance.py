@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis.paths.path_subject import PathSubject
-from attncli.capture import Site
-from attncli.capture.map_gradients import KeptMap, keeping_maps, refuse_other_maps
-from attncli.capture.stacks.blocks import blocks_of, watching_states
-from attncli.capture.strips.attention_sites import blocks_around
-from attncli.commands.attribute.targets import STATE, Explained, chosen_score
+from attncli.analysis.paths.path_model import PathModel
+from attncli.capture import AttentionSite
+from attncli.capture.map_gradients import DifferentiableMap, refuse_incomplete_maps, retain_maps
+from attncli.capture.stacks.blocks import observe_states, unique_blocks
+from attncli.capture.strips.attention_sites import enclosing_stack
+from attncli.commands.attribute.targets import STATE, ExplainedScore, select_score
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
 
@@ -21,35 +21,35 @@ LEAST = 1e-7
 
 
 @dataclass(frozen=True)
-class RelevanceAsked:
+class RelevanceRequest:
     """What relevance is asked for."""
 
     target: str
     """`state`, `top`, a class or a token of the vocabulary."""
-    proved: frozenset[Site]
+    proved: frozenset[AttentionSite]
     """The attentions that the model is known to have."""
 
 
 class Relevance(NamedTuple):
     """Of one text."""
 
-    explained: Explained
+    explained: ExplainedScore
     own: list[float]
     """Of each token of the stack that is asked about, less the identity that relevance begins with."""
     source: list[float]
     """Of each token that the other stack has read; empty where there is none."""
 
 
-class WeighedMap(NamedTuple):
+class WeightedMap(NamedTuple):
     """One attention: what is left of its map, times its gradient, over the heads."""
 
-    site: Site
+    site: AttentionSite
     weights: Tensor
     """E_h[(∇A ⊙ A)⁺] [query, key]"""
 
 
-def relevance(
-    subject: PathSubject, text: ModelInput, position: int, asked: RelevanceAsked
+def compute_relevance(
+    subject: PathModel, text: ModelInput, position: int, asked: RelevanceRequest
 ) -> Relevance:
     """One forward pass and one backward, with the maps of all layers kept."""
     headless = asked.target == STATE
@@ -62,16 +62,18 @@ def relevance(
 
     with (
         torch.enable_grad(),
-        keeping_maps(subject.body, blocks_of(subject.stacks)) as kept,
-        watching_states(subject.body, subject.stacks, keep_last),
+        retain_maps(subject.body, unique_blocks(subject.stacks)) as kept,
+        observe_states(subject.body, subject.stacks, keep_last),
     ):
         output = model(**text.kwargs)
-        refuse_other_maps(kept, asked.proved)
+        refuse_incomplete_maps(kept, asked.proved)
         state = last[0][position]
-        explained, score = chosen_score(subject.checkpoint, asked.target, output, state, position)
+        explained, score = select_score(subject.checkpoint, asked.target, output, state, position)
         gradients = torch.autograd.grad(score, [each.weights for each in kept], allow_unused=True)
-    weighed = [positive(each, gradient) for each, gradient in zip(kept, gradients, strict=True)]
-    own, source = rolled(weighed, attending_stack(subject, weighed, len(last[0])))
+    weighed = [
+        weight_by_gradient(each, gradient) for each, gradient in zip(kept, gradients, strict=True)
+    ]
+    own, source = roll_out(weighed, find_attending_stack(subject, weighed, len(last[0])))
     row = own[position]
     row[position] -= 1.0
     if headless:
@@ -88,14 +90,14 @@ def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
         )
 
 
-def attending_stack(subject: PathSubject, attentions: Iterable[WeighedMap], tokens: int) -> str:
+def find_attending_stack(subject: PathModel, attentions: Iterable[WeightedMap], tokens: int) -> str:
     """What sites call the stack of blocks that is asked about."""
     found = {
         each.site.stack
         for each in attentions
         if each.site.is_self
         and len(each.weights) == tokens
-        and blocks_around(each.site, subject.stacks) == subject.stack.name
+        and enclosing_stack(each.site, subject.stacks) == subject.stack.name
     }
     if len(found) != 1:
         raise InputError(
@@ -104,16 +106,16 @@ def attending_stack(subject: PathSubject, attentions: Iterable[WeighedMap], toke
     return found.pop()
 
 
-def positive(kept: KeptMap, gradient: Tensor | None) -> WeighedMap:
+def weight_by_gradient(kept: DifferentiableMap, gradient: Tensor | None) -> WeightedMap:
     """E_h[(∇A ⊙ A)⁺]; a map that the score does not hang on has no gradient, and is 0."""
     weights = kept.weights.detach().to("cpu", torch.float64)[0]
     if gradient is None:
-        return WeighedMap(kept.site, torch.zeros_like(weights[0]))
+        return WeightedMap(kept.site, torch.zeros_like(weights[0]))
     product = weights * gradient.to("cpu", torch.float64)[0]
-    return WeighedMap(kept.site, product.clamp_min(0.0).mean(dim=0))
+    return WeightedMap(kept.site, product.clamp_min(0.0).mean(dim=0))
 
 
-def rolled(attentions: Iterable[WeighedMap], stack: str) -> tuple[Tensor, Tensor | None]:
+def roll_out(attentions: Iterable[WeightedMap], stack: str) -> tuple[Tensor, Tensor | None]:
     """R of a stack to itself, and to the stack that its cross-attention reads: the paper's equations 5 to 10.
 
     Equation 11 adds what the other stack has taken over from this one, which in an encoder-decoder is nothing.
@@ -128,13 +130,13 @@ def rolled(attentions: Iterable[WeighedMap], stack: str) -> tuple[Tensor, Tensor
             if site.stack == stack and across is not None:
                 across = across + weights @ across
             continue
-        other = the_other(whole, site, keys)
-        added = residual_normed(own).T @ weights @ residual_normed(other)
+        other = find_other_relevance(whole, site, keys)
+        added = normalize_residual(own).T @ weights @ normalize_residual(other)
         across = added if across is None else across + added
     return whole[stack], across
 
 
-def the_other(whole: dict[str, Tensor], site: Site, keys: int) -> Tensor:
+def find_other_relevance(whole: dict[str, Tensor], site: AttentionSite, keys: int) -> Tensor:
     found = [each for stack, each in whole.items() if stack != site.stack and len(each) == keys]
     if len(found) != 1:
         raise InputError(
@@ -144,7 +146,7 @@ def the_other(whole: dict[str, Tensor], site: Site, keys: int) -> Tensor:
     return found[0]
 
 
-def residual_normed(own: Tensor) -> Tensor:
+def normalize_residual(own: Tensor) -> Tensor:
     """R̄ = R̂ / Σ R̂ + I, R̂ = R - I: equations 8 and 9; rows of nothing stay nothing."""
     eye = torch.eye(len(own), dtype=own.dtype)
     added = own - eye

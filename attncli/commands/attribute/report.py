@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from attncli.analysis.paths.path_metrics import percent
-from attncli.analysis.statistics import averaged, summary_row
+from attncli.analysis.paths.path_metrics import format_percent
+from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.maths.noise import mean
 from attncli.records import Definition, Row, Scalar, View
 
@@ -66,7 +66,7 @@ MARK, LARGE = "mark", "large"
 """The key of the rows in the table where not all are, and what stands under it."""
 
 
-class Attributed(NamedTuple):
+class AttributedText(NamedTuple):
     """What one text has shown."""
 
     position: int
@@ -104,7 +104,7 @@ class ChosenToken(NamedTuple):
         return "itself" if place == self.position else self.named(place)
 
 
-def token_rows(chosen: ChosenToken, found: Sequence[Attributed]) -> Iterator[Row]:
+def build_token_rows(chosen: ChosenToken, found: Sequence[AttributedText]) -> Iterator[Row]:
     """Of every visible token; the others are 0 by construction."""
     for place, word in chosen.words.items():
         keys: dict[str, Scalar] = {"position": place, **({"word": word} if word else {})}
@@ -118,13 +118,13 @@ def token_rows(chosen: ChosenToken, found: Sequence[Attributed]) -> Iterator[Row
         if found[0].relevance:
             numbers = {**numbers, RELEVANCE: ([one.relevance[place] for one in found], {})}
         for metric, (values, beside) in numbers.items():
-            yield summary_row(metric, "1", values, "", {**keys, **beside}, variant=chosen.name)
+            yield summarize_values(metric, "1", values, "", {**keys, **beside}, variant=chosen.name)
 
 
-def marked(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
+def mark_largest(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
     """The rows of the tokens with the largest shares, where there are more than a table should hold."""
     everything = list(rows)
-    order = by_size(everything)
+    order = sort_by_size(everything)
     most = top or (len(order) if len(order) <= ALL_LISTED else LISTED)
     large = set(order[:most]) if most < len(order) else set()
     for row in everything:
@@ -132,36 +132,36 @@ def marked(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
         yield replace(row, keys={**row.keys, **mark})
 
 
-def by_size(rows: Sequence[Row]) -> list[Scalar]:
+def sort_by_size(rows: Sequence[Row]) -> list[Scalar]:
     """Positions, that with the largest share first."""
     sizes = {row.keys["position"]: abs(row.value or 0.0) for row in rows if row.metric == SHARE}
     return sorted(sizes, key=lambda place: -sizes[place])
 
 
-def whole_rows(chosen: ChosenToken, found: Sequence[Attributed]) -> Iterator[Row]:
+def build_summary_rows(chosen: ChosenToken, found: Sequence[AttributedText]) -> Iterator[Row]:
     for metric, values in (
         (OF_CONSTANTS, [one.of_constants for one in found]),
         (COMPLETENESS, [one.completeness for one in found]),
     ):
-        yield summary_row(metric, "1", values, "", variant=chosen.name)
+        yield summarize_values(metric, "1", values, "", variant=chosen.name)
 
 
-def relevance_rows(
-    chosen: ChosenToken, found: Sequence[Attributed], source: Sequence[str]
+def build_relevance_rows(
+    chosen: ChosenToken, found: Sequence[AttributedText], source: Sequence[str]
 ) -> Iterator[Row]:
     """What stands beside those of the tokens; `source`: the names of the tokens that the encoder has read."""
     if not found[0].relevance:
         return
-    yield summary_row(SCORE, "1", [one.score for one in found], "", variant=chosen.name)
+    yield summarize_values(SCORE, "1", [one.score for one in found], "", variant=chosen.name)
     for place in range(len(found[0].of_source)):
         keys: dict[str, Scalar] = {"position": place, "stack": "encoder"}
         keys |= {"word": source[place]} if len(source) == len(found[0].of_source) else {}
         values = [one.of_source[place] for one in found]
-        yield summary_row(OF_SOURCE, "1", values, "", keys, variant=chosen.name)
+        yield summarize_values(OF_SOURCE, "1", values, "", keys, variant=chosen.name)
 
 
-def relevance_in_words(
-    chosen: ChosenToken, found: Sequence[Attributed], rows: Sequence[Row]
+def describe_relevance(
+    chosen: ChosenToken, found: Sequence[AttributedText], rows: Sequence[Row]
 ) -> str:
     """What is explained, and the tokens that matter most to it."""
     names = sorted({one.explained for one in found})
@@ -170,27 +170,27 @@ def relevance_in_words(
     said = f"Relevance for {what} ({score:.4g})"
     told = [row for row in rows if row.metric in (RELEVANCE, OF_SOURCE) and row.value]
     most = sorted(told, key=lambda row: -(row.value or 0.0))[:NAMED]
-    places = ", ".join(f"{relevant(chosen, row)} {row.value:.3g}" for row in most)
+    places = ", ".join(f"{format_relevant_token(chosen, row)} {row.value:.3g}" for row in most)
     return f"{said}: {places or 'none, no map has a gradient above 0'}."
 
 
-def relevant(chosen: ChosenToken, row: Row) -> str:
+def format_relevant_token(chosen: ChosenToken, row: Row) -> str:
     place = int(row.keys["position"])
     if row.metric == OF_SOURCE:
         return f"encoder {place} {row.keys.get('word', '')}".rstrip()
     return chosen.called(place)
 
 
-def headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
+def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
     """Where the state comes from, the largest parts first."""
     shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
     (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
     parts = [
-        f"{percent(shares[place])} from {chosen.called(int(place))}"
-        for place in by_size(rows)[:NAMED]
+        f"{format_percent(shares[place])} from {chosen.called(int(place))}"
+        for place in sort_by_size(rows)[:NAMED]
     ]
     lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
-    said = f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {percent(constants)} from biases"
+    said = f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"
     if (lift.value or 0.0) < WORTH_TELLING:
         return f"{said}."
     where = chosen.called(int(lift.keys["position"]))
@@ -199,8 +199,8 @@ def headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
     )
 
 
-def views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View]:
-    over = averaged(texts, "texts")
+def build_views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View]:
+    over = describe_averaging(texts, "texts")
     few = sum(row.keys.get(MARK) == LARGE for row in rows if row.metric == SHARE)
     which = f"the {few} input tokens with the largest shares" if few else "input tokens"
     yield View(

@@ -5,23 +5,23 @@ from dataclasses import replace
 from functools import partial
 
 from attncli.analysis import Say
-from attncli.analysis.paths.path_subject import PathSubject
-from attncli.analysis.paths.prepare import opened
+from attncli.analysis.paths.path_model import PathModel
+from attncli.analysis.paths.prepare import prepare_paths
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.capture import Site, prove
-from attncli.capture.other_mixers.token_mixers import mixers_of
-from attncli.capture.other_mixers.uncapturable_attention import refuse_left_out
-from attncli.commands.attribute.attribution import attribution
-from attncli.commands.attribute.relevance import RelevanceAsked
+from attncli.capture import AttentionSite, verify_capture
+from attncli.capture.other_mixers.token_mixers import find_mixers
+from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable
+from attncli.commands.attribute.attribution import measure_attribution
+from attncli.commands.attribute.relevance import RelevanceRequest
 from attncli.commands.attribute.report import METRICS, RELEVANCES
-from attncli.errors import InputError, counted
+from attncli.errors import InputError, format_count
 from attncli.gates import refuse_unmeasured
 from attncli.limits import require_memory
-from attncli.models.loading.memory_estimate import most_heads, room_to_run
+from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.loading.precision import own_precision
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
-from attncli.python.question import How
+from attncli.python.question import RunContext
 from attncli.records import Report
 from attncli.sources import Source
 
@@ -31,12 +31,12 @@ STREAMS = 3
 """The state itself, what comes from the tokens, what comes from constants."""
 
 
-def attribution_study(
+def prepare_attribution(
     source: Source,
     token: str,
     relevance: str | None,
     top: int | None,
-    how: How,
+    how: RunContext,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
@@ -45,37 +45,39 @@ def attribution_study(
     """Everything is loaded and verified, and the memory that it takes is there, before the first text is run."""
     measured = METRICS if relevance is None else {**METRICS, **RELEVANCES}
     refuse_unmeasured(how.conditions, measured)
-    subject, texts = opened(source, model, inputs, tokens, seed)
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed)
     body = subject.checkpoint.body
     longest = max(text.tokens for text in texts)
-    heads = most_heads(body)
-    needed = STREAMS * room_to_run(body, longest, 0) + room_to_run(body, longest, 0, heads)
+    heads = max_head_count(body)
+    needed = STREAMS * estimate_run_memory(body, longest, 0) + estimate_run_memory(
+        body, longest, 0, heads
+    )
     require_memory(needed, f"a text of {longest} tokens", "cut it with `tokens`")
     if relevance is None:
-        return partial(attribution, subject, texts, token, top)
+        return partial(measure_attribution, subject, texts, token, top)
     if body.config.is_encoder_decoder:
-        subject = of_the_decoder(subject)
-    asked = RelevanceAsked(relevance, attentions(subject))
-    announce(asked, subject, longest, heads, how.say)
-    return partial(attribution, subject, texts, token, top, asked=asked)
+        subject = select_decoder(subject)
+    asked = RelevanceRequest(relevance, verified_sites(subject))
+    announce_memory(asked, subject, longest, heads, how.say)
+    return partial(measure_attribution, subject, texts, token, top, asked=asked)
 
 
-def of_the_decoder(subject: PathSubject) -> PathSubject:
+def select_decoder(subject: PathModel) -> PathModel:
     """Its last stack, from which the score comes; the same in float64."""
     wider = subject.wider
-    turned = None if wider is None else (lambda: of_the_decoder(wider()))
+    turned = None if wider is None else (lambda: select_decoder(wider()))
     return replace(subject, stack=subject.stacks[-1], wider=turned)
 
 
-def attentions(subject: PathSubject) -> frozenset[Site]:
+def verified_sites(subject: PathModel) -> frozenset[AttentionSite]:
     """Those that the model is proved to have; whatever mixes tokens beside them has no map to be relevant by."""
     body = subject.checkpoint.body
-    short = example_inputs(body, PROBE_TOKENS)
+    short = make_example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
-        proof = prove(body, short)
+        proof = verify_capture(body, short)
         shapes = proof.shapes
-        refuse_left_out(proof.left_out)
-        mixers = mixers_of(body, subject.stacks, short, shapes)
+        refuse_uncapturable(proof.left_out)
+        mixers = find_mixers(body, subject.stacks, short, shapes)
     if mixers:
         raise InputError(
             f"layer {mixers[0].layer} mixes tokens by a {mixers[0].kind} too, which relevance passes over: it would be "
@@ -88,14 +90,14 @@ def attentions(subject: PathSubject) -> frozenset[Site]:
     return frozenset(shapes)
 
 
-def announce(
-    asked: RelevanceAsked, subject: PathSubject, tokens: int, heads: int, say: Say
+def announce_memory(
+    asked: RelevanceRequest, subject: PathModel, tokens: int, heads: int, say: Say
 ) -> None:
     """What autograd keeps until the way back: of each layer its states and its maps, their scores and gradients."""
     body = subject.checkpoint.body
     size = next(body.parameters()).dtype.itemsize
     maps = MAPS_KEPT * len(asked.proved) * heads * tokens**2 * size
-    states = len(subject.stacks) * len(subject.stack.calls) * room_to_run(body, tokens, 0)
-    what = f"relevance keeps the maps of {counted(len(asked.proved), 'attention')} with their gradients"
+    states = len(subject.stacks) * len(subject.stack.calls) * estimate_run_memory(body, tokens, 0)
+    what = f"relevance keeps the maps of {format_count(len(asked.proved), 'attention')} with their gradients"
     require_memory(maps + states, what, "cut the text with `tokens`")
     say(f"{what}: about {(maps + states) / 1e6:.3g} MB")

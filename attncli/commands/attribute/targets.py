@@ -6,38 +6,40 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from attncli.commands.attribute.token_choices import piece
+from attncli.commands.attribute.token_choices import token_text
 from attncli.errors import InputError, UsageError
-from attncli.models.inputs.tokenizing import Tokenizer, tokenizer_of
-from attncli.models.loading.load import Checkpoint
+from attncli.models.inputs.tokenizing import Tokenizer, load_tokenizer
+from attncli.models.loading.load import LoadedModel
 from attncli.models.text_configs import text_config
 
 STATE, TOP = "state", "top"
 INDEX = re.compile(r"\d{1,9}")
 
 
-class Explained(NamedTuple):
+class ExplainedScore(NamedTuple):
     """A number of the output, and what it is called."""
 
     name: str
     score: float
 
 
-def chosen_score(
-    checkpoint: Checkpoint, target: str, output: Any, state: Tensor, position: int
-) -> tuple[Explained, Tensor]:
+def select_score(
+    checkpoint: LoadedModel, target: str, output: Any, state: Tensor, position: int
+) -> tuple[ExplainedScore, Tensor]:
     """The number itself too, to be differentiated."""
     if target == STATE:
         fixed = state.detach()
-        return Explained("its own last state", 1.0), (state * fixed).sum() / fixed.square().sum()
-    logits = logits_at(output, position)
-    classes = classes_of(checkpoint, len(logits))
-    index = index_of(checkpoint, target, logits, classes)
+        return ExplainedScore("its own last state", 1.0), (
+            state * fixed
+        ).sum() / fixed.square().sum()
+    logits = select_logits(output, position)
+    classes = class_names(checkpoint, len(logits))
+    index = resolve_target(checkpoint, target, logits, classes)
     score = logits[index]
-    return Explained(name_of(checkpoint, index, classes), float(score)), score
+    return ExplainedScore(target_name(checkpoint, index, classes), float(score)), score
 
 
-def logits_at(output: Any, position: int) -> Tensor:
+def select_logits(output: Any, position: int) -> Tensor:
     """Of the classes of a text [1, class], or those at a position [1, token, class]."""
     logits = getattr(output, "logits", None)
     if not isinstance(logits, Tensor) or logits.dim() not in (2, 3) or len(logits) != 1:
@@ -50,7 +52,7 @@ def logits_at(output: Any, position: int) -> Tensor:
     return logits[0] if logits.dim() == 2 else logits[0, position]
 
 
-def classes_of(checkpoint: Checkpoint, many: int) -> dict[int, str]:
+def class_names(checkpoint: LoadedModel, many: int) -> dict[int, str]:
     """Names of the classes, where these are what the head tells apart; none in front of a vocabulary."""
     config = checkpoint.model.config
     if many == text_config(config).to_dict().get("vocab_size"):
@@ -59,7 +61,9 @@ def classes_of(checkpoint: Checkpoint, many: int) -> dict[int, str]:
     return {int(index): str(name) for index, name in named.items()} if len(named) == many else {}
 
 
-def index_of(checkpoint: Checkpoint, target: str, logits: Tensor, classes: dict[int, str]) -> int:
+def resolve_target(
+    checkpoint: LoadedModel, target: str, logits: Tensor, classes: dict[int, str]
+) -> int:
     if target == TOP:
         return int(logits.argmax())
     if INDEX.fullmatch(target):
@@ -73,7 +77,7 @@ def index_of(checkpoint: Checkpoint, target: str, logits: Tensor, classes: dict[
         if not found:
             raise UsageError(f"`relevance={target!r}` is no class: there are {', '.join(classes.values())}.")  # fmt: skip
         return found[0]
-    return token_index(tokenizer_of(checkpoint), target)
+    return token_index(load_tokenizer(checkpoint), target)
 
 
 def token_index(tokenizer: Tokenizer, target: str) -> int:
@@ -83,7 +87,7 @@ def token_index(tokenizer: Tokenizer, target: str) -> int:
         found = {
             each
             for each, label in zip(encoded.ids, encoded.labels, strict=True)
-            if piece(label) == piece(target)
+            if token_text(label) == token_text(target)
         }
         if len(found) == 1:
             return found.pop()
@@ -92,17 +96,17 @@ def token_index(tokenizer: Tokenizer, target: str) -> int:
     )
 
 
-def name_of(checkpoint: Checkpoint, index: int, classes: dict[int, str]) -> str:
+def target_name(checkpoint: LoadedModel, index: int, classes: dict[int, str]) -> str:
     if classes:
         return f"class {classes[index]}"
-    return f"token {index} {quietly(lambda: word_of(checkpoint, index))}".rstrip()
+    return f"token {index} {text_or_empty(lambda: vocabulary_text(checkpoint, index))}".rstrip()
 
 
-def word_of(checkpoint: Checkpoint, index: int) -> str:
-    return tokenizer_of(checkpoint).words([index])[0]
+def vocabulary_text(checkpoint: LoadedModel, index: int) -> str:
+    return load_tokenizer(checkpoint).words([index])[0]
 
 
-def quietly(word: Callable[[], str]) -> str:
+def text_or_empty(word: Callable[[], str]) -> str:
     """Without a tokenizer there are no words."""
     try:
         return word()

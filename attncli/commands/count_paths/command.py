@@ -6,7 +6,7 @@ from attncli.declare.applies import SYNTHETIC, Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.options.model import FetchOptions, Source
-from attncli.python.question import MEASURING, How, question
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -45,7 +45,7 @@ def count_paths(
         ),
     ] = True,
     files: FetchOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """How many paths of each length does the attention of a network have, from its sizes alone?
 
@@ -53,11 +53,11 @@ def count_paths(
     those of a network file or a model's config: nothing is run and no weights are read.
     """
     from attncli.analysis import network_sources as sources
-    from attncli.commands.count_paths.run import counting, refuse_other_gates
+    from attncli.commands.count_paths.run import prepare_count, refuse_other_gates
 
     refuse_other_gates(how.conditions)
-    subject = sources.named(source, "count_paths", how.output)
-    count = counting(subject, layers, heads, skip, files)
+    subject = sources.resolve_source(source, "count_paths", how.output)
+    count = prepare_count(subject, layers, heads, skip, files)
     before_the_work()
     how.doing(MEASURING)
     return count(progress=how.progress)

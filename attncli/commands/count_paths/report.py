@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.paths.count_rows import count_rows
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import OWN_METRICS
-from attncli.maths.path_counts import log10_of_integer, path_counts, shares
+from attncli.maths.path_counts import count_paths_by_length, length_shares, log10_of_integer
 from attncli.records import Report, View
 
 NAMES = ("path_count", "log10_path_count", "path_count_share")
@@ -17,18 +17,18 @@ def count_paths(
     heads: int,
     skip: bool,
     source: Mapping[str, Any],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """The number of paths of each length, from sizes alone."""
-    counts = path_counts(layers, heads, skip)
-    most = max(shares(counts).items(), key=lambda item: item[1])
+    counts = count_paths_by_length(layers, heads, skip)
+    most = max(length_shares(counts).items(), key=lambda item: item[1])
     variant = "SAN+skip" if skip else "SAN"
     return Report(
         study="paths",
         headline=f"{sum(counts.values()):.4g} paths; most have length {most[0]}: a share of {most[1]:.3f}."
         if log10_of_integer(sum(counts.values())) < 308
         else f"10^{log10_of_integer(sum(counts.values())):.1f} paths; most have length {most[0]}: a share of {most[1]:.3f}.",
-        rows=tuple(count_rows(counts, variant)),
+        rows=tuple(build_count_rows(counts, variant)),
         metrics={name: OWN_METRICS[name] for name in NAMES},
         source={**source, "layers": layers, "heads": heads, "variant": variant},
         views=(

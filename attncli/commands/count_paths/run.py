@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from attncli.analysis import network_sources as sources
-from attncli.analysis.weight_sources import config_in_memory
+from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, count_paths
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition, refuse_unmeasured
@@ -16,7 +16,7 @@ from attncli.records import Report
 from attncli.sources import Source
 
 
-def counting(
+def prepare_count(
     source: Source,
     layers: int | None,
     heads: int | None,
@@ -25,7 +25,7 @@ def counting(
 ) -> Callable[..., Report]:
     """The count of these sizes, or of those that the source has."""
     if source.kind != "synthetic":
-        own_layers, own_heads, identity = sizes_of(source, files)
+        own_layers, own_heads, identity = read_sizes(source, files)
         return partial(count_paths, own_layers, own_heads, skip, identity)
     standard = NetworkSpec()
     sizes = NetworkSpec(
@@ -41,52 +41,54 @@ def refuse_other_gates(conditions: Sequence[Condition]) -> None:
     refuse_unmeasured(conditions, NAMES)
 
 
-def sizes_of(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[str, object]]:
+def read_sizes(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[str, object]]:
     """Layers and heads of a network file, or of a model's config; no weights are read."""
     if source.kind == "network":
-        spec = sources.from_file(source).spec
-        return spec.layers, spec.heads, sources.identity(source)
+        spec = sources.load_network(source).spec
+        return spec.layers, spec.heads, sources.source_identity(source)
     if source.kind == "random":
-        return sizes_of_type(source.name, source.sizes)
+        return read_sizes_of_type(source.name, source.sizes)
     if source.kind == "live":
-        own = config_in_memory(source.live.model, str(source.live))
+        own = build_in_memory_config(source.live.model, str(source.live))
         return own.layers, own.heads, source.live.identity()
-    from attncli.head_weights.configs import Config
-    from attncli.models.files.local_folder import local_folder
+    from attncli.head_weights.configs import HeadConfig
+    from attncli.models.files.local_folder import find_local_folder
 
-    local = local_folder(source, replace(files.to_fetch(), config_alone=True))
-    config = Config.read(local.folder)
+    local = find_local_folder(source, replace(files.to_fetch(), config_alone=True))
+    config = HeadConfig.read(local.folder)
     return config.layers, config.heads, local.described()
 
 
-def sizes_of_type(
+def read_sizes_of_type(
     arch: str, given: Mapping[str, str | int | float]
 ) -> tuple[int, int, dict[str, object]]:
     """Of a model type's own config, but for what is given."""
     from transformers import CONFIG_MAPPING
 
-    from attncli.models.layer_configs import heads_of_layers, said_by
-    from attncli.models.library_errors import understood
-    from attncli.models.quiet_libraries import quiet
+    from attncli.models.layer_configs import config_value, head_counts
+    from attncli.models.library_errors import translate_library_errors
+    from attncli.models.quiet_libraries import silence_libraries
 
     if arch not in CONFIG_MAPPING:
         raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
     other = sorted(set(given) - {"layers", "heads"})
     if other:
         raise UsageError(f"{other[0]} changes no count: leave it out of random:{arch}.")
-    with quiet():
-        made = understood(f"random:{arch}", "there is no config of its own", CONFIG_MAPPING[arch])
+    with silence_libraries():
+        made = translate_library_errors(
+            f"random:{arch}", "there is no config of its own", CONFIG_MAPPING[arch]
+        )
         config = text_config(made)
     counted = {
-        "layers": [said_by(config, "num_hidden_layers")],
-        "heads": sorted(heads_of_layers(config)),
+        "layers": [config_value(config, "num_hidden_layers")],
+        "heads": sorted(head_counts(config)),
     }
-    layers, heads = (size_of(arch, name, given, own) for name, own in counted.items())
+    layers, heads = (choose_size(arch, name, given, own) for name, own in counted.items())
     sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
     return sizes.layers, sizes.heads, {"kind": "random", "name": arch}
 
 
-def size_of(
+def choose_size(
     arch: str, name: str, given: Mapping[str, str | int | float], own: Sequence[object]
 ) -> int:
     """As it is given, or the type's own, where all its layers have the same."""

@@ -5,11 +5,11 @@ from typing import Annotated
 from attncli.declare.applies import Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Argument, Option
-from attncli.options.completion import complete_source, completion, head_metrics
+from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import HeadChoice
 from attncli.options.model import InputOptions, ModelOptions
-from attncli.options.shared import separated
-from attncli.python.question import MEASURING, How, question
+from attncli.options.shared import split_names
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -50,7 +50,7 @@ def dispersion(
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=completion(head_metrics),
+            complete=complete_names(list_head_metrics),
             usual=True,
             help="Metrics of heads (see `attn list attention-metrics`). [default: largest_weight,entropy]",
         ),
@@ -61,7 +61,7 @@ def dispersion(
     heads: HeadChoice,
     model: ModelOptions,
     inputs: InputOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """How does the attention of each head disperse as the text gets longer?
 
@@ -71,12 +71,12 @@ def dispersion(
     from attncli.analysis import network_sources as sources
     from attncli.analysis.prepare import refuse_at_once
 
-    subject = sources.named(source, "dispersion", how.output)
+    subject = sources.resolve_source(source, "dispersion", how.output)
     refuse_at_once(subject, model, inputs, None, seed)
-    from attncli.commands.dispersion.run import length_study
+    from attncli.commands.dispersion.run import prepare_dispersion
 
-    names = separated(metric or [])
-    study = length_study(subject, lengths, names, heads, how.conditions, model, inputs, seed)
+    names = split_names(metric or [])
+    study = prepare_dispersion(subject, lengths, names, heads, how.conditions, model, inputs, seed)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.controls import UNIFORM
-from attncli.analysis.heads.metric_selection import Metrics
-from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject, inspect_model
-from attncli.analysis.heads.tables import extent
-from attncli.analysis.states.size_sweep import part_of
-from attncli.analysis.statistics import averaged, summary_row
-from attncli.errors import counted
+from attncli.analysis.heads.metric_selection import MetricSelection
+from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, inspect_model
+from attncli.analysis.heads.tables import format_extent
+from attncli.analysis.states.size_sweep import progress_of_point
+from attncli.analysis.statistics import describe_averaging, summarize_values
+from attncli.errors import format_count
 from attncli.maths.curves.slopes import slopes
-from attncli.metrics.attention import definition, nature
-from attncli.models.inputs.texts import ModelInput, said_of_company
-from attncli.models.loading.load import Checkpoint
+from attncli.metrics.attention import definition, metric_spec
+from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
+from attncli.models.loading.load import LoadedModel
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 
 TOKENS = "tokens"
@@ -37,28 +37,28 @@ STILL = 0.05
 """Where uniform attention moves by less, nothing is said of dispersion."""
 
 
-def length_sweep(
-    checkpoint: Checkpoint,
-    subject: HeadSubject,
+def measure_dispersion(
+    checkpoint: LoadedModel,
+    subject: VerifiedModel,
     texts: Mapping[int, Sequence[ModelInput]],
     plan: HeadPlan,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """`texts`: those of each length, as many and in the same order at all of them."""
     rows: list[Row] = []
     for index, (length, own) in enumerate(texts.items()):
-        part = part_of(progress, index, len(texts))
+        part = progress_of_point(progress, index, len(texts))
         found = inspect_model(checkpoint, subject, None, own, plan, progress=part)
-        rows += [with_length(row, length) for row in found.rows if row.head is not None]
-    lines = list(slope_rows(rows, list(texts)))
-    said = tuple(findings(lines, plan.metrics.heads))
+        rows += [add_length(row, length) for row in found.rows if row.head is not None]
+    lines = list(build_slope_rows(rows, list(texts)))
+    said = tuple(build_findings(lines, plan.metrics.heads))
     every = list(texts.values())[-1]
     return Report(
         study="inspect-model sweep",
         headline=f"{checkpoint.identity.get('name') or checkpoint.identity.get('path') or checkpoint.identity.get('class')}: "
         f"tokens {min(texts)} to {max(texts)}; " + "; ".join(f.text for f in said) + ".",
         rows=(*rows, *lines),
-        metrics=definitions(plan.metrics),
+        metrics=metric_definitions(plan.metrics),
         source=dict(checkpoint.identity),
         input={
             "sweep": TOKENS,
@@ -66,30 +66,30 @@ def length_sweep(
             "texts": [text.described() for text in every],
         },
         seeds=(plan.seed,),
-        views=tuple(views(lines, plan.metrics.heads, len(every))),
+        views=tuple(build_views(lines, plan.metrics.heads, len(every))),
         findings=said,
-        warnings=(*checkpoint.warnings, *said_of_company(every)),
+        warnings=(*checkpoint.warnings, *describe_extra_inputs(every)),
     )
 
 
-def with_length(row: Row, length: int) -> Row:
+def add_length(row: Row, length: int) -> Row:
     return replace(row, keys={TOKENS: length, **row.keys})
 
 
-def definitions(metrics: Metrics) -> dict[str, Definition]:
+def metric_definitions(metrics: MetricSelection) -> dict[str, Definition]:
     found = {name: definition(name) for name in metrics.heads}
     return found | {name + SLOPE: slope_definition(name) for name in metrics.heads}
 
 
 def slope_definition(name: str) -> Definition:
-    if nature(name).unit == LOGARITHMIC:
+    if metric_spec(name).unit == LOGARITHMIC:
         text = f"Slope of {name} against ln n, least squares over the lengths n: 0 where it does not move."
         return Definition(LOGARITHMIC, text)
     text = f"Exponent e of {name} ~ n^e, least squares in logarithms over the lengths n: 0 where it does not move."
     return Definition("1", text)
 
 
-def slope_rows(rows: Sequence[Row], lengths: Sequence[int]) -> Iterator[Row]:
+def build_slope_rows(rows: Sequence[Row], lengths: Sequence[int]) -> Iterator[Row]:
     """Of each head and metric: the mean over the texts of their slopes, the lines' standard error, uniform attention's slope."""
     groups: dict[tuple[Scalar | None, ...], list[Row]] = {}
     for row in rows:
@@ -97,85 +97,85 @@ def slope_rows(rows: Sequence[Row], lengths: Sequence[int]) -> Iterator[Row]:
         groups.setdefault((row.metric, *place.items()), []).append(row)  # type: ignore[arg-type]
     places = np.log(np.asarray(lengths, dtype=float))
     for group in groups.values():
-        yield slope_row(group, places)
+        yield build_slope_row(group, places)
 
 
-def slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
+def build_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     first = group[0]
     name, unit = first.metric + SLOPE, slope_definition(first.metric).unit
     where = {key: v for key, v in first.keys.items() if key in first.coordinates and key != TOKENS}
     at: dict[str, Any] = {"layer": first.layer, "head": first.head}
-    curves = [curve_of(row) for row in group]
+    curves = [text_values(row) for row in group]
     if len(group) < len(places) or any(not curve for curve in curves):
         note = next((row.note for row in group if row.value is None), None)
         return Row(name, None, unit, note=note or "some lengths have no number", keys=where, **at)
-    every = scale(first.metric, np.array(curves).T)
+    every = transform_values(first.metric, np.array(curves).T)
     if every is None:
         note = f"{NOT_APPLICABLE}an exponent is of positive numbers"
         return Row(name, None, unit, note=note, keys=where, **at)
     found = slopes(places, every)
     error = math.sqrt(float(np.mean(found.error**2)))
-    even = even_slope(group, places)
+    even = uniform_slope(group, places)
     keys = where | ({} if math.isnan(error) else {"error": error}) | even
-    return summary_row(name, unit, found.slope.tolist(), "", keys=keys, **at)
+    return summarize_values(name, unit, found.slope.tolist(), "", keys=keys, **at)
 
 
-def curve_of(row: Row) -> list[float]:
+def text_values(row: Row) -> list[float]:
     """The numbers of every text at one length."""
     return list(row.each) or ([] if row.value is None else [row.value])
 
 
-def scale(metric: str, curves: np.ndarray) -> "np.ndarray | None":
+def transform_values(metric: str, curves: np.ndarray) -> "np.ndarray | None":
     """[text, length]: as they are drawn against ln n; None where a logarithm is of nothing."""
-    if nature(metric).unit == LOGARITHMIC:
+    if metric_spec(metric).unit == LOGARITHMIC:
         return curves
     return np.log(curves) if (curves > 0.0).all() else None
 
 
-def even_slope(group: Sequence[Row], places: np.ndarray) -> dict[str, Scalar]:
+def uniform_slope(group: Sequence[Row], places: np.ndarray) -> dict[str, Scalar]:
     values = [row.keys.get(UNIFORM) for row in group]
     if not all(isinstance(value, float) for value in values):
         return {}
-    scaled = scale(group[0].metric, np.array([values], dtype=float))
+    scaled = transform_values(group[0].metric, np.array([values], dtype=float))
     return {} if scaled is None else {UNIFORM: float(slopes(places, scaled).slope[0])}
 
 
-def findings(lines: Sequence[Row], metrics: Sequence[str]) -> Iterator[Finding]:
+def build_findings(lines: Sequence[Row], metrics: Sequence[str]) -> Iterator[Finding]:
     for metric in metrics:
         own = [row for row in lines if row.metric == metric + SLOPE and row.value is not None]
         if own:
-            yield Finding(metric, in_words(metric, own))
+            yield Finding(metric, describe_slopes(metric, own))
 
 
-def in_words(metric: str, rows: Sequence[Row]) -> str:
+def describe_slopes(metric: str, rows: Sequence[Row]) -> str:
     """The middle head, the two ends, and how many do as uniform attention does."""
     ordered = sorted(rows, key=lambda row: float(row.value or 0.0))
     low, middle, high = (ordered[place] for place in (0, len(ordered) // 2, -1))
-    how = "moves with ln n by" if nature(metric).unit == LOGARITHMIC else "goes as n to the"
-    text = f"{metric} {how} {told(middle)} in the middle head, {told(low)} in {place(low)} to {told(high)} in {place(high)}"
+    how = "moves with ln n by" if metric_spec(metric).unit == LOGARITHMIC else "goes as n to the"
+    text = f"{metric} {how} {format_slope(middle)} in the middle head, {format_slope(low)} in {format_location(low)} to {format_slope(high)} in {format_location(high)}"
     even = [row for row in rows if abs(float(row.keys.get(UNIFORM, 0.0))) > STILL]
     if not even:
         return text
     as_fast = sum(float(row.value or 0.0) / float(row.keys[UNIFORM]) >= NEAR for row in even)
     null = f"{float(even[0].keys[UNIFORM]):.2f}"
-    return f"{text}; uniform attention: {null}, {as_fast} of {counted(len(even), 'head')} disperse as fast"
+    return f"{text}; uniform attention: {null}, {as_fast} of {format_count(len(even), 'head')} disperse as fast"
 
 
-def told(row: Row) -> str:
+def format_slope(row: Row) -> str:
     error = row.keys.get("error")
     value = f"{float(row.value or 0.0):.2f}"
     return f"{value} ± {float(error):.2g}" if error is not None else value
 
 
-def place(row: Row) -> str:
+def format_location(row: Row) -> str:
     return f"{row.layer}.{row.head}"
 
 
-def views(lines: Sequence[Row], metrics: Sequence[str], texts: int) -> Iterator[View]:
-    over = averaged(texts, "texts")
+def build_views(lines: Sequence[Row], metrics: Sequence[str], texts: int) -> Iterator[View]:
+    over = describe_averaging(texts, "texts")
     for metric in metrics:
-        what = "against ln n" if nature(metric).unit == LOGARITHMIC else "exponent of n"
+        what = "against ln n" if metric_spec(metric).unit == LOGARITHMIC else "exponent of n"
         own = [row for row in lines if row.metric == metric + SLOPE]
         errors = [float(row.keys["error"]) for row in own if "error" in row.keys]
-        known = f"; standard errors {extent(errors)}" if errors else ""
+        known = f"; standard errors {format_extent(errors)}" if errors else ""
         yield View(f"{metric}: {what}{over}{known}", "layer", (metric + SLOPE,), "head")

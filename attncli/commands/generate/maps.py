@@ -7,8 +7,8 @@ from attncli.commands.generate.network import Seed, Target
 from attncli.declare.options import Option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_map
-from attncli.options.shared import checked_seed
-from attncli.python.question import How, question
+from attncli.options.shared import validate_seed
+from attncli.python.question import RunContext, question
 
 EXAMPLES = """attn generate maps --map uniform:causal=true --map iid:sigma=2 --heads 4 -o maps.safetensors
 attn generate maps --map sink:0.9 --map window:8 --map induction:16 --tokens 128 -o maps.safetensors
@@ -30,7 +30,7 @@ def generate_maps(
     tokens: Annotated[int, Option(help="Number of queries and keys. [default: 64]")] = 64,
     heads: Annotated[int, Option(help="Number of draws of each map. [default: 1]")] = 1,
     seed: Seed = 0,
-    how: How,
+    how: RunContext,
 ) -> Path:
     """Attention maps with known answers: one layer for every --map, [head, query, key] in float64."""
     import numpy as np
@@ -48,7 +48,7 @@ def generate_maps(
     require_memory(2 * size, "Holding these maps", "lower `tokens`, `heads` or the number of maps")
     layers = {}
     for layer, text in enumerate(map):
-        rng = np.random.default_rng([checked_seed(seed), layer])
+        rng = np.random.default_rng([validate_seed(seed), layer])
         draws = [call_spec(MAPS, text, tokens=tokens, rng=rng) for _ in range(heads)]
         layers[f"layers.{layer}.attention"] = np.stack(draws)
     described = {"format": "attn-maps", "version": "1", "seed": str(seed), "maps": " ".join(map)}

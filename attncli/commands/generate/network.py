@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 from attncli.declare.options import WRITES, Option
-from attncli.options.shared import NetworkOptions, SwitchOptions, checked_seed
-from attncli.python.question import How, question
+from attncli.options.shared import NetworkOptions, SwitchOptions, validate_seed
+from attncli.python.question import RunContext, question
 
 EXAMPLES = """attn generate network -o net.safetensors
 attn generate network --layers 6 --norm layer --no-skip --seed 3 -o san.safetensors
@@ -33,25 +33,25 @@ def generate_network(
     seed: Seed = 0,
     switches: SwitchOptions,
     network: NetworkOptions,
-    how: How,
+    how: RunContext,
 ) -> Path:
     """A network's weights and embeddings, in float64, for `attn rank-collapse FILE` and for other programs.
 
     The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
     variant is meant, and `attn rank-collapse` then computes that one.
     """
-    from attncli.analysis.network_sources import spec_from
+    from attncli.analysis.network_sources import build_spec
     from attncli.io.tensor_files import save_tensors
     from attncli.io.tensor_names import require_tensor_file
     from attncli.limits import require_memory
-    from attncli.networks.network_files import metadata, tensors
+    from attncli.networks.network_files import network_metadata, network_tensors
     from attncli.networks.weights import GeneratedNetwork
 
-    source = GeneratedNetwork(spec_from(network), checked_seed(seed))
+    source = GeneratedNetwork(build_spec(network), validate_seed(seed))
     variant = next(iter(switches.chosen())) if switches.given else "paper"
     require_tensor_file(output)
     spec = source.spec
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
     require_memory(2 * size, "Writing this network", "lower `layers`, `tokens` or `width`")
-    save_tensors(output, tensors(source), metadata(source, variant), how.say)
+    save_tensors(output, network_tensors(source), network_metadata(source, variant), how.say)
     return output

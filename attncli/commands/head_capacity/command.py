@@ -5,16 +5,16 @@ from typing import Annotated
 from attncli.declare.applies import Applies
 from attncli.declare.options import Argument, Option
 from attncli.io.tensor_names import require_tensor_file
-from attncli.options.completion import complete_source, completion
+from attncli.options.completion import complete_names, complete_source
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import (
     DrawOptions,
     MethodOptions,
     PatternOptions,
     PrecisionOptions,
-    request_of,
+    build_request,
 )
-from attncli.python.question import How, question
+from attncli.python.question import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -54,7 +54,7 @@ def head_capacity(
             applies=Applies(
                 needs=("head",), why="`inputs='embeddings'` goes with `head='0.HEAD'`."
             ),
-            complete=completion(lambda: [FREE, EMBEDDINGS]),
+            complete=complete_names(lambda: [FREE, EMBEDDINGS]),
             help=(
                 "For a head of layer 0: try any vectors, or also the embeddings of the model's own tokens. "
                 "[default: free]"
@@ -67,7 +67,7 @@ def head_capacity(
     search: MethodOptions,
     precision: PrecisionOptions,
     run: DrawOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """What could each trained head show by its inputs alone, how wide are its own maps, and what moves it?
 
@@ -81,9 +81,9 @@ def head_capacity(
     if how.save_module is not None:
         require_tensor_file(how.save_module)
     runs.refuse_other_inputs(inputs, head, how.save_module)
-    request = request_of(patterns, search, precision)
+    request = build_request(patterns, search, precision)
     if head is None:
-        return runs.survey(source, patterns, texts, search, request, run, files, how)
+        return runs.prepare_survey(source, patterns, texts, search, request, run, files, how)
     return runs.show_patterns(
         source, head, inputs == EMBEDDINGS, patterns, texts, search, request, run, files, how
     )

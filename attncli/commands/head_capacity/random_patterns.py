@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.commands.head_capacity.one_head.found_inputs import show, wanted_fit
+from attncli.commands.head_capacity.one_head.found_inputs import fit_queries_and_keys, show_pattern
 from attncli.fits._search import Attempt
 from attncli.fits._types import FitRequest
 from attncli.head_weights.head import Head
-from attncli.head_weights.inputs_for_scores import inverse, wanted_projections
-from attncli.patterns import build
+from attncli.head_weights.inputs_for_scores import invert_projections, wanted_projections
+from attncli.patterns import build_pattern
 from attncli.records import Definition
 
 CAPACITY_METRICS: Mapping[str, Definition] = {
@@ -45,16 +45,16 @@ class RandomPatterns:
         place = d, causal, k, seed
         if place not in self.found:
             rng = np.random.default_rng([seed, k])
-            target = build(f"random:k={k}", self.length, rng, causal)
+            target = build_pattern(f"random:k={k}", self.length, rng, causal)
             request = replace(self.request.at(d), causal=causal)
-            self.found[place] = target, wanted_fit(target, self.methods, request, [seed])
+            self.found[place] = target, fit_queries_and_keys(target, self.methods, request, [seed])
         return self.found[place]
 
     def shares(self, head: Head) -> dict[int, float]:
         """Keys in a row → the share shown; the numbers after the first at which none is are left out."""
         shares: dict[int, float] = {}
-        dtype = dtype_of(head)
-        pseudo = inverse(head, dtype)
+        dtype = head_dtype(head)
+        pseudo = invert_projections(head, dtype)
         for k in self.per_row():
             shown = 0
             for seed in self.seeds:
@@ -63,7 +63,7 @@ class RandomPatterns:
                     continue
                 queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
                 wanted = wanted_projections(head, queries, keys)
-                evidence = show(head, wanted, target, dtype, pseudo).evidence
+                evidence = show_pattern(head, wanted, target, dtype, pseudo).evidence
                 shown += evidence.meets(replace(self.request, dtype=dtype))
             shares[k] = shown / len(self.seeds)
             if not shown:
@@ -71,11 +71,11 @@ class RandomPatterns:
         return shares
 
 
-def dtype_of(head: Head) -> str:
+def head_dtype(head: Head) -> str:
     return STORED.get(str(head.described["dtype"]), "float32")
 
 
-def whole_up_to(shares: Mapping[int, float]) -> int:
+def max_fully_shown(shares: Mapping[int, float]) -> int:
     """The largest number of keys up to which every pattern is shown; 0 where not even one key is."""
     best = 0
     for k, share in shares.items():

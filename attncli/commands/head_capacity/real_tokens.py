@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from attncli.analysis import Progress
-from attncli.analysis.heads.prepare import proved_softmax
+from attncli.analysis.heads.prepare import prepare_softmax_heads
 from attncli.commands.head_capacity.one_head.found_inputs import FoundInputs
-from attncli.commands.head_capacity.one_head.real_inputs import with_real_inputs
+from attncli.commands.head_capacity.one_head.real_inputs import add_real_inputs
 from attncli.commands.head_capacity.one_head.token_table import refuse_deeper_layers
 from attncli.fits import FitRequest
 from attncli.head_weights.head import Head
-from attncli.models.loading.load import load
+from attncli.models.loading.load import load_model
 from attncli.options.model import CheckpointOptions
 from attncli.records import Report
 
@@ -18,7 +18,7 @@ RealInputs = Callable[..., Report]
 """From the report of free inputs to one that also has those of real tokens."""
 
 
-def real_tokens(model: str, head: Head, files: CheckpointOptions) -> RealInputs:
+def load_real_inputs(model: str, head: Head, files: CheckpointOptions) -> RealInputs:
     """In float64, so that the model's own map can be held against its weights."""
     refuse_deeper_layers(head)
 
@@ -30,8 +30,8 @@ def real_tokens(model: str, head: Head, files: CheckpointOptions) -> RealInputs:
         seeds: Sequence[int],
         progress: Progress,
     ) -> Report:
-        checkpoint = load(model, replace(files.to_load(seeds[0]), dtype="float64"))
-        subject = proved_softmax(checkpoint.body)
-        return with_real_inputs(report, checkpoint, subject, head, found, request, seeds, progress)
+        checkpoint = load_model(model, replace(files.to_load(seeds[0]), dtype="float64"))
+        subject = prepare_softmax_heads(checkpoint.body)
+        return add_real_inputs(report, checkpoint, subject, head, found, request, seeds, progress)
 
     return add

@@ -5,41 +5,47 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from attncli.analysis.fits.chosen_patterns import ChosenPatterns, choose
+from attncli.analysis.fits.chosen_patterns import ChosenPatterns, choose_patterns
 from attncli.analysis.fits.fit_rows import FIT_METRICS
-from attncli.analysis.fits.pictures import with_pictures
+from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.fits.saving import write_fits
-from attncli.analysis.heads.prepare import proved_softmax
-from attncli.analysis.network_sources import named
+from attncli.analysis.heads.prepare import prepare_softmax_heads
+from attncli.analysis.network_sources import resolve_source
 from attncli.analysis.prepare import refuse_at_once
-from attncli.commands.head_capacity.head_survey import SurveyPlan, head_survey
+from attncli.commands.head_capacity.head_survey import SurveyPlan, survey_heads
 from attncli.commands.head_capacity.one_head.found_inputs import (
-    as_files,
-    found_inputs,
+    find_inputs,
     require_plain,
+    to_saved_fits,
 )
 from attncli.commands.head_capacity.one_head.trained_head import (
     HEAD_METRICS,
     REAL_METRICS,
-    trained_head,
+    build_report,
 )
-from attncli.commands.head_capacity.real_tokens import RealInputs, real_tokens
+from attncli.commands.head_capacity.real_tokens import RealInputs, load_real_inputs
 from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
 from attncli.fits import FitRequest
 from attncli.gates import Condition
-from attncli.head_weights.head import Head, Reader, read_head, reader, with_plain_logits
-from attncli.models.inputs.requested_input import WantedInput
-from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
+from attncli.head_weights.head import (
+    Head,
+    Reader,
+    make_head_reader,
+    read_head,
+    require_plain_logits,
+)
+from attncli.models.inputs.requested_input import RequestedInput
+from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
 from attncli.models.loading.body import body_of
-from attncli.models.loading.load import Ahead, Checkpoint, load
+from attncli.models.loading.load import Ahead, LoadedModel, load_model
 from attncli.models.loading.load_options import LoadOptions
-from attncli.models.loading.memory_estimate import require_room_to_run
-from attncli.models.loading.random_init import random_twin
+from attncli.models.loading.memory_estimate import require_memory_to_run
+from attncli.models.loading.random_init import make_random_init_model
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import DrawOptions, MethodOptions, PatternOptions
-from attncli.python.question import How
+from attncli.python.question import RunContext
 from attncli.records import Report
 from attncli.sources import Source
 
@@ -47,7 +53,7 @@ LONGEST = 128
 """Tokens that are read where no length is asked for: the searches cost the square of it."""
 
 
-def survey(
+def prepare_survey(
     model: str,
     patterns: PatternOptions,
     inputs: InputOptions,
@@ -55,18 +61,18 @@ def survey(
     request: FitRequest,
     run: DrawOptions,
     files: CheckpointOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """Every head of a model on texts of one length."""
-    source = named(model, "head_capacity")
+    source = resolve_source(model, "head_capacity")
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
     refuse_at_once(source, files, inputs, longest, seeds[0])
-    wanted = two(inputs.to_read(longest, seeds[0]))
+    wanted = default_to_two_texts(inputs.to_read(longest, seeds[0]))
     before_the_work()
-    checkpoint = in_float64(source, files.to_load(seeds[0]), ahead(wanted))
-    texts = of_one_length(checkpoint, wanted)
-    require_room_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
+    checkpoint = load_in_float64(source, files.to_load(seeds[0]), make_early_check(wanted))
+    texts = cut_to_shortest(checkpoint, wanted)
+    require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
     plan = SurveyPlan(request, search.methods, search.widest, seeds)
 
     fetching = files.to_fetch()
@@ -75,7 +81,7 @@ def survey(
     def opened() -> Reader | AttnError:
         """Once for all heads, whether it can be or not."""
         try:
-            return reader(*with_plain_logits(model, fetching), fetching)
+            return make_head_reader(*require_plain_logits(model, fetching), fetching)
         except AttnError as error:
             return error
 
@@ -89,9 +95,9 @@ def survey(
             raise found
         return found(layer, head)
 
-    subject = proved_softmax(checkpoint.body)
-    twin = proved_softmax(body_of(random_twin(checkpoint.model, seeds[0])))
-    return head_survey(checkpoint, subject, twin, texts, read, plan, how.progress)
+    subject = prepare_softmax_heads(checkpoint.body)
+    twin = prepare_softmax_heads(body_of(make_random_init_model(checkpoint.model, seeds[0])))
+    return survey_heads(checkpoint, subject, twin, texts, read, plan, how.progress)
 
 
 def show_patterns(
@@ -104,20 +110,20 @@ def show_patterns(
     request: FitRequest,
     run: DrawOptions,
     files: CheckpointOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """One head, and inputs that make it show the patterns; `real`: tokens of its model are tried too."""
-    source = named(model, "head_capacity(head=...)")
-    trained = head_of(str(source), head, files, how)
-    add_real_tokens = real_tokens(str(source), trained, files) if real else None
+    source = resolve_source(model, "head_capacity(head=...)")
+    trained = load_head(str(source), head, files, how)
+    add_real_tokens = load_real_inputs(str(source), trained, files) if real else None
     before_the_work()
     idle = () if real else files.given_for_runs()
-    chosen = choose(patterns, texts, files, run.all_seeds()[0], idle)
-    report = on_head(trained, chosen, search, request, run, how, add_real_tokens)
+    chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0], idle)
+    report = fit_head_inputs(trained, chosen, search, request, run, how, add_real_tokens)
     return chosen.noted(report.with_verdicts(()) if search.allow_unmet else report)
 
 
-def head_of(model: str, place: str, files: CheckpointOptions, how: How) -> Head:
+def load_head(model: str, place: str, files: CheckpointOptions, how: RunContext) -> Head:
     """The trained head; one that no file or picture can hold is refused before the work if one is asked for."""
     head = read_head(model, place, files.to_fetch())
     if how.pictures or how.save_module is not None:
@@ -125,13 +131,13 @@ def head_of(model: str, place: str, files: CheckpointOptions, how: How) -> Head:
     return head
 
 
-def on_head(
+def fit_head_inputs(
     head: Head,
     chosen: ChosenPatterns,
     search: MethodOptions,
     request: FitRequest,
     run: DrawOptions,
-    how: How,
+    how: RunContext,
     real: RealInputs | None = None,
 ) -> Report:
     """A trained head, its mask, and inputs for every pattern; `real`: the model whose tokens are tried too."""
@@ -142,15 +148,15 @@ def on_head(
     save, seeds = how.save_module, run.all_seeds()
     targets = chosen.targets(seeds[0], head.causal)
     request = replace(request.at(head.d), causal=head.causal)
-    found = found_inputs(head, targets, search.methods, request, seeds, how.progress)
+    found = find_inputs(head, targets, search.methods, request, seeds, how.progress)
     plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot
-    fits = as_files(head, found) if how.pictures or plain or save is not None else []
+    fits = to_saved_fits(head, found) if how.pictures or plain or save is not None else []
     if save is not None:
         write_fits(save, fits, replace(request, dtype="float64"), how.say)
-    report = trained_head(head, found, request, seeds)
+    report = build_report(head, found, request, seeds)
     if real is not None:
         report = real(report, head, found, request, seeds, how.progress)
-    return with_pictures(report, fits) if how.pictures or plain else report
+    return add_pictures(report, fits) if how.pictures or plain else report
 
 
 def refuse_other_inputs(inputs: str, head: str | None, save: Path | None) -> None:
@@ -169,23 +175,23 @@ def refuse_other_gates(conditions: Sequence[Condition]) -> None:
             raise unknown_name("metric in the gate", condition.metric, known)
 
 
-def two(wanted: WantedInput) -> WantedInput:
+def default_to_two_texts(wanted: RequestedInput) -> RequestedInput:
     """Two texts where nothing else is said, since input dependence takes two."""
     asked = wanted.texts or wanted.text_file is not None or wanted.token_ids
     return wanted if asked else replace(wanted, own_texts=2, samples=max(2, wanted.samples))
 
 
-def in_float64(source: Source, options: LoadOptions, ahead: Ahead) -> Checkpoint:
+def load_in_float64(source: Source, options: LoadOptions, ahead: Ahead) -> LoadedModel:
     """So that weights are positive where a key is visible; in the file's own dtype where that does not fit."""
     try:
-        return load(source, replace(options, dtype="float64"), ahead)
+        return load_model(source, replace(options, dtype="float64"), ahead)
     except LimitError:
-        return load(source, options, ahead)
+        return load_model(source, options, ahead)
 
 
-def of_one_length(checkpoint: Checkpoint, wanted: WantedInput) -> list[ModelInput]:
+def cut_to_shortest(checkpoint: LoadedModel, wanted: RequestedInput) -> list[ModelInput]:
     """All as long as the shortest, their special tokens kept."""
-    texts = inputs_of(checkpoint, wanted)
+    texts = make_inputs(checkpoint, wanted)
     shortest = min(text.tokens for text in texts)
     if shortest < 2:
         raise InputError("the shortest input has one token: a map needs two.")
@@ -195,4 +201,4 @@ def of_one_length(checkpoint: Checkpoint, wanted: WantedInput) -> list[ModelInpu
         raise UsageError(
             f"`text_file` - holds texts of other lengths, and stdin is read once: give `length={shortest!r}`, or a file."
         )
-    return inputs_of(checkpoint, replace(wanted, tokens=shortest))
+    return make_inputs(checkpoint, replace(wanted, tokens=shortest))

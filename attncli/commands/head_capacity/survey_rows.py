@@ -7,12 +7,12 @@ from statistics import fmean, median
 from typing import Any
 
 from attncli.analysis.controls import RANDOM, SHUFFLED
-from attncli.analysis.statistics import interval_of, near_largest, summary_row
-from attncli.commands.head_capacity.own_maps import OWN_MAP_METRICS, OwnMap
-from attncli.commands.head_capacity.random_patterns import CAPACITY_METRICS, whole_up_to
-from attncli.errors import counted
-from attncli.maths.digits import about, number, with_spread
-from attncli.maths.noise import share_spread, spread
+from attncli.analysis.statistics import row_interval, select_near_largest, summarize_values
+from attncli.commands.head_capacity.map_requirements import OWN_MAP_METRICS, MapRequirements
+from attncli.commands.head_capacity.random_patterns import CAPACITY_METRICS, max_fully_shown
+from attncli.errors import format_count
+from attncli.maths.digits import format_approximately, format_number, format_with_deviation
+from attncli.maths.noise import share_standard_deviation, standard_deviation
 from attncli.records import Definition, Finding, Row, Scalar, View
 
 SURVEY_METRICS: Mapping[str, Definition] = {
@@ -49,7 +49,7 @@ class SurveyedHead:
     layer: int
     head: int
     keys: Mapping[str, Scalar]
-    own: OwnMap | str
+    own: MapRequirements | str
     """Of its map on the first text; or why it has none."""
     shown: "ShownShares | str"
     changes: Sequence[float]
@@ -63,7 +63,7 @@ class SurveyedHead:
         found = list(self.changes)
         keys = {**self.keys, **(beside if found else {})}
         place: dict[str, Any] = {"layer": self.layer, "head": self.head}
-        yield summary_row("input_dependence", "1", found, NEEDS_TWO, keys, **place)
+        yield summarize_values("input_dependence", "1", found, NEEDS_TWO, keys, **place)
 
     def row(self, metric: str, value: float | None, note: str | None = None) -> Row:
         unit = SURVEY_METRICS[metric].unit
@@ -88,9 +88,9 @@ class SurveyedHead:
         for k, share in self.shown.shares.items():
             keys = {**self.keys, "keys_per_row": k, "dtype": self.shown.dtype}
             unit, draws = SURVEY_METRICS["capacity"].unit, self.shown.draws
-            deviation = share_spread(share, draws)
+            deviation = share_standard_deviation(share, draws)
             yield Row("capacity", share, unit, layer=self.layer, head=self.head, spread=deviation, n=draws, keys=keys)  # fmt: skip
-        yield self.row("capacity_k", whole_up_to(self.shown.shares))
+        yield self.row("capacity_k", max_fully_shown(self.shown.shares))
 
 
 @dataclass(frozen=True)
@@ -104,114 +104,122 @@ class ShownShares:
     """By the keys in a row."""
 
 
-def column(rows: Sequence[Row], metric: str) -> dict[str, float]:
+def metric_values(rows: Sequence[Row], metric: str) -> dict[str, float]:
     """A metric's known values by `layer.head`; of several attentions of one layer with their other keys."""
     return {
-        place_of(row): row.value for row in rows if row.metric == metric and row.value is not None
+        format_head(row): row.value
+        for row in rows
+        if row.metric == metric and row.value is not None
     }
 
 
-def place_of(row: Row) -> str:
-    return " ".join([str(row.axis("layer.head")), *places_apart(row)])
+def format_head(row: Row) -> str:
+    return " ".join([str(row.axis("layer.head")), *format_ambiguous_head(row)])
 
 
-def places_apart(row: Row) -> list[str]:
+def format_ambiguous_head(row: Row) -> list[str]:
     return [str(row.keys[key]) for key in ("stack", "kind", "span") if key in row.keys]
 
 
-def headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
+def format_headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
     """The widths found and proved, against what the heads have and the theorem asks for; how far the input moves them."""
-    wide = column(rows, "own_map_d")
+    wide = metric_values(rows, "own_map_d")
     total = sum(row.metric == "own_map_d" for row in rows)
-    proved = column(rows, "own_map_d_proved")
-    bound = f"proved: d ≥ {span(proved)}" if proved else "nothing is proved"
+    proved = metric_values(rows, "own_map_d_proved")
+    bound = f"proved: d ≥ {format_span(proved)}" if proved else "nothing is proved"
     if not wide:
-        return f"{name}, {counted(tokens, 'token')}: a search found no module for the maps of {counted(total, 'head')}; {bound}."
-    which = f"the maps of its {counted(total, 'head')}"
+        return f"{name}, {format_count(tokens, 'token')}: a search found no module for the maps of {format_count(total, 'head')}; {bound}."
+    which = f"the maps of its {format_count(total, 'head')}"
     which = which if len(wide) == total else f"{len(wide)} of {which}"
-    has = sorted(set(column(rows, "d").values()))
+    has = sorted(set(metric_values(rows, "d").values()))
     have = f"the heads have d = {' or '.join(f'{d:g}' for d in has)}; " if has else ""
-    asked = about(median(column(rows, "sufficient_d").values()))
-    said = f"{name}, {counted(tokens, 'token')}: for {which} a search found d = {span(wide)}; {bound}; {have}the paper's construction would need d ≈ {asked}."
+    asked = format_approximately(median(metric_values(rows, "sufficient_d").values()))
+    said = f"{name}, {format_count(tokens, 'token')}: for {which} a search found d = {format_span(wide)}; {bound}; {have}the paper's construction would need d ≈ {asked}."
     moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
-    return f"{said} {dependence_in_words(moved)}." if moved else said
+    return f"{said} {describe_dependence(moved)}." if moved else said
 
 
-def span(values: Mapping[str, float]) -> str:
+def format_span(values: Mapping[str, float]) -> str:
     """`2 … 8 (median 5)`."""
     least, middle, most = min(values.values()), median(values.values()), max(values.values())
     return f"{least:g}" if least == most else f"{least:g} … {most:g} (median {middle:g})"
 
 
-def dependence_in_words(moved: Sequence[Row]) -> str:
+def describe_dependence(moved: Sequence[Row]) -> str:
     """The mean over heads with its standard error over pairs of texts, next to the controls'."""
     mean = fmean(row.value or 0.0 for row in moved)
     pairs = min(row.n for row in moved)
-    shown = number(mean)
+    shown = format_number(mean)
     if pairs > 1 and all(len(row.each) == pairs for row in moved):
         by_pair = [fmean(row.each[pair] for row in moved) for pair in range(pairs)]
-        shown = with_spread(mean, (spread(by_pair, mean) or 0.0) / sqrt(pairs))
-    over = f", {counted(pairs, 'pair')} of texts"
-    return f"Input dependence {shown}{over}{beside_nulls(moved)}"
+        shown = format_with_deviation(
+            mean, (standard_deviation(by_pair, mean) or 0.0) / sqrt(pairs)
+        )
+    over = f", {format_count(pairs, 'pair')} of texts"
+    return f"Input dependence {shown}{over}{format_controls(moved)}"
 
 
-def beside_nulls(moved: Sequence[Row]) -> str:
+def format_controls(moved: Sequence[Row]) -> str:
     said = [
-        f"{words} {number(fmean(float(row.keys[name]) for row in moved))}"
+        f"{words} {format_number(fmean(float(row.keys[name]) for row in moved))}"
         for name, words in BESIDE.items()
         if all(name in row.keys for row in moved)
     ]
     return f" ({', '.join(said)})" if said else ""
 
 
-def findings(rows: Sequence[Row]) -> Iterator[Finding]:
+def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:
     """What a reader would look for in the table first."""
-    wide, shown = (column(rows, name) for name in ("own_map_d", "capacity_k"))
+    wide, shown = (metric_values(rows, name) for name in ("own_map_d", "capacity_k"))
     moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
     still = [row for row in moved if (row.value or 0.0) < STILL]
     if still:
         verb = "changes" if len(still) == 1 else "change"
-        few = f"{len(still)} of {counted(len(moved), 'head')} {verb} by less than {STILL:g}"
+        few = f"{len(still)} of {format_count(len(moved), 'head')} {verb} by less than {STILL:g}"
         yield Finding(
             "the same on every text",
-            f"{few}: {first_of(sorted(still, key=lambda row: row.value or 0.0))}",
+            f"{few}: {format_top_heads(sorted(still, key=lambda row: row.value or 0.0))}",
         )
     if moved:
-        yield Finding("follow the input most", most_moved(moved))
+        yield Finding("follow the input most", describe_most_moved(moved))
     if wide:
-        yield Finding("widest modules found", largest(wide))
+        yield Finding("widest modules found", format_largest(wide))
     if shown:
         least, most = min(shown.values()), max(shown.values())
         keys = f"{least:g}" if least == most else f"{least:g} … {most:g}"
         yield Finding("capacity", f"inputs alone show every random pattern tried with up to {keys} keys a row")  # fmt: skip
 
 
-def most_moved(moved: Sequence[Row]) -> str:
+def describe_most_moved(moved: Sequence[Row]) -> str:
     """In order where the errors over pairs of texts separate them."""
     order = sorted(moved, key=lambda row: -(row.value or 0.0))
-    near = near_largest(order)
-    if interval_of(order[0]) is None:
-        return f"{first_of(order)}; on one pair of texts, which does not say how sure this order is"
+    near = select_near_largest(order)
+    if row_interval(order[0]) is None:
+        return f"{format_top_heads(order)}; on one pair of texts, which does not say how sure this order is"
     if len(near) > 1:
-        return f"{counted(len(near), 'head')} that their errors do not separate: {first_of(near)}"
-    return first_of(order[:1])
+        return f"{format_count(len(near), 'head')} that their errors do not separate: {format_top_heads(near)}"
+    return format_top_heads(order[:1])
 
 
-def first_of(rows: Sequence[Row], most: int = 3) -> str:
+def format_top_heads(rows: Sequence[Row], most: int = 3) -> str:
     """`3.1 (0.74), 4.11 (0.72)`: each head with its number and, where it is known, its standard error."""
-    return ", ".join(f"{place_of(row)} ({value_in_words(row)})" for row in rows[:most])
+    return ", ".join(f"{format_head(row)} ({format_value(row)})" for row in rows[:most])
 
 
-def value_in_words(row: Row) -> str:
+def format_value(row: Row) -> str:
     value = row.value or 0.0
-    return shortly(value) if row.spread is None else with_spread(value, row.spread / sqrt(row.n))
+    return (
+        format_short(value)
+        if row.spread is None
+        else format_with_deviation(value, row.spread / sqrt(row.n))
+    )
 
 
-def largest(values: Mapping[str, float], most: int = 3) -> str:
+def format_largest(values: Mapping[str, float], most: int = 3) -> str:
     """`0.1 (11), 0.0 (10)`: the first of the order."""
     order = sorted(values, key=lambda place: -values[place])
-    return ", ".join(f"{place} ({shortly(values[place])})" for place in order[:most])
+    return ", ".join(f"{place} ({format_short(values[place])})" for place in order[:most])
 
 
-def shortly(value: float) -> str:
+def format_short(value: float) -> str:
     return f"{value:g}" if value == int(value) else f"{value:.2g}"

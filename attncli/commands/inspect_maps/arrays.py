@@ -12,22 +12,22 @@ HERE, MAPS = "these maps", "`maps`"
 """What they are called in a report, and in what is said against them."""
 
 
-def maps_in_memory(maps: Any, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
+def wrap_arrays(maps: Any, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
     """The arrays as a file of maps holds them."""
-    from attncli.capture.saved_maps.foreign_maps import OwnMaps
+    from attncli.capture.saved_maps.foreign_maps import ForeignMaps
     from attncli.capture.saved_maps.map_files import MapFile
-    from attncli.io.in_memory_arrays import HeldArrays, as_array, named_arrays
+    from attncli.io.in_memory_arrays import InMemoryArrays, iter_named_arrays, to_numpy
 
-    named = named_arrays(whole(maps))
-    arrays = {name: as_array(each, f"{MAPS}: {name}") for name, each in named}
-    return MapFile(HERE, OwnMaps(HeldArrays(MAPS, arrays, {}), batch), labels)
+    named = iter_named_arrays(materialize(maps))
+    arrays = {name: to_numpy(each, f"{MAPS}: {name}") for name, each in named}
+    return MapFile(HERE, ForeignMaps(InMemoryArrays(MAPS, arrays, {}), batch), labels)
 
 
-def whole(maps: Any) -> Any:
+def materialize(maps: Any) -> Any:
     """What can be gone through but once is held; what holds no array is refused."""
     if isinstance(maps, Iterator):
         maps = list(maps)
-    if all(each is None for each in leaves(maps)):
+    if all(each is None for each in iterate_leaves(maps)):
         raise UsageError(
             f"{MAPS} holds no array. transformers' default attention, sdpa, returns none: load the model with "
             "attn_implementation='eager' and call it with output_attentions=True, or hand the model itself to "
@@ -42,12 +42,12 @@ def whole(maps: Any) -> Any:
     return maps
 
 
-def leaves(maps: Any) -> Iterator[Any]:
+def iterate_leaves(maps: Any) -> Iterator[Any]:
     """What sequences and mappings hold, down to the first thing that is neither."""
     if isinstance(maps, Mapping):
         maps = list(maps.values())
     if isinstance(maps, list | tuple):
         for each in maps:
-            yield from leaves(each)
+            yield from iterate_leaves(each)
     else:
         yield maps

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Argument, Option
-from attncli.options.completion import complete_source, completion, head_metrics
+from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
-from attncli.options.shared import separated
-from attncli.python.question import MEASURING, How, question
+from attncli.options.shared import split_names
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -36,7 +36,7 @@ def inspect_maps(
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=completion(lambda: [*GROUPS, *head_metrics()]),
+            complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),
             usual=True,
             help="Metrics or groups (see `attn list attention-metrics`). [default: those that decide the heads' roles]",
         ),
@@ -64,19 +64,19 @@ def inspect_maps(
         ),
     ] = 0,
     heads: HeadOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """What do attention maps that you have show: where each head looks, how uniformly, in which role?
 
     Keys count as hidden where no head of a layer looks ahead. Maps that `attn inspect-model --save-maps` has written
     also keep what the run measured besides the maps.
     """
-    from attncli.commands.inspect_maps.run import maps_study, plan_of
+    from attncli.commands.inspect_maps.run import build_plan, prepare_maps
 
-    names = separated(metric or [])
-    plan = plan_of(names, pairs, heads, how.conditions)
+    names = split_names(metric or [])
+    plan = build_plan(names, pairs, heads, how.conditions)
     before_the_work()
-    study = maps_study(maps, plan, labels, batch, how, draws=bool(heads.heads))
+    study = prepare_maps(maps, plan, labels, batch, how, draws=bool(heads.heads))
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report

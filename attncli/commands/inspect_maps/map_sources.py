@@ -7,32 +7,34 @@ from typing import TYPE_CHECKING
 
 from attncli.errors import InputError
 from attncli.io.arrays import StoredArrays
-from attncli.io.numpy_files import NPY, numpy_arrays
-from attncli.sources import Source, advice
+from attncli.io.numpy_files import NPY, open_numpy_file
+from attncli.sources import Source, advise_reader
 
 if TYPE_CHECKING:
     from attncli.capture.saved_maps.map_files import MapFile
-    from attncli.io.in_memory_arrays import HeldArrays
+    from attncli.io.in_memory_arrays import InMemoryArrays
 
 OTHERS = (".mtx", ".csv")
 """Of matrices that are patterns alone."""
 
 
-def map_file(source: Source, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
+def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
     """Opened, its maps found by their names and shapes."""
-    from attncli.capture.saved_maps.foreign_maps import OwnMaps
+    from attncli.capture.saved_maps.foreign_maps import ForeignMaps
     from attncli.capture.saved_maps.map_files import MapFile
 
     path = source.path
-    arrays = arrays_in(source)
-    ours = source.kind == "maps" and isinstance(arrays, StoredArrays) and not has_texts(arrays)
+    arrays = open_arrays(source)
+    ours = source.kind == "maps" and isinstance(arrays, StoredArrays) and not has_text_axis(arrays)
     if ours and batch is None:
         return MapFile(path, labels=labels)
-    own = OwnMaps(arrays, batch, advice(source) if source.kind in ("weights", "pickle") else "")
+    own = ForeignMaps(
+        arrays, batch, advise_reader(source) if source.kind in ("weights", "pickle") else ""
+    )
     return MapFile(path, own, labels)
 
 
-def arrays_in(source: Source) -> "StoredArrays | HeldArrays":
+def open_arrays(source: Source) -> "StoredArrays | InMemoryArrays":
     """By what the file is."""
     path = source.path
     if source.kind in ("maps", "weights"):
@@ -41,14 +43,14 @@ def arrays_in(source: Source) -> "StoredArrays | HeldArrays":
         raise InputError(
             f"{source} is one matrix as text: save maps as .npy, .npz, .safetensors or .pt."
         )
-    if source.kind == "pattern" or is_numpys(path):
-        return numpy_arrays(path)
-    from attncli.capture.saved_maps.torch_files import torch_arrays
+    if source.kind == "pattern" or is_numpy_archive(path):
+        return open_numpy_file(path)
+    from attncli.capture.saved_maps.torch_files import read_torch_file
 
-    return torch_arrays(path)
+    return read_torch_file(path)
 
 
-def is_numpys(path: Path) -> bool:
+def is_numpy_archive(path: Path) -> bool:
     """Whether an archive holds arrays of numpy, whatever it is called."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -57,7 +59,7 @@ def is_numpys(path: Path) -> bool:
         return False
 
 
-def has_texts(arrays: StoredArrays) -> bool:
+def has_text_axis(arrays: StoredArrays) -> bool:
     """Whether maps of a file like ours have an axis of texts, which --save-maps never writes."""
     from attncli.capture.saved_maps.map_names import NAME
 

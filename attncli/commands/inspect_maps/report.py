@@ -5,31 +5,41 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.heads.classification.findings import findings
-from attncli.analysis.heads.classification.head_roles import heads_of, role_rows
-from attncli.analysis.heads.forward_passes.head_runs import Look, Observer, Seen, Wanted
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.head_selection import Chosen
-from attncli.analysis.heads.map_export.map_metadata import Beyond
-from attncli.analysis.heads.map_export.thumbnails import SmallMaps, side_of
-from attncli.analysis.heads.model_heads import HeadPlan, census, headline, without_roles
-from attncli.analysis.heads.ordering import ranked
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.heads.classification.findings import build_findings
+from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
+from attncli.analysis.heads.forward_passes.observer import (
+    HeadObserver,
+    Look,
+    PassRequest,
+    PassResult,
+)
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.head_selection import HeadSelection
+from attncli.analysis.heads.map_export.map_metadata import MapMetadata
+from attncli.analysis.heads.map_export.thumbnails import Thumbnails, thumbnail_size
+from attncli.analysis.heads.model_heads import (
+    HeadPlan,
+    describe_layers,
+    describe_without_roles,
+    format_headline,
+)
+from attncli.analysis.heads.ordering import rank_rows
 from attncli.analysis.heads.rows.head_rows import (
     ON_RANDOM,
-    Observed,
-    head_rows,
-    silent_heads,
+    Observations,
+    build_head_rows,
     site_keys,
-    unsettled_spectra,
+    warn_silent_heads,
+    warn_unconverged_spectra,
 )
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.heads.rows.token_pairs import pair_rows
-from attncli.analysis.heads.tables import views
-from attncli.capture import Shape, Site, Strip, in_rounds
-from attncli.capture.reruns.float64 import in_float64
+from attncli.analysis.heads.rows.token_pairs import build_pair_rows
+from attncli.analysis.heads.tables import build_views
+from attncli.capture import AttentionSite, MapShape, Strip, observe_in_rounds
+from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap
-from attncli.errors import InputError, UsageError, counted, few
+from attncli.errors import InputError, UsageError, format_count, list_few
 from attncli.metrics.attention._totals import FULL_ROW
 from attncli.records import Report, Row, Scalar
 
@@ -40,79 +50,85 @@ SHORT = 1e-2
 def inspect_maps(
     file: MapFile,
     plan: HeadPlan,
-    progress: Progress = no_progress,
-    small: SmallMaps | None = None,
+    progress: Progress = ignore_progress,
+    small: Thumbnails | None = None,
     also: Look | None = None,
 ) -> Report:
     """What maps show, and what the run that saved them has kept beside them; `small` and `also` are shown them too."""
-    beyond = kept_beyond(file)
+    beyond = read_metadata(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     kept = {row.metric for row in beyond.rows}
     shown = tuple(name for name in plan.metrics.heads if name not in kept)
     full_row = FULL_ROW if file.own is None else SHORT
-    wanted = Wanted(shown, pairs=plan.metrics.pairs, full_row=full_row)
+    wanted = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
     looks = [*([small.take] if small else []), *([also] if also else [])]
-    seen = observe(file, maps, wanted, progress, looks)
-    own = Observed([seen], numbers={saved.site: saved.heads for saved in maps})
-    rows = list(rows_of(own, plan, beyond, {saved.site: saved.name for saved in maps}))
+    seen = observe_maps(file, maps, wanted, progress, looks)
+    own = Observations([seen], numbers={saved.site: saved.heads for saved in maps})
+    rows = list(build_rows(own, plan, beyond, {saved.site: saved.name for saved in maps}))
     drawn = plan.metrics.on_repeats if beyond.roles_on == ON_RANDOM else ()
-    heads = heads_of(rows, drawn) if plan.metrics.roles else []
+    heads = classify_heads(rows, drawn) if plan.metrics.roles else []
     unseen = "" if beyond.layers is None else beyond.layers.unseen()
-    told = findings(rows, heads, [file.labels], unseen, seen.tokens) if plan.metrics.roles else ()
-    keys = keys_of(own, beyond, {saved.site: saved.name for saved in maps})
-    pairs = pair_rows(own, [names_in(file)], keys, plan.keeps, plan.metrics.pairs)
-    rows = [*role_rows(heads), *rows, *pairs]
+    told = (
+        build_findings(rows, heads, [file.labels], unseen, seen.tokens)
+        if plan.metrics.roles
+        else ()
+    )
+    keys = saved_site_keys(own, beyond, {saved.site: saved.name for saved in maps})
+    pairs = build_pair_rows(own, [read_token_names(file)], keys, plan.keeps, plan.metrics.pairs)
+    rows = [*build_role_rows(heads), *rows, *pairs]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
     identity |= {} if file.own is None else {"read": file.own.described()}
     about = [finding.about for finding in told]
     numbers = {saved.site: saved.heads for saved in maps}
-    named, kept_rows = names_in(file), ranked(rows, plan.ranking)
+    named, kept_rows = read_token_names(file), rank_rows(rows, plan.ranking)
     return Report(
         study="inspect-model",
-        headline=headline(
+        headline=format_headline(
             identity,
             own,
             heads,
             about,
-            chosen_in(file, plan, beyond),
+            select_heads(file, plan, beyond),
             beyond.layers,
-            without_roles(rows, plan),
+            describe_without_roles(rows, plan),
         ),
         rows=tuple(kept_rows),
         metrics=plan.metrics.definitions(),
-        source={**identity, "attention": census(own)}
+        source={**identity, "attention": describe_layers(own)}
         | ({} if beyond.layers is None else {"layers": beyond.layers.described()}),
         input={"tokens": seen.tokens, "roles_on": beyond.roles_on or "these maps"},
-        views=tuple(views(rows, plan.metrics, plan.ranking, 1)),
+        views=tuple(build_views(rows, plan.metrics, plan.ranking, 1)),
         findings=told,
         warnings=(
-            *warned(plan, beyond),
-            *odd_maps(file),
-            *unsettled_spectra([seen]),
-            *silent_heads([seen]),
+            *build_warnings(plan, beyond),
+            *warn_odd_maps(file),
+            *warn_unconverged_spectra([seen]),
+            *warn_silent_heads([seen]),
         ),
         tiles=() if small is None else tuple(small.tiles(named, keys, numbers, kept_rows)),
     )
 
 
-def small_maps_of(file: MapFile, plan: HeadPlan) -> SmallMaps | None:
+def build_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
     """For a page; the numbers of heads stand in the file."""
-    shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
+    shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
     numbers = {saved.site: saved.heads for saved in file.maps}
 
-    def chosen(site: Site) -> list[int]:
+    def chosen(site: AttentionSite) -> list[int]:
         if plan.layers is not None and site.layer not in plan.layers:
             return []
         own = enumerate(numbers[site])
         return [place for place, number in own if plan.keeps(site.layer, number)]
 
-    side = side_of(shapes, chosen, True, plan.ranking.top if plan.ranking else None)
-    return None if side is None else SmallMaps(side, chosen)
+    side = thumbnail_size(shapes, chosen, True, plan.ranking.top if plan.ranking else None)
+    return None if side is None else Thumbnails(side, chosen)
 
 
-def chosen_in(file: MapFile, plan: HeadPlan, beyond: Beyond) -> Chosen:
+def select_heads(file: MapFile, plan: HeadPlan, beyond: MapMetadata) -> HeadSelection:
     """Of the whole model, where the file says how much of it was kept."""
-    found = Chosen.of({saved.site: saved.heads for saved in file.maps}, plan.layers, plan.keeps)
+    found = HeadSelection.of(
+        {saved.site: saved.heads for saved in file.maps}, plan.layers, plan.keeps
+    )
     if beyond.of_heads is None or beyond.of_layers is None:
         return found
     return replace(found, of_layers=beyond.of_layers, of_heads=beyond.of_heads)
@@ -120,34 +136,34 @@ def chosen_in(file: MapFile, plan: HeadPlan, beyond: Beyond) -> Chosen:
 
 def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
     """Where nothing is asked for but what neither the maps show nor the run has kept beside them."""
-    kept = {row.metric for row in kept_beyond(file).rows}
+    kept = {row.metric for row in read_metadata(file).rows}
     asked = plan.metrics
     if asked.states and not (asked.heads or asked.pairs or kept & set(asked.states)):
         raise UsageError(
-            f"there are only maps in {file.path}, and `metric` names what is measured on states, {few(asked.states)}: ask the model itself."
+            f"there are only maps in {file.path}, and `metric` names what is measured on states, {list_few(asked.states)}: ask the model itself."
         )
 
 
-def kept_beyond(file: MapFile) -> Beyond:
+def read_metadata(file: MapFile) -> MapMetadata:
     try:
-        return Beyond.read(file.metadata)
+        return MapMetadata.read(file.metadata)
     except InputError as error:
         raise InputError(f"{file.path}: {error}") from None
 
 
-def warned(plan: HeadPlan, beyond: Beyond) -> Iterator[str]:
+def build_warnings(plan: HeadPlan, beyond: MapMetadata) -> Iterator[str]:
     if plan.metrics.roles and not beyond.roles_on:
         yield (
             "roles are told from these maps alone, and a model's from random tokens repeated twice: heads may play others."
         )
 
 
-def odd_maps(file: MapFile) -> Iterator[str]:
+def warn_odd_maps(file: MapFile) -> Iterator[str]:
     """What a reader of maps that others have saved should know of them; a model's own have been proved."""
     if file.own is None:
         return
     sums = file.least_sums()
-    of = f"of {counted(len(file.row_sums), 'layer')}"
+    of = f"of {format_count(len(file.row_sums), 'layer')}"
     short = [least for least in sums.values() if least < 1.0 - SHORT]
     if short and not any(saved.site.is_difference for saved in file.maps):
         yield (
@@ -162,28 +178,28 @@ def odd_maps(file: MapFile) -> Iterator[str]:
         )
 
 
-def names_in(file: MapFile) -> TokenNames:
+def read_token_names(file: MapFile) -> TokenNames:
     return TokenNames(file.labels, file.decoder_labels)
 
 
-def observe(
+def observe_maps(
     file: MapFile,
     maps: list[SavedMap],
-    wanted: Wanted,
+    wanted: PassRequest,
     progress: Progress,
     also: Sequence[Look] = (),
-) -> Seen:
+) -> PassResult:
     """Every map in strips; what asks for another round is read again."""
-    observer = Observer(wanted, UniformNull(), str(file.path), lambda share: None)
+    observer = HeadObserver(wanted, UniformControl(), str(file.path), lambda share: None)
 
-    def show(site: Site, strip: Strip) -> bool:
+    def show(site: AttentionSite, strip: Strip) -> bool:
         for look in also:
             look(site, strip)
         return observer.strip(site, strip)
 
-    with in_float64() if file.double else nullcontext():
+    with force_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):
-            in_rounds(
+            observe_in_rounds(
                 lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]
                 lambda strip, saved=saved: show(saved.site, strip),  # type: ignore[misc]
             )
@@ -192,24 +208,24 @@ def observe(
     return observer.seen
 
 
-def rows_of(
-    own: Observed, plan: HeadPlan, beyond: Beyond, names: Mapping[Site, str]
+def build_rows(
+    own: Observations, plan: HeadPlan, beyond: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> Iterator[Row]:
     """In the order of the metrics; of each what the run has kept, or else what the maps show."""
-    keys = keys_of(own, beyond, names)
+    keys = saved_site_keys(own, beyond, names)
     kept = {row.metric for row in beyond.rows}
     for metric in plan.metrics.heads:
         if metric in kept:
             yield from beyond.of(metric, plan.layers, plan.keeps)
         else:
-            yield from head_rows((metric,), own, {}, keys, plan.keeps)
+            yield from build_head_rows((metric,), own, {}, keys, plan.keeps)
     for metric in plan.metrics.states:
         yield from beyond.of(metric, plan.layers, plan.keeps)
 
 
-def keys_of(
-    own: Observed, beyond: Beyond, names: Mapping[Site, str]
-) -> dict[Site, dict[str, Scalar]]:
+def saved_site_keys(
+    own: Observations, beyond: MapMetadata, names: Mapping[AttentionSite, str]
+) -> dict[AttentionSite, dict[str, Scalar]]:
     """What tells the heads of each attention apart, as the run had it, or else as the file shows it."""
     return {
         site: dict(beyond.keys.get(names[site], found))

@@ -8,70 +8,72 @@ from pathlib import Path
 from typing import Any
 
 from attncli.analysis import Progress
-from attncli.analysis.heads.map_export.collected_maps import KeptMaps, announce
-from attncli.analysis.heads.metric_selection import choose, is_of_weights
+from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, announce_map_size
+from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_metric
 from attncli.analysis.heads.model_heads import HeadPlan
-from attncli.analysis.heads.ordering import ranking
+from attncli.analysis.heads.ordering import select_ranking
 from attncli.analysis.heads.prepare import refuse_absent
-from attncli.analysis.network_sources import named
-from attncli.capture import Shape
+from attncli.analysis.network_sources import resolve_source
+from attncli.capture import MapShape
 from attncli.capture.saved_maps.map_files import MapFile
-from attncli.commands.inspect_maps.arrays import maps_in_memory
-from attncli.commands.inspect_maps.map_sources import map_file
+from attncli.commands.inspect_maps.arrays import wrap_arrays
+from attncli.commands.inspect_maps.map_sources import open_map_file
 from attncli.commands.inspect_maps.report import (
+    build_thumbnails,
     inspect_maps,
-    names_in,
+    read_token_names,
     refuse_states_alone,
-    small_maps_of,
 )
 from attncli.errors import UsageError
 from attncli.gates import Condition, refuse_unmeasured
-from attncli.io.label_files import labels_in
-from attncli.models.loading.isolate_global_state import alone
+from attncli.io.label_files import read_labels
+from attncli.models.loading.isolate_global_state import isolate_question
 from attncli.options.heads import HeadOptions
-from attncli.python.question import How
+from attncli.python.question import RunContext
 from attncli.records import Report
 
 MOST_DRAWN = 6
 """Maps that a report takes along for figures where no heads are chosen."""
 
 
-def plan_of(
+def build_plan(
     names: Sequence[str], pairs: int, heads: HeadOptions, conditions: Sequence[Condition]
 ) -> HeadPlan:
     """What to measure of which heads; metrics that maps do not show are refused."""
     refuse_metrics_of_models(names)
-    metrics = choose(names, pairs)
+    metrics = choose_metrics(names, pairs)
     if conditions:
         refuse_unmeasured(conditions, list(metrics.definitions()))
-    return HeadPlan(metrics, heads.chosen_layers(), heads.keeps(), ranking(heads, metrics.heads))
+    return HeadPlan(
+        metrics, heads.chosen_layers(), heads.keeps(), select_ranking(heads, metrics.heads)
+    )
 
 
-def maps_study(
+def prepare_maps(
     maps: Any,
     plan: HeadPlan,
     labels: Sequence[str] | None,
     batch: int | None,
-    how: How,
+    how: RunContext,
     draws: bool,
 ) -> Callable[..., Report]:
     """Maps of a file, or arrays; `draws`: figures show the heads that were chosen, and not the first few."""
-    alone()
-    file = opened(maps, batch, labels, how)
+    isolate_question()
+    file = open_maps(maps, batch, labels, how)
     numbers = {saved.site: saved.heads for saved in file.maps}
     refuse_absent(numbers, plan)
     refuse_states_alone(file, plan)
-    small = small_maps_of(file, plan) if how.maps or not is_file(maps) else None
+    small = build_thumbnails(file, plan) if how.maps or not is_file(maps) else None
     if not how.pictures or (is_file(maps) and not draws):
         return partial(inspect_maps, file, plan, small=small)
-    kept = chosen_maps(file, plan) if draws else first_maps(file)
+    kept = collect_chosen_maps(file, plan) if draws else collect_first_maps(file)
     if draws:
-        shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
-        announce(kept, shapes, None, how.say, 8 if file.double else 4)
+        shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
+        announce_map_size(kept, shapes, None, how.say, 8 if file.double else 4)
 
     def with_maps(progress: Progress) -> Report:
         report = inspect_maps(file, plan, progress, small, kept.take)
-        return replace(report, pictures=tuple(kept.pictures(names_in(file))))
+        return replace(report, pictures=tuple(kept.pictures(read_token_names(file))))
 
     return with_maps
 
@@ -80,40 +82,42 @@ def is_file(maps: Any) -> bool:
     return isinstance(maps, str | os.PathLike)
 
 
-def opened(maps: Any, batch: int | None, labels: Sequence[str] | None, how: How) -> MapFile:
+def open_maps(
+    maps: Any, batch: int | None, labels: Sequence[str] | None, how: RunContext
+) -> MapFile:
     """The maps of a file, or arrays in memory."""
-    tokens = labels_of(labels)
+    tokens = resolve_labels(labels)
     if not is_file(maps):
-        return maps_in_memory(maps, batch, tokens)
-    return map_file(named(os.fspath(maps), "inspect_maps", how.output), batch, tokens)
+        return wrap_arrays(maps, batch, tokens)
+    return open_map_file(resolve_source(os.fspath(maps), "inspect_maps", how.output), batch, tokens)
 
 
-def labels_of(labels: Sequence[str] | None) -> Sequence[str] | None:
+def resolve_labels(labels: Sequence[str] | None) -> Sequence[str] | None:
     """The tokens themselves, or those of the one file that is named."""
     if labels is None or len(labels) != 1:
         return labels
     path = Path(labels[0])
-    return labels_in(path) if path.suffix or path.exists() else labels
+    return read_labels(path) if path.suffix or path.exists() else labels
 
 
-def chosen_maps(file: MapFile, plan: HeadPlan) -> KeptMaps:
-    return KeptMaps(
+def collect_chosen_maps(file: MapFile, plan: HeadPlan) -> CollectedMaps:
+    return CollectedMaps(
         plan.layers, plan.keeps, numbers={saved.site: saved.heads for saved in file.maps}
     )
 
 
-def first_maps(file: MapFile) -> KeptMaps:
+def collect_first_maps(file: MapFile) -> CollectedMaps:
     """As many as a figure draws."""
     numbers = {saved.site: saved.heads for saved in file.maps}
     places = [(site.layer, head) for site, heads in numbers.items() for head in heads]
     drawn = places[:MOST_DRAWN]
-    return KeptMaps(None, lambda layer, head: (layer, head) in drawn, numbers=numbers)
+    return CollectedMaps(None, lambda layer, head: (layer, head) in drawn, numbers=numbers)
 
 
 def refuse_metrics_of_models(names: Sequence[str]) -> None:
     """Refuse metrics of weights and states: maps show neither."""
     for name in names:
-        if is_of_weights(name):
+        if is_weight_metric(name):
             raise UsageError(
                 f"`metric={name!r}` measures weights, and these are maps: ask `inspect_weights` of the model itself."
             )

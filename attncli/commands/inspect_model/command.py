@@ -8,11 +8,11 @@ from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import UsageError
 from attncli.io.tensor_names import require_tensor_file
-from attncli.options.completion import complete_source, completion, head_metrics
+from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
 from attncli.options.model import InputOptions, ModelOptions
-from attncli.options.shared import separated
-from attncli.python.question import MEASURING, How, question
+from attncli.options.shared import split_names
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def inspect_model(
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=completion(lambda: [*GROUPS, *head_metrics()]),
+            complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),
             usual=True,
             help=(
                 "Metrics, or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all. "
@@ -99,7 +99,7 @@ def inspect_model(
     heads: HeadOptions,
     model: ModelOptions,
     inputs: InputOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """What does each head and layer do: where it looks, how uniformly, in which role, and is the model sick?
 
@@ -114,13 +114,13 @@ def inspect_model(
     from attncli.analysis import network_sources as sources
     from attncli.analysis.prepare import refuse_at_once
 
-    names = separated(metric or [])
-    subject = sources.named(source, "inspect_model", how.output, save_maps)
+    names = split_names(metric or [])
+    subject = sources.resolve_source(source, "inspect_model", how.output, save_maps)
     refuse_at_once(subject, model, inputs, tokens, seed)
     refuse_wrong_words(how.conditions, names, pairs or 0, heads)
-    from attncli.commands.inspect_model.run import Asked, model_study
+    from attncli.commands.inspect_model.run import InspectionRequest, prepare_inspection
 
-    asked = Asked(
+    asked = InspectionRequest(
         subject,
         names,
         with_random_init,
@@ -133,7 +133,7 @@ def inspect_model(
         strip_memory,
         pairs or 0,
     )
-    study = model_study(asked, heads, model, inputs, how.say)
+    study = prepare_inspection(asked, heads, model, inputs, how.say)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)
@@ -144,18 +144,18 @@ def refuse_wrong_words(
     conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int, heads: HeadOptions
 ) -> None:
     """Layers, heads and metrics that there cannot be, and orders and gates by what is not measured, before torch is imported."""
-    from attncli.analysis.heads.metric_selection import LINEAR_HEADS, choose, members
-    from attncli.analysis.heads.ordering import ranking
+    from attncli.analysis.heads.metric_selection import LINEAR_HEADS, choose_metrics, group_members
+    from attncli.analysis.heads.ordering import select_ranking
     from attncli.gates import refuse_unmeasured
 
     heads.chosen_layers()
     heads.keeps()
-    chosen = choose(metric, pairs)
-    ranking(heads, chosen.heads)
+    chosen = choose_metrics(metric, pairs)
+    select_ranking(heads, chosen.heads)
     if conditions:
-        from attncli.analysis.heads.rows.own_metrics import COMPLETENESS
+        from attncli.analysis.heads.rows.extra_definitions import COMPLETENESS
 
-        others = [name for group in members().values() for name in group]
+        others = [name for group in group_members().values() for name in group]
         of_linear = [COMPLETENESS, *([] if metric else LINEAR_HEADS)]
         measured = [*chosen.definitions(), *of_linear]
         refuse_unmeasured(conditions, measured, others)

@@ -8,17 +8,17 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from attncli.analysis import Progress, Say
-from attncli.analysis.heads.forward_passes.head_runs import Look, Wanted, look
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.map_export.collected_maps import KeptMaps, announce
-from attncli.analysis.heads.map_export.map_metadata import Beyond
-from attncli.analysis.heads.map_export.thumbnails import SmallMaps, of_layers, side_of
-from attncli.analysis.heads.metric_selection import choose
-from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject, inspect_model
-from attncli.analysis.heads.ordering import ranking
+from attncli.analysis.heads.forward_passes.observer import Look, PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, announce_map_size
+from attncli.analysis.heads.map_export.map_metadata import MapMetadata
+from attncli.analysis.heads.map_export.thumbnails import Thumbnails, select_heads, thumbnail_size
+from attncli.analysis.heads.metric_selection import choose_metrics
+from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, inspect_model
+from attncli.analysis.heads.ordering import select_ranking
 from attncli.analysis.heads.prepare import (
-    heads_there,
-    proved,
+    available_heads,
+    prepare_heads,
     refuse_absent,
     refuse_layers_beyond,
     refuse_no_config,
@@ -26,19 +26,19 @@ from attncli.analysis.heads.prepare import (
 from attncli.analysis.heads.rows.head_rows import site_keys
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.capture import STRIP_MEMORY, Shape, Site, Strip
+from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip
 from attncli.capture.linear.linear_layers import LinearLayer
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import UsageError
 from attncli.io.tensor_files import write_tensors
 from attncli.io.whole_files import write_whole
-from attncli.models.inputs.requested_input import WantedInput
-from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
+from attncli.models.inputs.requested_input import RequestedInput
+from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
 from attncli.models.loading.body import body_of
-from attncli.models.loading.load import Ahead, Checkpoint, load
-from attncli.models.loading.memory_estimate import require_room_to_run
-from attncli.models.loading.random_init import random_twin
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.loading.load import Ahead, LoadedModel, load_model
+from attncli.models.loading.memory_estimate import require_memory_to_run
+from attncli.models.loading.random_init import make_random_init_model
+from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.heads import HeadOptions
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.sources import Source
@@ -56,7 +56,7 @@ Study = Callable[..., "Report"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class InspectionRequest:
     """What the command line says beside the options of the model and its input."""
 
     source: Source
@@ -76,8 +76,8 @@ class Asked:
     """How many of each head's strongest pairs of tokens are told."""
 
     def plan(self, heads: HeadOptions) -> HeadPlan:
-        metrics = choose(self.metric, self.pairs)
-        order = ranking(heads, metrics.heads)
+        metrics = choose_metrics(self.metric, self.pairs)
+        order = select_ranking(heads, metrics.heads)
         return HeadPlan(
             metrics,
             heads.chosen_layers(),
@@ -97,8 +97,12 @@ class Asked:
         return self.strip_memory * 2**20
 
 
-def model_study(
-    asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
+def prepare_inspection(
+    asked: InspectionRequest,
+    heads: HeadOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
+    say: Say,
 ) -> Study:
     """Everything is chosen, loaded and proved before the first text is read."""
     plan = asked.plan(heads)
@@ -106,36 +110,40 @@ def model_study(
         model.refuse_tensor_parallel("with_random_init")
     options, wanted = model.to_load(asked.seed), inputs.to_read(asked.tokens, asked.seed)
     before_the_work()
-    checkpoint = load(asked.source, options, before_weights(plan, wanted))
-    texts = inputs_of(checkpoint, wanted)
-    subject = proved(checkpoint.body, texts[0])
-    refuse_absent(heads_there(subject), plan)
+    checkpoint = load_model(asked.source, options, before_weights(plan, wanted))
+    texts = make_inputs(checkpoint, wanted)
+    subject = prepare_heads(checkpoint.body, texts[0])
+    refuse_absent(available_heads(subject), plan)
     if subject.linear.found and not asked.metric:
-        plan = replace(plan, metrics=plan.metrics.and_of_linear())
-    say_how_long(subject, plan, max(text.tokens for text in texts), say)
+        plan = replace(plan, metrics=plan.metrics.with_linear())
+    announce_duration(subject, plan, max(text.tokens for text in texts), say)
     advice = "cut it with `tokens`, or lower `strip_memory`"
     for text in texts:
-        require_room_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
+        require_memory_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
     twin = None
     if asked.with_random_init:
         refuse_no_config(checkpoint.body)
-        twin = proved(body_of(random_twin(checkpoint.model, asked.seed)), texts[0])
+        twin = prepare_heads(
+            body_of(make_random_init_model(checkpoint.model, asked.seed)), texts[0]
+        )
     study: Study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
     if asked.for_page:
-        study = with_tiles(study, subject, plan, texts[0], bool(heads.given() or asked.save_maps))
+        study = add_thumbnails(
+            study, subject, plan, texts[0], bool(heads.given() or asked.save_maps)
+        )
     if asked.save_maps is None and not asked.draws_maps:
         return study
     if not subject.shapes:
         raise UsageError(
             "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
         )
-    kept = KeptMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
-    lengths = at_length(subject.shapes, texts[0].tokens)
-    announce(kept, lengths, asked.save_maps, say, subject.itemsize)
+    kept = CollectedMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
+    lengths = scale_shapes(subject.shapes, texts[0].tokens)
+    announce_map_size(kept, lengths, asked.save_maps, say, subject.itemsize)
     metadata: dict[str, str] = {}
     names = TokenNames.of_text(texts[0])
 
-    def beyond(found: Beyond, keys: Mapping[Site, Mapping[str, "Scalar"]]) -> None:
+    def beyond(found: MapMetadata, keys: Mapping[AttentionSite, Mapping[str, "Scalar"]]) -> None:
         named = {name: keys[site] for site, name in kept.names().items()}
         metadata.update(replace(found, keys=named).metadata)
 
@@ -151,18 +159,18 @@ def model_study(
     return with_maps
 
 
-def before_weights(plan: HeadPlan, wanted: WantedInput) -> Ahead:
+def before_weights(plan: HeadPlan, wanted: RequestedInput) -> Ahead:
     """What config and tokenizer can refuse: layers that are not there, texts that are too long."""
-    read_texts = ahead(wanted)
+    read_texts = make_early_check(wanted)
 
-    def look(checkpoint: Checkpoint) -> Any:
+    def look(checkpoint: LoadedModel) -> Any:
         refuse_layers_beyond(checkpoint, plan)
         return read_texts(checkpoint)
 
     return look
 
 
-def say_how_long(subject: HeadSubject, plan: HeadPlan, tokens: int, say: Say) -> None:
+def announce_duration(subject: VerifiedModel, plan: HeadPlan, tokens: int, say: Say) -> None:
     """What maps of linear layers will take, from one of each kind on a short text; nothing where that is little."""
     linear = subject.chosen_linear(plan)
     if tokens < LONG_TEXT or not linear.layers:
@@ -173,7 +181,9 @@ def say_how_long(subject: HeadSubject, plan: HeadPlan, tokens: int, say: Say) ->
     seconds = 0.0
     for layers in kinds.values():
         one = frozenset({layers[0].site.layer})
-        spent = seconds_of(subject, replace(plan, layers=one, metrics=choose(["entropy"])))
+        spent = estimate_seconds(
+            subject, replace(plan, layers=one, metrics=choose_metrics(["entropy"]))
+        )
         power = (
             2 if layers[0].shortcuts.carried is not None else 3
         )  # each row goes back over all tokens
@@ -185,17 +195,20 @@ def say_how_long(subject: HeadSubject, plan: HeadPlan, tokens: int, say: Say) ->
         )
 
 
-def seconds_of(subject: HeadSubject, plan: HeadPlan) -> float:
+def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
     """Of one look at a short text."""
-    given = example_inputs(subject.body, REHEARSED)
-    wanted, linear = Wanted(plan.metrics.heads, layers=plan.layers), subject.chosen_linear(plan)
+    given = make_example_inputs(subject.body, REHEARSED)
+    wanted, linear = (
+        PassRequest(plan.metrics.heads, layers=plan.layers),
+        subject.chosen_linear(plan),
+    )
     start = perf_counter()
-    look(
+    measure_forward_pass(
         subject.body,
         subject.stacks,
         given,
         wanted,
-        UniformNull(),
+        UniformControl(),
         "a short text",
         lambda share: None,
         strip_memory=plan.strip_memory,
@@ -206,19 +219,19 @@ def seconds_of(subject: HeadSubject, plan: HeadPlan) -> float:
     return perf_counter() - start
 
 
-def with_tiles(
-    study: Study, subject: HeadSubject, plan: HeadPlan, text: ModelInput, asked: bool
+def add_thumbnails(
+    study: Study, subject: VerifiedModel, plan: HeadPlan, text: ModelInput, asked: bool
 ) -> Study:
     """The same study, whose report takes along small maps of its heads, where there is room for them."""
-    shapes = at_length(subject.shapes, text.tokens)
-    chosen = of_layers(plan.layers, plan.keeps, shapes)
-    side = side_of(shapes, chosen, asked, plan.ranking.top if plan.ranking else None)
+    shapes = scale_shapes(subject.shapes, text.tokens)
+    chosen = select_heads(plan.layers, plan.keeps, shapes)
+    side = thumbnail_size(shapes, chosen, asked, plan.ranking.top if plan.ranking else None)
     if side is None:
         return study
-    small, names = SmallMaps(side, chosen), TokenNames.of_text(text)
+    small, names = Thumbnails(side, chosen), TokenNames.of_text(text)
 
     def with_small_maps(also: Look | None = None, **keywords: Any) -> "Report":
-        def take(site: Site, strip: Strip) -> None:
+        def take(site: AttentionSite, strip: Strip) -> None:
             small.take(site, strip)
             if also is not None:
                 also(site, strip)
@@ -230,13 +243,15 @@ def with_tiles(
     return with_small_maps
 
 
-def at_length(shapes: Mapping[Site, Shape], tokens: int) -> dict[Site, Shape]:
+def scale_shapes(
+    shapes: Mapping[AttentionSite, MapShape], tokens: int
+) -> dict[AttentionSite, MapShape]:
     """The same attentions on a text; images and sounds have as many patches as they had when they were proved."""
 
     def side(length: int) -> int:
         return tokens if length == PROBE_TOKENS else length
 
     return {
-        site: Shape(shape.heads, side(shape.queries), side(shape.keys))
+        site: MapShape(shape.heads, side(shape.queries), side(shape.keys))
         for site, shape in shapes.items()
     }

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Argument, Option
-from attncli.options.completion import complete_source, completion, weight_metrics
+from attncli.options.completion import complete_names, complete_source, list_weight_metrics
 from attncli.options.heads import LayerHeadOptions
 from attncli.options.model import WeightFileOptions
-from attncli.options.shared import separated
-from attncli.python.question import MEASURING, How, question
+from attncli.options.shared import split_names
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -34,7 +34,7 @@ def inspect_weights(
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=completion(weight_metrics),
+            complete=complete_names(list_weight_metrics),
             usual=True,
             help="Metrics of weights (see `attn list weight-metrics`). [default: all]",
         ),
@@ -44,7 +44,7 @@ def inspect_weights(
     ] = 0,
     heads: LayerHeadOptions,
     files: WeightFileOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """What does each head compare and move, by its weights alone?
 
@@ -52,10 +52,10 @@ def inspect_weights(
     is run: there is no text, and no model is built.
     """
     from attncli.analysis import network_sources as sources
-    from attncli.commands.inspect_weights.run import weights_study
+    from attncli.commands.inspect_weights.run import prepare_weights
 
-    subject = sources.named(source, "inspect_weights", how.output)
-    study = weights_study(subject, separated(metric or []), heads, files, seed)
+    subject = sources.resolve_source(source, "inspect_weights", how.output)
+    study = prepare_weights(subject, split_names(metric or []), heads, files, seed)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)

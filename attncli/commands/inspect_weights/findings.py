@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from attncli.errors import counted
-from attncli.head_weights.census import Census
-from attncli.maths.digits import number
+from attncli.errors import format_count
+from attncli.head_weights.census import AttentionCensus
+from attncli.maths.digits import format_number
 from attncli.metrics.weights._products import ZERO
 from attncli.records import Finding, Row
 
@@ -36,7 +36,7 @@ class MeasuredWeights:
 
     @classmethod
     def of(cls, metric: str, rows: Sequence[Row], nulls: Sequence[Row]) -> "MeasuredWeights":
-        own = {head_of(row): row for row in rows if row.metric == metric}
+        own = {head_key(row): row for row in rows if row.metric == metric}
         return cls(
             {head: row.value for head, row in own.items() if row.value is not None},
             tuple(head for head, row in own.items() if (row.note or "").endswith(ZERO)),
@@ -44,13 +44,13 @@ class MeasuredWeights:
         )
 
 
-def head_of(row: Row) -> Head:
+def head_key(row: Row) -> Head:
     assert row.layer is not None
     assert row.head is not None
     return row.layer, row.head
 
 
-def headline(kind: str, heads: str, rows: Sequence[Row], nulls: Sequence[Row]) -> str:
+def format_headline(kind: str, heads: str, rows: Sequence[Row], nulls: Sequence[Row]) -> str:
     """`heads`: `72`, or `2 of 72` where only some are looked at.
 
     `bert, 72 heads: median stable rank of W_QK 8.1 (random weights: 15.9), of W_OV 19.2 (15.9)`.
@@ -59,33 +59,35 @@ def headline(kind: str, heads: str, rows: Sequence[Row], nulls: Sequence[Row]) -
     for product, symbol in PRODUCTS.items():
         found = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls)
         if found.values and found.null is not None:
-            middle = number(median(found.values.values()))
-            parts.append(f"{symbol} {middle} (random weights: {number(found.null)})")
+            middle = format_number(median(found.values.values()))
+            parts.append(f"{symbol} {middle} (random weights: {format_number(found.null)})")
     if not parts:
         return f"{kind}, {heads} heads, from their weights alone."
     return f"{kind}, {heads} heads: median stable rank of {', of '.join(parts)}."
 
 
-def findings(rows: Sequence[Row], nulls: Sequence[Row], counts: Census) -> Iterator[Finding]:
+def build_findings(
+    rows: Sequence[Row], nulls: Sequence[Row], counts: AttentionCensus
+) -> Iterator[Finding]:
     for product in PRODUCTS:
-        yield from dead(product, rows, nulls)
+        yield from find_dead_heads(product, rows, nulls)
     for product in PRODUCTS:
-        yield from narrow(product, rows, nulls)
+        yield from find_narrow_heads(product, rows, nulls)
     for product in PRODUCTS:
-        yield from loud(product, rows, nulls)
-    yield from liking(rows, nulls)
-    yield from copying(rows, nulls)
+        yield from find_loud_heads(product, rows, nulls)
+    yield from find_similarity_preference(rows, nulls)
+    yield from find_copying_heads(rows, nulls)
     yield Finding("census", counts.words())
 
 
-def dead(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
+def find_dead_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
     zero = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls).zero
     if zero:
         what = {"qk": "they attend to all keys alike", "ov": "they write nothing"}[product]
-        yield Finding(PRODUCTS[product], f"zero in {named(zero)}: {what}")
+        yield Finding(PRODUCTS[product], f"zero in {format_heads(zero)}: {what}")
 
 
-def narrow(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
+def find_narrow_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
     """Heads of which one direction is most."""
     found = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls)
     if found.null is None or found.null < CHANCE_IS_WIDE:
@@ -93,44 +95,46 @@ def narrow(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[
     few = sorted((value, head) for head, value in found.values.items() if value < ONE_DIRECTION)
     if few:
         text = (
-            f"one direction is more than half of {DOES[product]} in {named([head for _, head in few])}: stable rank "
-            f"from {number(few[0][0])} (random weights: {number(found.null)})"
+            f"one direction is more than half of {DOES[product]} in {format_heads([head for _, head in few])}: stable rank "
+            f"from {format_number(few[0][0])} (random weights: {format_number(found.null)})"
         )
         yield Finding(PRODUCTS[product], text)
 
 
-def loud(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
+def find_loud_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
     values = MeasuredWeights.of(f"{product}_frobenius", rows, nulls).values
     middle = median(values.values()) if values else 0.0
     far = sorted(((v, head) for head, v in values.items() if v > LOUD * middle > 0), reverse=True)
     if far:
-        times = number(far[0][0] / middle)
-        text = f"norm up to {times} times the median of {number(middle)}, in {named([head for _, head in far])}"
+        times = format_number(far[0][0] / middle)
+        text = f"norm up to {times} times the median of {format_number(middle)}, in {format_heads([head for _, head in far])}"
         yield Finding(PRODUCTS[product], text)
 
 
-def liking(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
+def find_similarity_preference(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
     found = MeasuredWeights.of("qk_positive_share", rows, nulls)
     if found.values and found.null is not None:
-        yield Finding("W_QK", shares(found, found.null, "tokens prefer keys like themselves"))
+        yield Finding(
+            "W_QK", format_shares(found, found.null, "tokens prefer keys like themselves")
+        )
 
 
-def copying(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
+def find_copying_heads(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
     found = MeasuredWeights.of("ov_positive_share", rows, nulls)
     if found.values and found.null is not None:
-        yield Finding("W_OV", shares(found, found.null, "heads copy what they read"))
+        yield Finding("W_OV", format_shares(found, found.null, "heads copy what they read"))
 
 
-def shares(found: MeasuredWeights, null: float, what: str) -> str:
+def format_shares(found: MeasuredWeights, null: float, what: str) -> str:
     values = found.values.values()
     most = sum(value > 0.5 for value in values)
     return (
-        f"{what} in more than half of the directions in {most} of {counted(len(values), 'head')} "
-        f"(median share {number(median(values))}, random weights: {number(null)})"
+        f"{what} in more than half of the directions in {most} of {format_count(len(values), 'head')} "
+        f"(median share {format_number(median(values))}, random weights: {format_number(null)})"
     )
 
 
-def named(heads: Sequence[Head]) -> str:
+def format_heads(heads: Sequence[Head]) -> str:
     """`2 heads (0.3, 1.0)`"""
     listed = ", ".join(f"{layer}.{head}" for layer, head in heads[:NAMED])
     more = ", …" if len(heads) > NAMED else ""

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.heads.head_selection import part
-from attncli.analysis.statistics import summary_row
-from attncli.analysis.weight_sources import OpenedWeights, opened_weights
-from attncli.commands.inspect_weights.findings import findings, headline
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.heads.head_selection import format_part
+from attncli.analysis.statistics import summarize_values
+from attncli.analysis.weight_sources import OpenedWeights, open_weights
+from attncli.commands.inspect_weights.findings import build_findings, format_headline
 from attncli.errors import Unresolved, UsageError, unknown_name
-from attncli.head_weights.census import Census, census
-from attncli.head_weights.head_products import NORMALISED, HeadProducts, head_products
+from attncli.head_weights.census import AttentionCensus, count_attention
+from attncli.head_weights.head_products import NORMALISED, HeadProducts, iter_head_products
 from attncli.maths.matrices.factored import Factored
-from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
-from attncli.models.files.local_folder import NOTHING_TRUSTED, Fetching
+from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, metric_product
+from attncli.models.files.local_folder import NOTHING_TRUSTED, FetchSettings
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.sources import Source
 
@@ -46,38 +46,42 @@ def weights_only(
     metrics: Sequence[str] = (),
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
-    progress: Progress = no_progress,
-    how: Fetching = NOTHING_TRUSTED,
+    progress: Progress = ignore_progress,
+    how: FetchSettings = NOTHING_TRUSTED,
     seed: int = 0,
 ) -> Report:
     """The report; without metrics all of them, without layers and heads all that there are."""
-    names = checked(metrics)
-    opened = opened_weights(source, how, seed)
+    names = validate_metrics(metrics)
+    opened = open_weights(source, how, seed)
     config, tensors = opened.config, opened.tensors
-    counts = census(config.said, tensors.places)
-    chosen_layers = chosen("layer", layers, config.layers)
-    chosen_heads = chosen("head", heads, config.heads)
+    counts = count_attention(config.said, tensors.places)
+    chosen_layers = select_indices("layer", layers, config.layers)
+    chosen_heads = select_indices("head", heads, config.heads)
     rows: list[Row] = []
     total = len(chosen_layers) * len(chosen_heads)
-    for done, products in enumerate(head_products(tensors, config, chosen_layers, chosen_heads)):
+    for done, products in enumerate(
+        iter_head_products(tensors, config, chosen_layers, chosen_heads)
+    ):
         progress(done, total, "heads")
-        rows += head_rows(products, names, rotary=bool(config.family.rotary))
+        rows += build_head_rows(products, names, rotary=bool(config.family.rotary))
     progress(total, total, "heads")
-    nulls = list(null_rows(names, config.hidden, config.key_width))
+    nulls = list(build_control_rows(names, config.hidden, config.key_width))
     return Report(
         study="inspect-model weights",
-        headline=headline(config.kind, part(total, config.layers * config.heads), rows, nulls),
-        rows=(*rows, *nulls, *census_rows(counts)),
+        headline=format_headline(
+            config.kind, format_part(total, config.layers * config.heads), rows, nulls
+        ),
+        rows=(*rows, *nulls, *build_census_rows(counts)),
         metrics={name: definition(name) for name in names} | CENSUS,
-        source=described(opened, counts),
+        source=describe_source(opened, counts),
         input={"layers": chosen_layers, "heads": chosen_heads},
-        views=tuple(views(names)),
-        findings=tuple(findings(rows, nulls, counts)),
-        warnings=tuple(warnings(opened)),
+        views=tuple(build_views(names)),
+        findings=tuple(build_findings(rows, nulls, counts)),
+        warnings=tuple(build_warnings(opened)),
     )
 
 
-def checked(metrics: Sequence[str]) -> list[str]:
+def validate_metrics(metrics: Sequence[str]) -> list[str]:
     """Known names, once each."""
     for name in metrics:
         if name not in WEIGHTS.names():
@@ -85,7 +89,7 @@ def checked(metrics: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(metrics)) or WEIGHTS.names()
 
 
-def chosen(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:
+def select_indices(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:
     """The layers or heads asked for, in their order and once each; all if none are named."""
     if wanted is None:
         return list(range(count))
@@ -95,18 +99,18 @@ def chosen(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:
     return list(dict.fromkeys(wanted))
 
 
-def head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) -> Iterator[Row]:
+def build_head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) -> Iterator[Row]:
     for name in names:
         unit, layer, head = WEIGHTS[name].unit, products.layer, products.head  # type: ignore[attr-defined]
-        of_logits = product_of(name) == "qk"
+        of_logits = metric_product(name) == "qk"
         product = products.qk if of_logits else products.ov
-        value, note = measured(name, product)
+        value, note = measure_metric(name, product)
         if value is not None and of_logits and rotary:
             note = AT_OFFSET_0
         yield Row(name, value, unit, layer=layer, head=head, note=note)
 
 
-def measured(name: str, product: Factored | None) -> tuple[float | None, str | None]:
+def measure_metric(name: str, product: Factored | None) -> tuple[float | None, str | None]:
     """The number, or why there is none."""
     if product is None:
         return None, NOT_APPLICABLE + NORMALISED
@@ -116,22 +120,22 @@ def measured(name: str, product: Factored | None) -> tuple[float | None, str | N
         return None, NOT_APPLICABLE + str(error)
 
 
-def null_rows(names: Sequence[str], hidden: int, width: int) -> Iterator[Row]:
+def build_control_rows(names: Sequence[str], hidden: int, width: int) -> Iterator[Row]:
     """What independent Gaussian weights of the same sizes have, for metrics that do not depend on their scale."""
-    draws = [gaussian(seed, hidden, width) for seed in range(NULL_DRAWS)]
+    draws = [draw_gaussian_product(seed, hidden, width) for seed in range(NULL_DRAWS)]
     for name in names:
         found = definition(name)
         if found.unit in SCALE_FREE:
             values = [float(WEIGHTS[name](product)) for product in draws]
-            yield summary_row(name, found.unit, values, "", variant=NULL)
+            yield summarize_values(name, found.unit, values, "", variant=NULL)
 
 
-def gaussian(seed: int, hidden: int, width: int) -> Factored:
+def draw_gaussian_product(seed: int, hidden: int, width: int) -> Factored:
     left, right = np.random.default_rng(seed).normal(size=(2, hidden, width))
     return Factored(left, right)
 
 
-def census_rows(counts: Census) -> Iterator[Row]:
+def build_census_rows(counts: AttentionCensus) -> Iterator[Row]:
     kinds = {f"{kind}_layers": counts.kinds.get(kind, 0) for kind in ("full", "sliding", "linear")}
     values: dict[str, float | None] = {
         **(kinds if counts.kinds else dict.fromkeys(kinds)),
@@ -145,7 +149,7 @@ def census_rows(counts: Census) -> Iterator[Row]:
         yield Row(name, value, CENSUS[name].unit, note=note, keys={"of": "model"})
 
 
-def described(opened: OpenedWeights, counts: Census) -> dict[str, Any]:
+def describe_source(opened: OpenedWeights, counts: AttentionCensus) -> dict[str, Any]:
     """Which model, and the hash of the tensors that were read."""
     config, tensors = opened.config, opened.tensors
     return {
@@ -159,7 +163,7 @@ def described(opened: OpenedWeights, counts: Census) -> dict[str, Any]:
     }
 
 
-def views(names: Sequence[str]) -> Iterator[View]:
+def build_views(names: Sequence[str]) -> Iterator[View]:
     for name in names:
         yield View(f"{name} of every head", down="layer", across="head", metrics=(name,))
     scale_free = tuple(name for name in names if definition(name).unit in SCALE_FREE)
@@ -168,7 +172,7 @@ def views(names: Sequence[str]) -> Iterator[View]:
     yield View("Findings", "about", (), findings="what the weights say")
 
 
-def warnings(opened: OpenedWeights) -> Iterator[str]:
+def build_warnings(opened: OpenedWeights) -> Iterator[str]:
     config = opened.config
     yield from opened.warnings
     if config.family.rotary and not config.family.qk_norm:

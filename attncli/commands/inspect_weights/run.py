@@ -5,9 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.errors import UsageError
-from attncli.options.heads import LayerHeadOptions, numbers
+from attncli.options.heads import LayerHeadOptions, parse_numbers
 from attncli.options.model import WeightFileOptions
-from attncli.options.shared import checked_seed
+from attncli.options.shared import validate_seed
 from attncli.sources import Source
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GROUP = "weights"
 
 
-def weights_study(
+def prepare_weights(
     source: Source,
     metric: Sequence[str],
     heads: LayerHeadOptions,
@@ -31,19 +31,19 @@ def weights_study(
         weights_only,
         source,
         [name for name in metric if name != GROUP],
-        numbers("layers", heads.layers) or None,
-        numbers("heads", heads.heads) or None,
+        parse_numbers("layers", heads.layers) or None,
+        parse_numbers("heads", heads.heads) or None,
         how=files.to_fetch(),
-        seed=checked_seed(seed),
+        seed=validate_seed(seed),
     )
 
 
 def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
     """What heads do, rather than what their weights are."""
-    from attncli.analysis.heads.metric_selection import members
+    from attncli.analysis.heads.metric_selection import group_members
     from attncli.options.heads import GROUPS
 
-    of_runs = {*GROUPS, *(name for group in members().values() for name in group)} - {GROUP}
+    of_runs = {*GROUPS, *(name for group in group_members().values() for name in group)} - {GROUP}
     found = [name for name in metric if name in of_runs]
     if found:
         raise UsageError(

@@ -7,7 +7,7 @@ from attncli.commands.paths.options import PathOptions
 from attncli.declare.dry_run import before_the_work
 from attncli.options.model import InputOptions, ModelOptions, Source
 from attncli.options.shared import NetworkOptions, RunOptions
-from attncli.python.question import MEASURING, How, question
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def paths(
     inputs: InputOptions,
     network: NetworkOptions,
     run: RunOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """How much of the output travels through paths of each length?
 
@@ -54,18 +54,18 @@ def paths(
     asked.refuse_impossible()
     from attncli.analysis import network_sources as sources
 
-    subject = sources.named(source, "paths", how.output)
+    subject = sources.resolve_source(source, "paths", how.output)
     if subject.is_model:
-        study = model_study(subject, asked, model, inputs, network, run, conditions)
+        study = prepare_model_paths(subject, asked, model, inputs, network, run, conditions)
     else:
-        study = network_study(subject, asked, network, run, conditions)
+        study = prepare_network_paths(subject, asked, network, run, conditions)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report
 
 
-def network_study(
+def prepare_network_paths(
     source: "Named",
     asked: PathOptions,
     network: NetworkOptions,
@@ -76,11 +76,11 @@ def network_study(
     from attncli.commands.paths import run_network as path_runs
 
     if asked.of_single_paths:
-        return path_runs.single_study(source, asked, network, run)
-    return path_runs.length_study(source, asked, network, run, conditions)
+        return path_runs.prepare_single_paths(source, asked, network, run)
+    return path_runs.prepare_lengths(source, asked, network, run, conditions)
 
 
-def model_study(
+def prepare_model_paths(
     source: "Named",
     asked: PathOptions,
     model: ModelOptions,
@@ -91,7 +91,7 @@ def model_study(
 ) -> Callable[..., Report]:
     """Of a trained model; what is wrong with the words is said before torch is imported."""
     from attncli.analysis.prepare import refuse_at_once
-    from attncli.commands.paths.run_network import DEFAULT_METRICS, wanted_metrics
+    from attncli.commands.paths.run_network import DEFAULT_METRICS, requested_metrics
     from attncli.gates import refuse_unmeasured
 
     where = (model, inputs, network.tokens, run.seed or 0)
@@ -101,10 +101,14 @@ def model_study(
     if asked.of_single_paths:
         from attncli.commands.paths import run_model as path_models
 
-        refuse_unmeasured(conditions, path_models.measured(asked))
-        single = path_models.single_study if asked.by is None else path_models.study_by
+        refuse_unmeasured(conditions, path_models.measured_metrics(asked))
+        single = (
+            path_models.prepare_single_paths
+            if asked.by is None
+            else path_models.prepare_grouped_paths
+        )
         return single(source, asked, *where)
-    metrics = wanted_metrics(asked.metric or DEFAULT_METRICS, conditions, of_model=True)
+    metrics = requested_metrics(asked.metric or DEFAULT_METRICS, conditions, of_model=True)
     from attncli.commands.paths import run_model as path_models
 
-    return path_models.model_study(source, asked, metrics, *where)
+    return path_models.prepare_model_paths(source, asked, metrics, *where)

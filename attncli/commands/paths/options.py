@@ -8,7 +8,7 @@ from attncli.declare.options import Option, rows_of_numbers
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import complete_metric
 from attncli.options.model import OF_MODELS, StackOption
-from attncli.options.shared import separated
+from attncli.options.shared import split_names
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)
@@ -108,7 +108,7 @@ class PathOptions:
         return bool(self.path) or self.sample is not None or self.by is not None
 
     def kinds_of_step(self) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(separated(self.steps or [KINDS_OF_STEP[0]])))
+        names = tuple(dict.fromkeys(split_names(self.steps or [KINDS_OF_STEP[0]])))
         for name in names:
             if name not in KINDS_OF_STEP:
                 raise unknown_name("kind of step", name, KINDS_OF_STEP)

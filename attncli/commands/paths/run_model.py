@@ -6,36 +6,36 @@ from functools import partial
 import torch
 
 from attncli.analysis.paths.path_choices import parse_path
-from attncli.analysis.paths.path_subject import PathSubject
-from attncli.analysis.paths.prepare import opened, refuse_other_heads
+from attncli.analysis.paths.path_model import PathModel
+from attncli.analysis.paths.prepare import prepare_paths, refuse_other_heads
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.capture import prove
+from attncli.capture import verify_capture
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER
 from attncli.commands.paths.options import PathOptions
-from attncli.commands.paths.trained_models.model_paths import PathPlan, model_paths
-from attncli.commands.paths.trained_models.path_maps import Maps
+from attncli.commands.paths.trained_models.model_paths import PathPlan, measure_model_paths
+from attncli.commands.paths.trained_models.path_maps import StackMaps
 from attncli.commands.paths.trained_models.path_model_heads import OWN_METRICS as HEADS_METRICS
-from attncli.commands.paths.trained_models.path_model_heads import model_heads
+from attncli.commands.paths.trained_models.path_model_heads import measure_head_shares
 from attncli.commands.paths.trained_models.path_model_singles import METRICS as SINGLE_METRICS
 from attncli.commands.paths.trained_models.path_model_singles import (
     STREAMS,
-    named_in_model,
-    sampled_in_model,
+    measure_named_paths,
+    measure_sampled_paths,
 )
 from attncli.commands.paths.trained_models.path_model_steps import METRICS as STEPS_METRICS
-from attncli.commands.paths.trained_models.path_model_steps import model_steps
+from attncli.commands.paths.trained_models.path_model_steps import measure_step_shares
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.memory_estimate import room_to_run
+from attncli.models.loading.memory_estimate import estimate_run_memory
 from attncli.models.loading.precision import own_precision
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.text_configs import text_config
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.records import Report
 from attncli.sources import Source
 
 
-def model_study(
+def prepare_model_paths(
     source: Source,
     asked: PathOptions,
     metrics: Sequence[str],
@@ -46,14 +46,14 @@ def model_study(
 ) -> Callable[..., Report]:
     """Everything is loaded and found out before the first text is read."""
     wanted = asked.kinds_of_step()
-    subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed, asked.stack)
     if asked.loss:
         refuse_other_heads(subject.checkpoint, texts)
     require_room(subject, texts, 1 + len(subject.stack.calls), asked.loss)
-    return partial(model_paths, subject, texts, PathPlan(wanted, metrics, asked.loss))
+    return partial(measure_model_paths, subject, texts, PathPlan(wanted, metrics, asked.loss))
 
 
-def single_study(
+def prepare_single_paths(
     source: Source,
     asked: PathOptions,
     model: ModelOptions,
@@ -62,26 +62,28 @@ def single_study(
     seed: int,
 ) -> Callable[..., Report]:
     """Single paths; how many heads each layer has is seen on a short input."""
-    subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed, asked.stack)
     body = subject.checkpoint.body
-    short = ModelInput("", "", example_inputs(body, PROBE_TOKENS), PROBE_TOKENS)
+    short = ModelInput("", "", make_example_inputs(body, PROBE_TOKENS), PROBE_TOKENS)
     with own_precision(body):
-        prove(body, short.kwargs)
-    heads = Maps(subject, short).heads
+        verify_capture(body, short.kwargs)
+    heads = StackMaps(subject, short).heads
     longest = max(text.tokens for text in texts)
-    needed = STREAMS * room_to_run(body, longest, 0) + room_to_run(body, longest, 0, max(heads))
+    needed = STREAMS * estimate_run_memory(body, longest, 0) + estimate_run_memory(
+        body, longest, 0, max(heads)
+    )
     require_memory(
         needed + 8 * sum(heads) * longest**2,
         f"the attention maps of a text of {longest} tokens",
         "cut it with `tokens`",
     )
     if asked.sample is not None:
-        return partial(sampled_in_model, subject, texts, heads, asked.sample, seed)
+        return partial(measure_sampled_paths, subject, texts, heads, asked.sample, seed)
     named = [parse_path(text, heads, skip=True) for text in asked.path or ()]
-    return partial(named_in_model, subject, texts, list(dict.fromkeys(named)))
+    return partial(measure_named_paths, subject, texts, list(dict.fromkeys(named)))
 
 
-def study_by(
+def prepare_grouped_paths(
     source: Source,
     asked: PathOptions,
     model: ModelOptions,
@@ -90,13 +92,13 @@ def study_by(
     seed: int,
 ) -> Callable[..., Report]:
     """The output by the heads that it passes, or by attentions and MLPs together: a stream for every pair of counts."""
-    subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed, asked.stack)
     blocks, together = len(subject.stack.calls), asked.by == STEPS_TOGETHER
     require_room(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
-    return partial(model_steps if together else model_heads, subject, texts)
+    return partial(measure_step_shares if together else measure_head_shares, subject, texts)
 
 
-def measured(asked: PathOptions) -> Iterable[str]:
+def measured_metrics(asked: PathOptions) -> Iterable[str]:
     """The metrics of single paths, or of the output taken apart."""
     if asked.by is None:
         return SINGLE_METRICS
@@ -104,13 +106,15 @@ def measured(asked: PathOptions) -> Iterable[str]:
 
 
 def require_room(
-    subject: PathSubject, texts: Sequence[ModelInput], streams: int, loss: bool = False
+    subject: PathModel, texts: Sequence[ModelInput], streams: int, loss: bool = False
 ) -> None:
     """For so many streams beside the full one; with the loss each has its own logits too."""
     checkpoint = subject.checkpoint
     longest = max(text.tokens for text in texts)
     streams += 1
-    needed = streams * room_to_run(checkpoint.body, longest, strip_memory=0, heads_at_once=1)
+    needed = streams * estimate_run_memory(
+        checkpoint.body, longest, strip_memory=0, heads_at_once=1
+    )
     if loss:
         size = torch.finfo(checkpoint.model.dtype).bits // 8
         needed += 2 * streams * longest * size * text_config(checkpoint.model.config).vocab_size

@@ -7,14 +7,14 @@ from attncli.analysis import network_sources as sources
 from attncli.analysis.paths.path_choices import parse_path
 from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.commands.paths.options import PathOptions
-from attncli.commands.paths.synthetic.network_paths import paths
-from attncli.commands.paths.synthetic.path_heads import through_heads
-from attncli.commands.paths.synthetic.path_samples import named_paths, sampled_paths
+from attncli.commands.paths.synthetic.network_paths import measure_network_paths
+from attncli.commands.paths.synthetic.path_heads import measure_head_shares
+from attncli.commands.paths.synthetic.path_samples import measure_named_paths, measure_sampled_paths
 from attncli.errors import unknown_name
 from attncli.gates import Condition
 from attncli.metrics import METRICS
 from attncli.networks.weights import Network
-from attncli.options.shared import NetworkOptions, RunOptions, separated
+from attncli.options.shared import NetworkOptions, RunOptions, split_names
 from attncli.records import Report
 from attncli.sources import Source
 
@@ -26,7 +26,7 @@ MODEL_METRICS = ("loss", "full_loss")
 DEFAULT_METRICS = ("log10_residual", "stable_rank")
 
 
-def length_study(
+def prepare_lengths(
     source: Source,
     asked: PathOptions,
     network: NetworkOptions,
@@ -34,27 +34,27 @@ def length_study(
     conditions: Sequence[Condition],
 ) -> Study:
     """The terms of synthetic networks by path length."""
-    networks, identity = networks_of(source, network, run)
-    metrics = wanted_metrics(asked.metric or DEFAULT_METRICS, conditions)
-    return partial(paths, networks, asked.skip, metrics, identity)
+    networks, identity = open_networks(source, network, run)
+    metrics = requested_metrics(asked.metric or DEFAULT_METRICS, conditions)
+    return partial(measure_network_paths, networks, asked.skip, metrics, identity)
 
 
-def networks_of(
+def open_networks(
     source: Source, network: NetworkOptions, run: RunOptions
 ) -> tuple[Sequence[Network], dict[str, object]]:
     if source.kind == "synthetic":
-        return sources.generated(sources.spec_from(network), run), dict(sources.SYNTHETIC)
-    saved = sources.from_file(source)
-    return [saved], sources.identity(source)
+        return sources.generate_networks(sources.build_spec(network), run), dict(sources.SYNTHETIC)
+    saved = sources.load_network(source)
+    return [saved], sources.source_identity(source)
 
 
-def wanted_metrics(
+def requested_metrics(
     given: Sequence[str], conditions: Sequence[Condition], of_model: bool = False
 ) -> list[str]:
     """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
     known = METRICS.names()
     own = [*OWN_METRICS, *(MODEL_METRICS if of_model else ())]
-    names = separated(given)
+    names = split_names(given)
     gated = [one.metric for one in conditions if one.metric not in own]
     for name in names:
         if name not in known:
@@ -65,16 +65,16 @@ def wanted_metrics(
     return list(dict.fromkeys([*names, *gated]))
 
 
-def single_study(
+def prepare_single_paths(
     source: Source, asked: PathOptions, network: NetworkOptions, run: RunOptions
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
-    networks, identity = networks_of(source, network, run)
+    networks, identity = open_networks(source, network, run)
     if asked.by is not None:
-        return partial(through_heads, networks, asked.skip, identity)
+        return partial(measure_head_shares, networks, asked.skip, identity)
     if asked.sample is not None:
-        return partial(sampled_paths, networks, asked.skip, asked.sample, identity)
+        return partial(measure_sampled_paths, networks, asked.skip, asked.sample, identity)
     spec = networks[0].spec
     heads = [spec.heads] * spec.layers
     named = [parse_path(text, heads, asked.skip) for text in asked.path or ()]
-    return partial(named_paths, networks, asked.skip, list(dict.fromkeys(named)), identity)
+    return partial(measure_named_paths, networks, asked.skip, list(dict.fromkeys(named)), identity)

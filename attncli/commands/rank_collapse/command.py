@@ -27,9 +27,9 @@ from attncli.options.shared import (
     RunOptions,
     SwitchOptions,
     VariantOptions,
-    separated,
+    split_names,
 )
-from attncli.python.question import MEASURING, How, question
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def rank_collapse(
     inputs: InputOptions,
     network: NetworkOptions,
     run: RunOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?
 
@@ -200,19 +200,19 @@ def rank_collapse(
 
     conditions = how.conditions
     default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
-    metrics = wanted_metrics(metric or default, conditions)
-    over = blocks_between(blocks, metrics)
+    metrics = requested_metrics(metric or default, conditions)
+    over = resolve_block_span(blocks, metrics)
     choose = partial(variants.chosen, switches)
-    chosen = chosen_arithmetic(arithmetic, exact)
+    chosen = resolve_arithmetic(arithmetic, exact)
     from attncli.analysis import network_sources as sources
 
-    subject = sources.named(source, "rank_collapse", how.output)
+    subject = sources.resolve_source(source, "rank_collapse", how.output)
     if subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
-        from attncli.commands.rank_collapse.run import collapse_study
+        from attncli.commands.rank_collapse.run import prepare_collapse
 
-        study = collapse_study(
+        study = prepare_collapse(
             subject,
             applied,
             model,
@@ -226,7 +226,7 @@ def rank_collapse(
             theorem,
         )
     else:
-        study = network_study(
+        study = prepare_network(
             subject, sweep, choose, network, run, conditions, over, theorem, gates
         )
         if gradients:
@@ -237,15 +237,15 @@ def rank_collapse(
     return report
 
 
-def blocks_between(blocks: int | None, metrics: Sequence[str]) -> int:
+def resolve_block_span(blocks: int | None, metrics: Sequence[str]) -> int:
     """How many blocks lie between two states that a metric compares; refused where none compares any."""
     if blocks is None:
         return 1
-    from attncli.analysis.states.state_metrics import step_names
+    from attncli.analysis.states.state_metrics import step_metric_names
 
     if blocks < 1:
         raise UsageError(f"`blocks={blocks}`: it must be at least 1.")
-    if not step_names(metrics):
+    if not step_metric_names(metrics):
         raise UsageError(OF_TWO_STATES, about=["blocks"])
     return blocks
 
@@ -260,23 +260,23 @@ def refuse_other_variants(
     refuse_unmatched(conditions, {"variant": [*variants, *twins]})
 
 
-def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
+def resolve_arithmetic(arithmetic: str | None, exact: bool) -> str:
     """By either of the two options."""
     if arithmetic is not None and arithmetic not in ARITHMETICS:
         raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
     return EXACTLY if exact else arithmetic or AUTO
 
 
-def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
+def requested_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
     from attncli.analysis.states.network_collapse import OWN_METRICS as OF_NETWORKS
     from attncli.analysis.states.state_metrics import GROUPS
-    from attncli.analysis.states.state_metrics import names as all_names
+    from attncli.analysis.states.state_metrics import state_metric_names as all_names
     from attncli.analysis.states.theorem_rows import THEOREM_METRICS
 
     known, own = [*all_names(), *GROUPS], [*OF_NETWORKS, *THEOREM_METRICS]
-    given = [each for name in separated(given) for each in GROUPS.get(name, (name,))]
-    names = separated(given)
+    given = [each for name in split_names(given) for each in GROUPS.get(name, (name,))]
+    names = split_names(given)
     for name in names:
         if name not in known:
             raise unknown_name("metric", name, known)
@@ -287,7 +287,7 @@ def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> lis
     return list(dict.fromkeys([*names, *(name for name in gated if name not in own)]))
 
 
-def network_study(
+def prepare_network(
     source: "Named",
     sweep: str | None,
     choose: Choose,
@@ -299,11 +299,11 @@ def network_study(
     gates: bool,
 ) -> Callable[..., Report]:
     if sweep is None:
-        return curve_study(source, choose, network, run, conditions, over, theorem, gates)
-    return sweep_study(source, sweep, choose, network, run, conditions)
+        return prepare_curves(source, choose, network, run, conditions, over, theorem, gates)
+    return prepare_sweep(source, sweep, choose, network, run, conditions)
 
 
-def curve_study(
+def prepare_curves(
     source: "Named",
     choose: Choose,
     network: NetworkOptions,
@@ -316,15 +316,15 @@ def curve_study(
     """The study of one network over its layers, generated or from a file."""
     from attncli.analysis import network_sources as sources
     from attncli.analysis.states.network_collapse import rank_collapse as curves
-    from attncli.commands.rank_collapse.network_gates import with_gates
+    from attncli.commands.rank_collapse.network_gates import add_gates
     from attncli.gates import refuse_unmatched
 
     if source.kind == "synthetic":
-        networks: Sequence[Network] = sources.generated(sources.spec_from(network), run)
+        networks: Sequence[Network] = sources.generate_networks(sources.build_spec(network), run)
         identity, chosen = sources.SYNTHETIC, choose()
     else:
-        saved = sources.from_file(source)
-        networks, identity, chosen = [saved], sources.identity(source), choose(default=saved.variant)  # fmt: skip
+        saved = sources.load_network(source)
+        networks, identity, chosen = [saved], sources.source_identity(source), choose(default=saved.variant)  # fmt: skip
     spec = networks[0].spec
     refuse_unmatched(conditions, {"variant": list(chosen), "layer": range(spec.layers + 1)})
     study = partial(curves, networks, chosen, source=identity, over=over, theorem=theorem)
@@ -332,10 +332,10 @@ def curve_study(
         return study
     if spec.attention != "gated":
         raise UsageError(f"`gates` goes with `attention='gated'`, not {spec.attention!r}.", about=["gates", "attention"])  # fmt: skip
-    return lambda **asked: with_gates(study(**asked), networks, chosen)
+    return lambda **asked: add_gates(study(**asked), networks, chosen)
 
 
-def sweep_study(
+def prepare_sweep(
     source: "Named",
     text: str,
     choose: Choose,
@@ -345,12 +345,12 @@ def sweep_study(
 ) -> Callable[..., Report]:
     """The study over a range of one size; every point is checked before the first one runs."""
     from attncli.analysis import network_sources as sources
-    from attncli.analysis.states.size_sweep import SWEPT, at, sweep
+    from attncli.analysis.states.size_sweep import SWEPT, spec_at_point, sweep_sizes
     from attncli.gates import refuse_unmatched
     from attncli.options.size_ranges import parse_sweep
 
     parameter, points = parse_sweep(text, SWEPT)
-    spec = sources.spec_from(network)
-    specs = {point: at(spec, parameter, point) for point in points}
+    spec = sources.build_spec(network)
+    specs = {point: spec_at_point(spec, parameter, point) for point in points}
     refuse_unmatched(conditions, {"variant": list(choose()), parameter: points})
-    return partial(sweep, specs, parameter, run.all_seeds(), choose())
+    return partial(sweep_sizes, specs, parameter, run.all_seeds(), choose())

@@ -10,8 +10,14 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
-from attncli.analysis.states.model_runs import CollapseSubject, Curves, Lines, Run, without_advice
 from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
+from attncli.analysis.states.variant_runs import (
+    CollapseModel,
+    Curves,
+    Lines,
+    VariantRun,
+    strip_advice,
+)
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
@@ -20,8 +26,8 @@ AGREEMENT = 1e-6
 """Decades by which the two ways may differ beside what rounding takes."""
 
 
-def reasons_for_plain(
-    subject: CollapseSubject,
+def find_inexact_variants(
+    subject: CollapseModel,
     inputs: Mapping[str, Any],
     variants: Mapping[str, Switches],
     cheap: bool,
@@ -31,31 +37,34 @@ def reasons_for_plain(
     What holds of one that was tried holds of all that were not.
     """
     text = ModelInput("a short input", "random", dict(inputs), 0)
-    tried = {name: reason(subject, text, variants[name]) for name in to_try(variants, cheap)}
+    tried = {
+        name: explain_inexact(subject, text, variants[name])
+        for name in select_trials(variants, cheap)
+    }
     of_others = next(filter(None, tried.values()), "")
     found = {name: tried.get(name, of_others) for name in variants}
     return {name: why for name, why in found.items() if why}
 
 
-def to_try(variants: Mapping[str, Switches], cheap: bool) -> list[str]:
+def select_trials(variants: Mapping[str, Switches], cheap: bool) -> list[str]:
     """Those with the most parts and, where that is cheap, the fewest."""
     by_parts = sorted(variants, key=lambda name: sum(astuple(variants[name])))
     return list(dict.fromkeys([by_parts[-1], by_parts[0]] if cheap else by_parts[-1:]))
 
 
-def reason(subject: CollapseSubject, text: ModelInput, switches: Switches) -> str:
+def explain_inexact(subject: CollapseModel, text: ModelInput, switches: Switches) -> str:
     """Why a variant is not exact; empty where it is."""
     asked = replace(subject, exact=True, why_plain=None)
-    run = Run(asked, text, switches, [RESIDUAL], sub_blocks=False, where=text.name)
+    run = VariantRun(asked, text, switches, [RESIDUAL], sub_blocks=False, where=text.name)
     try:
         exact = run.exactly()
     except InputError as error:
-        return without_advice(error)
+        return strip_advice(error)
     alone = replace(run, subject=replace(subject, exact=False))
     first = alone.first_plain_pass()
     if agree_without_excuse(exact, first.values):
         return ""
-    return disagreement(exact, alone.in_plain_numbers("", first))
+    return describe_disagreement(exact, alone.in_plain_numbers("", first))
 
 
 def agree_without_excuse(exact: Curves, plain: Lines) -> bool:
@@ -67,12 +76,12 @@ def agree_without_excuse(exact: Curves, plain: Lines) -> bool:
     )
 
 
-def disagreement(exact: Curves, plain: Curves) -> str:
+def describe_disagreement(exact: Curves, plain: Curves) -> str:
     """Where the two ways differ by more than rounding; empty where they agree."""
     for place, trajectory in plain.items():
         ours = exact[place].measured[RESIDUAL]
         whys = exact[place].unknown.get(RESIDUAL, [""] * len(ours))
-        for layer, (known, by) in enumerate(numbers_of(trajectory)):
+        for layer, (known, by) in enumerate(known_numbers(trajectory)):
             if math.isnan(known) or whys[layer]:  # rounding has taken it
                 continue
             if not abs(ours[layer] - known) <= by + AGREEMENT:  # not a number is not near either
@@ -83,6 +92,6 @@ def disagreement(exact: Curves, plain: Curves) -> str:
     return ""
 
 
-def numbers_of(trajectory: Trajectory) -> list[tuple[float, float]]:
+def known_numbers(trajectory: Trajectory) -> list[tuple[float, float]]:
     """What is known of a plain curve, each with its uncertainty."""
     return list(zip(trajectory.measured[RESIDUAL], trajectory.uncertain[RESIDUAL], strict=True))

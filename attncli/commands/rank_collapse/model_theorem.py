@@ -18,34 +18,34 @@ from attncli.analysis import Progress
 from attncli.analysis.states.theorem_rows import (
     BEYOND,
     THEOREM_METRICS,
-    by_layer,
-    holds_in_words,
-    slack,
-    ten_to,
+    bound_slack,
+    build_layer_view,
+    describe_bound_coverage,
+    power_of_ten,
 )
-from attncli.analysis.statistics import summary_row
-from attncli.capture.stacks.module_paths import module_called
-from attncli.errors import AttnError, InputError, counted
-from attncli.head_weights.configs import Config
-from attncli.head_weights.families import family_of, why_no_family
+from attncli.analysis.statistics import summarize_values
+from attncli.capture.stacks.module_paths import find_module_by_name
+from attncli.errors import AttnError, InputError, format_count
+from attncli.head_weights.configs import HeadConfig
+from attncli.head_weights.families import explain_no_family, find_family
 from attncli.head_weights.head_projections import Array
-from attncli.head_weights.in_memory_tensors import HeldTensors
+from attncli.head_weights.in_memory_tensors import InMemoryTensors
 from attncli.head_weights.theorem_constants import (
     LayerConstant,
-    layer_constant,
+    compute_layer_constant,
+    explain_not_covered,
     logit_range,
-    why_not_covered,
 )
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.maths.matrices.norms import composite_norm
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.load import Checkpoint
+from attncli.models.loading.load import LoadedModel
 from attncli.models.loading.precision import own_precision
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row
 
 
 @dataclass(frozen=True)
-class Residuals:
+class AttentionResiduals:
     """Of one layer's attention on one text."""
 
     read: float
@@ -53,125 +53,135 @@ class Residuals:
     logit_range: float
 
 
-def with_theorem(
-    report: Report, checkpoint: Checkpoint, texts: Sequence[ModelInput], progress: Progress
+def add_theorem(
+    report: Report, checkpoint: LoadedModel, texts: Sequence[ModelInput], progress: Progress
 ) -> Report:
     """The report with the theorem's side of the model; where it has none, with the reason."""
-    rows, finding = theorem_of(checkpoint, texts, progress)
+    rows, finding = evaluate_theorem(checkpoint, texts, progress)
     return replace(
         report,
         rows=(*report.rows, *rows),
         metrics={**report.metrics, **THEOREM_METRICS},
-        views=(*report.views, by_layer())
+        views=(*report.views, build_layer_view())
         if any(row.value is not None for row in rows)
         else report.views,
         findings=(*report.findings, finding),
     )
 
 
-def theorem_of(
-    checkpoint: Checkpoint, texts: Sequence[ModelInput], progress: Progress
+def evaluate_theorem(
+    checkpoint: LoadedModel, texts: Sequence[ModelInput], progress: Progress
 ) -> tuple[list[Row], Finding]:
     model = checkpoint.body
     try:
         said = model.config.to_dict()
-        config = Config(Path(type(model).__name__), said, family_of(type(model).__name__, said))
+        config = HeadConfig(
+            Path(type(model).__name__), said, find_family(type(model).__name__, said)
+        )
         config.refuse_other_layouts()
-        tensors = HeldTensors(type(model).__name__, model.state_dict())
+        tensors = InMemoryTensors(type(model).__name__, model.state_dict())
         constants = []
         for layer in range(config.layers):
             progress(layer, config.layers, "layers' constants")
-            constants.append(layer_constant(tensors, config, layer))
+            constants.append(compute_layer_constant(tensors, config, layer))
     except AttnError as error:
-        why = why_no_family(model.config.to_dict()) or str(error).removesuffix(".")
-        return [nothing(metric, why) for metric in THEOREM_METRICS], Finding("theorem", why)
-    uncovered = why_not_covered(config, tensors)
-    residuals = [] if uncovered else [residuals_of(model, config, tensors, text) for text in texts]
-    rows = list(layer_rows(constants, residuals, uncovered))
-    return rows, Finding("theorem", in_words(rows, config, uncovered))
+        why = explain_no_family(model.config.to_dict()) or str(error).removesuffix(".")
+        return [build_null_row(metric, why) for metric in THEOREM_METRICS], Finding("theorem", why)
+    uncovered = explain_not_covered(config, tensors)
+    residuals = (
+        [] if uncovered else [capture_residuals(model, config, tensors, text) for text in texts]
+    )
+    rows = list(build_layer_rows(constants, residuals, uncovered))
+    return rows, Finding("theorem", describe_theorem(rows, config, uncovered))
 
 
-def nothing(metric: str, why: str) -> Row:
+def build_null_row(metric: str, why: str) -> Row:
     return Row(metric, None, THEOREM_METRICS[metric].unit, note=f"{NOT_APPLICABLE}{why}")
 
 
-def layer_rows(
-    constants: Sequence[LayerConstant], residuals: Sequence[Sequence[Residuals]], uncovered: str
+def build_layer_rows(
+    constants: Sequence[LayerConstant],
+    residuals: Sequence[Sequence[AttentionResiduals]],
+    uncovered: str,
 ) -> Iterator[Row]:
     """One text, one column of residuals."""
     for layer, found in enumerate(constants):
         beside: dict[str, Any] = {"layer": layer}
-        constant = ten_to(found.log10_constant)
-        yield summary_row("beta", "1", [found.beta], BEYOND, **beside)
-        yield summary_row("layer_constant", "1", [constant], BEYOND, **beside)
-        radius = ten_to(-found.log10_constant / 2.0)
-        yield summary_row("layer_radius", "norm", [radius], BEYOND, **beside)
+        constant = power_of_ten(found.log10_constant)
+        yield summarize_values("beta", "1", [found.beta], BEYOND, **beside)
+        yield summarize_values("layer_constant", "1", [constant], BEYOND, **beside)
+        radius = power_of_ten(-found.log10_constant / 2.0)
+        yield summarize_values("layer_radius", "norm", [radius], BEYOND, **beside)
         why = f"{NOT_APPLICABLE}{uncovered}" if uncovered else BEYOND
         own = [one[layer] for one in residuals]
         read = [each.read for each in own]
-        yield summary_row("attention_residual", "norm", read, why, **beside)
+        yield summarize_values("attention_residual", "norm", read, why, **beside)
         ranges = [each.logit_range for each in own]
-        yield summary_row("logit_range", "1", ranges, why, **beside)
-        slacks = [slack(found.log10_constant, each.read, each.written) for each in own]
-        yield summary_row("bound_slack", "log10", slacks, why, **beside)
+        yield summarize_values("logit_range", "1", ranges, why, **beside)
+        slacks = [bound_slack(found.log10_constant, each.read, each.written) for each in own]
+        yield summarize_values("bound_slack", "log10", slacks, why, **beside)
 
 
-def residuals_of(
-    model: nn.Module, config: Config, tensors: HeldTensors, text: ModelInput
-) -> list[Residuals]:
+def capture_residuals(
+    model: nn.Module, config: HeadConfig, tensors: InMemoryTensors, text: ModelInput
+) -> list[AttentionResiduals]:
     """What every layer's attention is given and gives, in the order in which the layers run."""
     read, written = [], []
     with ExitStack() as hooks, torch.no_grad(), own_precision(model):
         for place in dict.fromkeys(map(config.place, range(config.layers))):
-            query = module_called(model, config.family.query.format(l=place))
-            output = module_called(model, config.family.output.format(l=place))
-            taking = query.register_forward_pre_hook(lambda _, args: read.append(state(args[0])))
-            giving = output.register_forward_hook(lambda _, __, out: written.append(state(out)))
+            query = find_module_by_name(model, config.family.query.format(l=place))
+            output = find_module_by_name(model, config.family.output.format(l=place))
+            taking = query.register_forward_pre_hook(lambda _, args: read.append(to_array(args[0])))
+            giving = output.register_forward_hook(lambda _, __, out: written.append(to_array(out)))
             hooks.callback(taking.remove)
             hooks.callback(giving.remove)
         model(**text.kwargs)
     if len(read) != config.layers or len(written) != config.layers:
         raise InputError(
-            f"{text.name}: {counted(len(read), 'attention')} read and {len(written)} wrote, where the config says {config.layers}."
+            f"{text.name}: {format_count(len(read), 'attention')} read and {len(written)} wrote, where the config says {config.layers}."
         )
     return [
-        Residuals(
-            composite_norm(centred(a)),
-            composite_norm(centred(b)),
-            logit_range(tensors, config, layer, centred(a)),
+        AttentionResiduals(
+            composite_norm(subtract_mean(a)),
+            composite_norm(subtract_mean(b)),
+            logit_range(tensors, config, layer, subtract_mean(a)),
         )
         for layer, (a, b) in enumerate(zip(read, written, strict=True))
     ]
 
 
-def state(tensor: Tensor) -> Array:
+def to_array(tensor: Tensor) -> Array:
     found: Array = tensor.detach()[0].double().cpu().numpy()
     return found
 
 
-def centred(states: Array) -> Array:
+def subtract_mean(states: Array) -> Array:
     found: Array = states - states.mean(axis=0)
     return found
 
 
-def in_words(rows: Sequence[Row], config: Config, uncovered: str) -> str:
+def describe_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) -> str:
     """The constant, then the one-layer bound, or why there is none."""
     if uncovered:
         return uncovered
     constants = [row.value for row in rows if row.metric == "layer_constant"]
     known = [value for value in constants if value is not None]
     inside = sum(
-        map(within, values_of(rows, "attention_residual"), values_of(rows, "layer_radius"))
+        map(
+            is_within_radius,
+            metric_values(rows, "attention_residual"),
+            metric_values(rows, "layer_radius"),
+        )
     )
-    said = f"tokens lie within the bound's radius in {inside} of {counted(config.layers, 'layer')}"
+    said = f"tokens lie within the bound's radius in {inside} of {format_count(config.layers, 'layer')}"
     if known:
-        said += f" (4βH/√d from {number(min(known))} to {number(max(known))})"
-    return f"{said}; {holds_in_words(rows)}"
+        said += f" (4βH/√d from {format_number(min(known))} to {format_number(max(known))})"
+    return f"{said}; {describe_bound_coverage(rows)}"
 
 
-def values_of(rows: Sequence[Row], metric: str) -> list[float | None]:
+def metric_values(rows: Sequence[Row], metric: str) -> list[float | None]:
     return [row.value for row in rows if row.metric == metric]
 
 
-def within(residual: float | None, radius: float | None) -> bool:
+def is_within_radius(residual: float | None, radius: float | None) -> bool:
     return residual is not None and radius is not None and residual < radius

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncli.analysis.states.trajectories import step
-from attncli.analysis.statistics import summary_row
-from attncli.maths.digits import number
-from attncli.maths.residuals.split import Split
-from attncli.metrics.attention import ATTENTION, definition, nature
+from attncli.analysis.states.trajectories import advance_state
+from attncli.analysis.statistics import summarize_values
+from attncli.maths.digits import format_number
+from attncli.maths.residuals.split import SplitState
+from attncli.metrics.attention import ATTENTION, definition, metric_spec
 from attncli.metrics.attention._gates import Gates
-from attncli.networks.gated_heads import gated_heads
+from attncli.networks.gated_heads import compute_gated_heads
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network
 from attncli.records import Finding, Report, Row, View
@@ -24,10 +24,10 @@ Measured = dict[tuple[str, int, int], list[float]]
 
 
 def gate_metrics() -> list[str]:
-    return [name for name in ATTENTION.names() if nature(name).of == OF_GATES]
+    return [name for name in ATTENTION.names() if metric_spec(name).of == OF_GATES]
 
 
-def with_gates(
+def add_gates(
     report: Report, networks: Sequence[Network], variants: Mapping[str, Switches]
 ) -> Report:
     """The report with the gates of all heads, in plain float64."""
@@ -35,51 +35,51 @@ def with_gates(
     for variant, switches in variants.items():
         found: Measured = {}
         for network in networks:
-            measure(found, network, switches, variant)
-        own = list(rows_of(found, variant))
+            measure_gates(found, network, switches, variant)
+        own = list(build_rows(found, variant))
         rows += own
-        findings.append(Finding(variant, in_words(own)))
+        findings.append(Finding(variant, describe_gates(own)))
     return replace(
         report,
         rows=(*report.rows, *rows),
         metrics={**report.metrics, **{name: definition(name) for name in gate_metrics()}},
-        views=(*report.views, *(view(variant) for variant in variants)),
+        views=(*report.views, *(build_view(variant) for variant in variants)),
         findings=(*report.findings, *findings),
     )
 
 
-def measure(found: Measured, network: Network, switches: Switches, variant: str) -> None:
+def measure_gates(found: Measured, network: Network, switches: Switches, variant: str) -> None:
     """Adds one network's numbers; nan from the layer on where there is no state."""
     spec = network.spec
-    state: Split | None = Split.of(network.embeddings())
+    state: SplitState | None = SplitState.of(network.embeddings())
     for index in range(spec.layers):
         layer = network.layer(index)
         gates = None
         if state is not None:
-            seen = gated_heads(state, layer, spec)
+            seen = compute_gated_heads(state, layer, spec)
             gates = Gates(seen.gate, seen.context, layer.w_o, seen.sink)
         for name in gate_metrics():
             values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
             for head, value in enumerate(values):
                 found.setdefault((name, index, head), []).append(float(value))
-        state = step(state, layer, spec, switches, f"{variant}, layer {index}")
+        state = advance_state(state, layer, spec, switches, f"{variant}, layer {index}")
 
 
-def rows_of(found: Measured, variant: str) -> Iterator[Row]:
+def build_rows(found: Measured, variant: str) -> Iterator[Row]:
     for (name, layer, head), values in found.items():
-        row = summary_row(name, nature(name).unit, values, "", variant=variant, layer=layer, head=head)  # fmt: skip
+        row = summarize_values(name, metric_spec(name).unit, values, "", variant=variant, layer=layer, head=head)  # fmt: skip
         yield row if row.value is not None else replace(row, note=NO_NUMBER)
 
 
-def in_words(rows: Sequence[Row]) -> str:
+def describe_gates(rows: Sequence[Row]) -> str:
     """The span of three of the numbers over all heads."""
     parts = []
     for name in ("gate_mean", "gate_closed", "gate_effect"):
         values = [row.value for row in rows if row.metric == name and row.value is not None]
         if values:
-            parts.append(f"{name} {number(min(values))} … {number(max(values))}")
+            parts.append(f"{name} {format_number(min(values))} … {format_number(max(values))}")
     return "gates: " + (", ".join(parts) or NO_NUMBER)
 
 
-def view(variant: str) -> View:
+def build_view(variant: str) -> View:
     return View(f"Gates of {variant}", "layer.head", tuple(gate_metrics()), where={"variant": variant})  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis.prepare import Examined, examined, refuse_at_once
+from attncli.analysis.prepare import ExaminedModel, examine_model, refuse_at_once
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, LimitError, UsageError
 from attncli.networks.variants import Switches
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.analysis import Progress
-    from attncli.analysis.states.model_runs import CollapseSubject
+    from attncli.analysis.states.variant_runs import CollapseModel
     from attncli.models.inputs.texts import ModelInput
-    from attncli.models.loading.load import Ahead, Checkpoint
+    from attncli.models.loading.load import Ahead, LoadedModel
     from attncli.records import Report
 
 
-def collapse_study(
+def prepare_collapse(
     source: Source,
     variants: Mapping[str, Switches],
     model: ModelOptions,
@@ -42,24 +42,24 @@ def collapse_study(
     refuse_two_arithmetics(model, arithmetic)
     wanted = inputs.to_read(tokens, seed)
     before_the_work()
-    from attncli.commands.rank_collapse.model_collapse import RANDOM_SUFFIX, model_collapse
-    from attncli.commands.rank_collapse.model_theorem import with_theorem
-    from attncli.models.inputs.texts import ahead, inputs_of
-    from attncli.models.loading.random_init import random_twin
+    from attncli.commands.rank_collapse.model_collapse import RANDOM_SUFFIX, measure_model_collapse
+    from attncli.commands.rank_collapse.model_theorem import add_theorem
+    from attncli.models.inputs.texts import make_early_check, make_inputs
+    from attncli.models.loading.random_init import make_random_init_model
 
-    checkpoint = loaded_for_ablation(source, model, seed, ahead(wanted))
-    texts = inputs_of(checkpoint, wanted)
+    checkpoint = load_for_ablation(source, model, seed, make_early_check(wanted))
+    texts = make_inputs(checkpoint, wanted)
     refuse_single_tokens(texts)
-    why_plain = why_not_exact(checkpoint.model, model, arithmetic)
-    first = examined(checkpoint.model)
+    why_plain = explain_inexact(checkpoint.model, model, arithmetic)
+    first = examine_model(checkpoint.model)
     cheap = is_shorter(first.short, texts)
-    subjects = {"": in_arithmetic(first, variants, cheap, arithmetic, why_plain)}
+    subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
     require_room(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
-        twin = examined(random_twin(checkpoint.model, seed))
-        subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, cheap, arithmetic, why_plain)
+        twin = examine_model(make_random_init_model(checkpoint.model, seed))
+        subjects[RANDOM_SUFFIX] = build_collapse_model(twin, variants, cheap, arithmetic, why_plain)
     study = partial(
-        model_collapse,
+        measure_model_collapse,
         checkpoint,
         subjects,
         first.traits,
@@ -70,7 +70,7 @@ def collapse_study(
     )
 
     def beside_the_theorem(metrics: Sequence[str], progress: "Progress") -> "Report":
-        return with_theorem(study(metrics=metrics, progress=progress), checkpoint, texts, progress)
+        return add_theorem(study(metrics=metrics, progress=progress), checkpoint, texts, progress)
 
     return beside_the_theorem if theorem else study
 
@@ -86,7 +86,7 @@ def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
         )
 
 
-def why_not_exact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str) -> str | None:
+def explain_inexact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str) -> str | None:
     """Why no variant can be exact, whatever its functions; None where nothing speaks against it."""
     from attncli.models.loading.placing import require_one_device
 
@@ -104,22 +104,22 @@ def why_not_exact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: st
 
 def is_shorter(short: "Mapping[str, Any]", texts: "Sequence[ModelInput]") -> bool:
     """Whether the short input is; some images and sounds have one size."""
-    return all(numbers_in(short) < numbers_in(text.kwargs) for text in texts)
+    return all(count_input_numbers(short) < count_input_numbers(text.kwargs) for text in texts)
 
 
-def numbers_in(inputs: "Mapping[str, Any]") -> int:
+def count_input_numbers(inputs: "Mapping[str, Any]") -> int:
     return sum(value.numel() for value in inputs.values() if hasattr(value, "numel"))
 
 
-def in_arithmetic(
-    examined: "Examined",
+def build_collapse_model(
+    examined: "ExaminedModel",
     variants: Mapping[str, Switches],
     cheap: bool,
     arithmetic: str,
     why_plain: str | None,
-) -> "CollapseSubject":
+) -> "CollapseModel":
     """The subject as its variants are to be run; `cheap`: its short input is."""
-    from attncli.commands.rank_collapse.model_arithmetic import reasons_for_plain
+    from attncli.commands.rank_collapse.model_arithmetic import find_inexact_variants
     from attncli.models.loading.precision import own_precision
 
     subject = examined.subject
@@ -131,25 +131,25 @@ def in_arithmetic(
         return replace(
             subject,
             exact=True,
-            why_plain=reasons_for_plain(
+            why_plain=find_inexact_variants(
                 subject, examined.short, variants, cheap or bool(examined.cut.blocks)
             ),
         )
 
 
-def loaded_for_ablation(
+def load_for_ablation(
     source: Source, model: ModelOptions, seed: int, ahead: "Ahead | None" = None
-) -> "Checkpoint":
+) -> "LoadedModel":
     """In float64 unless the user says otherwise or it does not fit: what is left of a collapsed state is small."""
-    from attncli.models.loading.load import load
+    from attncli.models.loading.load import load_model
 
     options = model.to_load(seed)
     if options.dtype is not None or options.device == "mps":
-        return load(source, options, ahead)
+        return load_model(source, options, ahead)
     try:
-        return load(source, replace(options, dtype="float64"), ahead)
+        return load_model(source, replace(options, dtype="float64"), ahead)
     except LimitError as error:
-        checkpoint = load(source, options, ahead)
+        checkpoint = load_model(source, options, ahead)
         warning = f"run in {checkpoint.identity['dtype']}, for {error}"
         return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
 
@@ -161,14 +161,16 @@ def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
             raise InputError(f"{text.name} has one token: a distance between tokens needs two.")
 
 
-def require_room(examined: Examined, texts: "Sequence[ModelInput]", states_are_kept: bool) -> None:
+def require_room(
+    examined: ExaminedModel, texts: "Sequence[ModelInput]", states_are_kept: bool
+) -> None:
     """Before the first long forward pass: whether the longest text fits."""
-    from attncli.models.loading.memory_estimate import most_heads, require_room_to_run
+    from attncli.models.loading.memory_estimate import max_head_count, require_memory_to_run
 
     body, proof = examined.subject.body, examined.proof
-    heads = most_heads(body) if proof.whole_maps else 0
+    heads = max_head_count(body) if proof.whole_maps else 0
     longest = max(text.tokens for text in texts)
     states = sum(len(stack.calls) + 1 for stack in examined.subject.stacks)
-    require_room_to_run(
+    require_memory_to_run(
         body, longest, strip_memory=0, heads_at_once=heads, kept=states * states_are_kept
     )

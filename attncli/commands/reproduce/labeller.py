@@ -77,7 +77,7 @@ class Labeller(nn.Module):
         return states
 
 
-def labeller(task: Task, sizes: Sizes, seed: int) -> Labeller:
+def build_labeller(task: Task, sizes: Sizes, seed: int) -> Labeller:
     """With random weights, drawn as torch draws those of a new layer; the same seed gives the same ones."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

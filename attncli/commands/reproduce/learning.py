@@ -10,11 +10,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.commands.reproduce.labeller import Labeller, labeller
+from attncli.commands.reproduce.labeller import Labeller, build_labeller
 from attncli.commands.reproduce.plan import TrainingPlan
 from attncli.commands.reproduce.saving import SavedTraining
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
-from attncli.commands.reproduce.training import Tick, Watched, no_tick, nobody, train
+from attncli.commands.reproduce.training import (
+    Tick,
+    Watched,
+    ignore_progress,
+    ignore_training,
+    train,
+)
 
 TRAINING, QUESTIONS, SEEN, _, DROPPED = range(5)
 """Streams of random numbers of one seed; one between them draws paths."""
@@ -25,7 +31,7 @@ SEEN_SEQUENCES = 2000
 LARGEST_GRADIENT = 1.0
 
 
-class Learned(NamedTuple):
+class TrainedLabeller(NamedTuple):
     """A network after its training."""
 
     network: Labeller
@@ -34,23 +40,23 @@ class Learned(NamedTuple):
     """What it was trained on, or sequences like those."""
 
 
-def learned(
+def train_labeller(
     task: Task,
     sizes: Sizes,
     plan: TrainingPlan,
     seed: int,
     saved: SavedTraining | None = None,
-    tick: Tick = no_tick,
-    watched: Watched = nobody,
-) -> Learned:
+    tick: Tick = ignore_progress,
+    watched: Watched = ignore_training,
+) -> TrainedLabeller:
     """The same task, sizes, plan and seed give the same network."""
-    network = labeller(task, sizes, seed)
+    network = build_labeller(task, sizes, seed)
     asked = task.draw(np.random.default_rng([seed, QUESTIONS]), task.asked)
-    batch = batches(task, seed, asked)
+    batch = build_batches(task, seed, asked)
 
     def loss_of_step(step: int) -> Tensor:
         inputs, labels = map(torch.from_numpy, batch(step))
-        with dropout_of(step, seed, task.dropout):
+        with seed_dropout(step, seed, task.dropout):
             given = network(inputs)
         return F.cross_entropy(given.flatten(0, 1), labels.flatten())
 
@@ -59,11 +65,11 @@ def learned(
     seen = (
         asked if task.by_heart else task.draw(np.random.default_rng([seed, SEEN]), SEEN_SEQUENCES)
     )
-    return Learned(network.requires_grad_(False).eval(), asked, seen)
+    return TrainedLabeller(network.requires_grad_(False).eval(), asked, seen)
 
 
 @contextmanager
-def dropout_of(step: int, seed: int, rate: float) -> Iterator[None]:
+def seed_dropout(step: int, seed: int, rate: float) -> Iterator[None]:
     """What a step drops comes from it and the seed alone; torch's own generator stays where it is."""
     if not rate:
         yield
@@ -74,7 +80,7 @@ def dropout_of(step: int, seed: int, rate: float) -> Iterator[None]:
         yield
 
 
-def batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Examples]:
+def build_batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Examples]:
     """What each step trains on."""
 
     def batch(step: int) -> Examples:
@@ -87,7 +93,7 @@ def batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Examples]
     return batch
 
 
-def plan_of(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> TrainingPlan:
+def build_plan(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> TrainingPlan:
     """A tenth of the steps to warm up, a half to cool down; or all of them to cool down."""
     identity: Mapping[str, str | int | float] = {
         "task": name,

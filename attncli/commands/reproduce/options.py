@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.declare.options import WRITES, Option
-from attncli.errors import UsageError, parameter
+from attncli.errors import UsageError, quote_parameter
 from attncli.limits import whole_number
-from attncli.options.shared import separated
+from attncli.options.shared import split_names
 
 if TYPE_CHECKING:
     from attncli.commands.reproduce.saving import SavedTraining
@@ -57,25 +57,27 @@ class TrainingOptions(KeptTraining):
     ] = None
 
 
-def within(name: str, given: int | None, default: int, least: int, most: int) -> int:
+def validate_number(name: str, given: int | None, default: int, least: int, most: int) -> int:
     """The number given, or else the default."""
     if given is None:
         return default
     if not least <= given <= most:
-        raise UsageError(f"{parameter(name)} must be from {least} to {most:,}, not {given}.")
+        raise UsageError(f"{quote_parameter(name)} must be from {least} to {most:,}, not {given}.")
     return given
 
 
-def whole_numbers(given: Sequence[str], most: int, wrong: Callable[[str], str]) -> list[int]:
+def parse_whole_numbers(given: Sequence[str], most: int, wrong: Callable[[str], str]) -> list[int]:
     """From 1 on, smallest first; `wrong` is the sentence for a text that is none."""
-    texts = separated(given)
+    texts = split_names(given)
     for text in texts:
         if not 1 <= (whole_number(text) or 0) <= most:
             raise UsageError(wrong(text))
     return sorted({int(text) for text in texts})
 
 
-def trainings_in(folder: Path | None, prefix: str) -> "Callable[[str], SavedTraining | None]":
+def open_training_folder(
+    folder: Path | None, prefix: str
+) -> "Callable[[str], SavedTraining | None]":
     """One file for each training in the folder, which is made where it is not there."""
     if folder is None:
         return lambda name: None

@@ -29,7 +29,7 @@ WriteWhole = Callable[[Path, Callable[[Path], object]], None]
 """Calls a function on a temporary file that then takes the target's place: whole or not at all."""
 
 
-class Interrupted(AttnError):
+class TrainingInterrupted(AttnError):
     """Ctrl-C during a training that is kept."""
 
     exit_code = 130
@@ -70,7 +70,7 @@ class SavedTraining:
                 for ours, theirs in OF_ADAM.items()
                 if theirs in moments
             }
-        metadata = {"format": FORMAT, "version": "1", "training": json.dumps(described(plan))}
+        metadata = {"format": FORMAT, "version": "1", "training": json.dumps(describe_plan(plan))}
         content = save(tensors, metadata)
         self.write_whole(self.path, lambda path: path.write_bytes(content))
 
@@ -80,7 +80,7 @@ class SavedTraining:
             return
         try:
             self.refuse_another(read_header(self.path).metadata, plan)
-            fill(state, load(self.path.read_bytes()))
+            load_state(state, load(self.path.read_bytes()))
         except (InputError, SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
             reason = str(error).rstrip(".")
             raise InputError(
@@ -94,7 +94,7 @@ class SavedTraining:
                 f"{self.path} is no saved training: it is left alone; give another folder."
             )
         theirs: dict[str, Any] = json.loads(metadata["training"])
-        ours = described(plan)
+        ours = describe_plan(plan)
         apart = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         if apart:
             name = apart[0]
@@ -104,14 +104,14 @@ class SavedTraining:
             )
 
 
-def described(plan: TrainingPlan) -> dict[str, Any]:
+def describe_plan(plan: TrainingPlan) -> dict[str, Any]:
     """All that a training's result depends on, flat, as JSON gives it back."""
     plain = asdict(plan)
     settings: dict[str, Any] = json.loads(json.dumps(plain.pop("identity") | plain))
     return settings
 
 
-def fill(state: TrainingState, tensors: dict[str, Tensor]) -> None:
+def load_state(state: TrainingState, tensors: dict[str, Tensor]) -> None:
     """Weights and moments, as they were."""
     losses: list[float] = tensors["losses"].tolist()
     with torch.no_grad():

@@ -23,7 +23,7 @@ Path = tuple[int, ...]
 """0, past the layer's attention, or a head from 1 on, in every layer."""
 
 
-class LayerSteps(Protocol):
+class LayerFunctions(Protocol):
     """What a layer does to states [sequence, token, feature]."""
 
     def past(self, layer: int, states: Tensor) -> Tensor:
@@ -33,7 +33,9 @@ class LayerSteps(Protocol):
         """Where it goes through a head: the states behind each."""
 
 
-def run_along(first: Tensor, steps: LayerSteps, layers: int, paths: Sequence[Path]) -> list[Tensor]:
+def run_along(
+    first: Tensor, steps: LayerFunctions, layers: int, paths: Sequence[Path]
+) -> list[Tensor]:
     """The last states of every path; where paths begin alike, that is run once."""
     states: dict[Path, Tensor] = {(): first}
     for layer in range(layers):
@@ -48,18 +50,18 @@ def run_along(first: Tensor, steps: LayerSteps, layers: int, paths: Sequence[Pat
     return [states[path] for path in paths]
 
 
-def run_again(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
+def run_subnetworks(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
     """The output [sequence, token, feature] of every path's sub-network."""
-    return run_along(network.embedding(inputs), Again(network), len(network.blocks), paths)
+    return run_along(network.embedding(inputs), RerunLayers(network), len(network.blocks), paths)
 
 
-def run_frozen(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
+def run_frozen_paths(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
     """Every path's term [sequence, token, feature] of the network's output."""
     first = network.embedding(inputs)
-    return run_along(first, Frozen(network, first), len(network.blocks), paths)
+    return run_along(first, FrozenLayers(network, first), len(network.blocks), paths)
 
 
-class Again:
+class RerunLayers:
     """Layers that look at what they are given."""
 
     def __init__(self, network: Labeller) -> None:
@@ -74,13 +76,13 @@ class Again:
         dense = block.output.dense
 
         def behind(head: int) -> Tensor:
-            own = features_of(block, head)
-            return plain_norm(F.linear(contexts[..., own], dense.weight[:, own], dense.bias))
+            own = head_features(block, head)
+            return normalize_states(F.linear(contexts[..., own], dense.weight[:, own], dense.bias))
 
         return behind
 
 
-class Frozen:
+class FrozenLayers:
     """Layers that do to a part of the stream what they have done to all of it."""
 
     def __init__(self, network: Labeller, states: Tensor) -> None:
@@ -105,7 +107,7 @@ class Frozen:
         block = self.blocks[layer]
 
         def behind(head: int) -> Tensor:
-            own = features_of(block, head)
+            own = head_features(block, head)
             values = F.linear(states, block.self.value.weight[own])
             mixed = self.maps[layer][:, head - 1] @ values
             return self.past(layer, F.linear(mixed, block.output.dense.weight[:, own]))
@@ -113,11 +115,11 @@ class Frozen:
         return behind
 
 
-def features_of(block: Any, head: int) -> slice:
+def head_features(block: Any, head: int) -> slice:
     """A head's own among all heads' features."""
     width = block.self.attention_head_size
     return slice((head - 1) * width, head * width)
 
 
-def plain_norm(states: Tensor) -> Tensor:
+def normalize_states(states: Tensor) -> Tensor:
     return F.layer_norm(states, states.shape[-1:], eps=EPSILON)

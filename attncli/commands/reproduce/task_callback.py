@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from attncli.commands.reproduce.options import TrainingOptions, within
-from attncli.errors import UsageError, parameter
+from attncli.commands.reproduce.options import TrainingOptions, validate_number
+from attncli.errors import UsageError, quote_parameter
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 MOST_STEPS = 10_000_000
 
 
-def watching(training: TrainingOptions, prefix: str) -> "Watched | None":
+def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched | None":
     """One folder of reports for each training, beside the trainings that are kept; None where nobody asked for it."""
     if training.watch_training is None:
         return None
     folder = training.save_training
     if folder is None:
         raise UsageError(
-            f"{parameter('watch_training')} keeps its reports beside the trainings: say {parameter('save_training')} too.",
+            f"{quote_parameter('watch_training')} keeps its reports beside the trainings: say {quote_parameter('save_training')} too.",
             about=["watch_training"],
         )
-    every = within("watch_training", training.watch_training, 1, 1, MOST_STEPS)
+    every = validate_number("watch_training", training.watch_training, 1, 1, MOST_STEPS)
 
     def watched(
         name: str, network: "nn.Module", given: "Mapping[str, Tensor]", step: int

@@ -7,32 +7,32 @@ from pathlib import Path
 import numpy as np
 
 from attncli.commands.reproduce.tasks.memorise import TokenStream
-from attncli.errors import InputError, counted
-from attncli.models.inputs.id_lists import by_lines, whole
-from attncli.models.inputs.text_files import texts_in
+from attncli.errors import InputError, format_count
+from attncli.models.inputs.id_lists import parse_id_lines, parse_json_ids
+from attncli.models.inputs.text_files import read_text_file
 
 WORD = re.compile(r"\w+|[^\w\s]")
 """Words and marks, as BERT's tokenizer first takes a text apart."""
 
 
-def token_stream(path: Path, needed: int) -> TokenStream:
+def read_token_stream(path: Path, needed: int) -> TokenStream:
     """Token ids, as `--token-ids @FILE` takes them, or else the words and marks of texts, in lower case; numbered anew."""
-    texts = texts_in(str(path))
-    numbers = ids_of("\n".join(texts), str(path))
+    texts = read_text_file(str(path))
+    numbers = read_ids("\n".join(texts), str(path))
     found = numbers or [word for text in texts for word in WORD.findall(text.lower())]
     if len(found) < needed:
         raise InputError(
-            f"{path} holds {counted(len(found), 'token')}, `sequences` times `length` are {needed:,}: lower one of them."
+            f"{path} holds {format_count(len(found), 'token')}, `sequences` times `length` are {needed:,}: lower one of them."
         )
     tokens = np.unique(np.array(found[:needed]), return_inverse=True)[1].astype(np.int64)
     digest = hashlib.sha256(tokens.tobytes()).hexdigest()[:16]
     return TokenStream(tokens, digest)
 
 
-def ids_of(content: str, path: str) -> list[int]:
+def read_ids(content: str, path: str) -> list[int]:
     """Of all lists one after another; empty where the file is a text."""
     try:
-        lists = whole(content) or list(by_lines(content, path))
+        lists = parse_json_ids(content) or list(parse_id_lines(content, path))
     except InputError:
         return []
     return [number for each in lists for number in each]

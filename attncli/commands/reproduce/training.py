@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.commands.reproduce.plan import TrainingPlan
-from attncli.commands.reproduce.saving import Interrupted, SavedTraining, TrainingState
+from attncli.commands.reproduce.saving import SavedTraining, TrainingInterrupted, TrainingState
 from attncli.errors import InputError
 
 EVERY = 2.0
@@ -32,7 +32,7 @@ Watch = Callable[[int], AfterStep]
 """Told where the training begins or goes on; who watches it."""
 
 
-def unwatched(step: int) -> AfterStep:
+def ignore_step(step: int) -> AfterStep:
     """Nobody."""
     return lambda: None
 
@@ -41,12 +41,14 @@ Watched = Callable[[str, nn.Module, Mapping[str, Tensor], int], AfterStep]
 """Who watches the training of this name: told the network, what it is looked at on, and where the training begins."""
 
 
-def nobody(name: str, network: nn.Module, given: Mapping[str, Tensor], step: int) -> AfterStep:
+def ignore_training(
+    name: str, network: nn.Module, given: Mapping[str, Tensor], step: int
+) -> AfterStep:
     """Where nobody wants to know."""
     return lambda: None
 
 
-def no_tick(steps: int) -> None:
+def ignore_progress(steps: int) -> None:
     """For callers that do not watch."""
 
 
@@ -55,8 +57,8 @@ def train(
     loss_of_step: LossOfStep,
     plan: TrainingPlan,
     saved: SavedTraining | None = None,
-    tick: Tick = no_tick,
-    watch: Watch = unwatched,
+    tick: Tick = ignore_progress,
+    watch: Watch = ignore_step,
 ) -> list[float]:
     """Train with Adam and return the loss of every step.
 
@@ -68,7 +70,7 @@ def train(
     if saved is not None:
         saved.restore(state, plan)
     tick(state.step)
-    with one_thread():
+    with limit_threads():
         after = watch(state.step)
 
         def told(steps: int) -> None:
@@ -79,12 +81,12 @@ def train(
             for _ in remaining_steps(state, loss_of_step, plan):
                 told(1)
         else:
-            with interrupts_noted() as interrupted:
-                go_on(state, loss_of_step, plan, saved, told, interrupted)
+            with catch_interrupts() as interrupted:
+                resume_training(state, loss_of_step, plan, saved, told, interrupted)
     return state.losses
 
 
-def go_on(
+def resume_training(
     state: TrainingState,
     loss_of_step: LossOfStep,
     plan: TrainingPlan,
@@ -101,7 +103,7 @@ def go_on(
             saved.keep(state, plan)
             kept = time.monotonic()
         if stop:
-            raise Interrupted(saved.path, step, plan.steps)
+            raise TrainingInterrupted(saved.path, step, plan.steps)
 
 
 def remaining_steps(
@@ -109,11 +111,11 @@ def remaining_steps(
 ) -> Iterator[int]:
     """Makes a step, and says how many are done."""
     while state.step < plan.steps:
-        state.losses.append(one_step(state, loss_of_step, plan))
+        state.losses.append(train_step(state, loss_of_step, plan))
         yield state.step
 
 
-def one_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan) -> float:
+def train_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan) -> float:
     """The loss before the step."""
     for group in state.optimiser.param_groups:
         group["lr"] = plan.rate(state.step)
@@ -132,7 +134,7 @@ def one_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan)
 
 
 @contextmanager
-def interrupts_noted() -> Iterator[Callable[[], bool]]:
+def catch_interrupts() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed, for whoever asks between two steps: in the middle of one the weights are neither the
     step before's nor its own. Outside the main thread, where no signal arrives, it is never so."""
     if threading.current_thread() is not threading.main_thread():
@@ -147,7 +149,7 @@ def interrupts_noted() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def limit_threads() -> Iterator[None]:
     """Networks this small are faster so, and their last bits do not depend on the number of cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -6,7 +6,7 @@ from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Argument, Option
 from attncli.options.completion import complete_source
 from attncli.options.model import InputOptions, ModelOptions, StackOption
-from attncli.python.question import MEASURING, How, question
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -49,7 +49,7 @@ def sensitivity(
     ] = 0,
     model: ModelOptions,
     inputs: InputOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """How far does the last token's state move with each token's first state?
 
@@ -61,13 +61,13 @@ def sensitivity(
     from attncli.commands.sensitivity.report import METRICS
     from attncli.gates import refuse_unmeasured
 
-    subject = sources.named(source, "sensitivity", how.output)
+    subject = sources.resolve_source(source, "sensitivity", how.output)
     refuse_at_once(subject, model, inputs, tokens, seed)
     model.refuse_half()
     refuse_unmeasured(how.conditions, METRICS)
-    from attncli.commands.sensitivity.run import sensitivity_study
+    from attncli.commands.sensitivity.run import prepare_sensitivity
 
-    study = sensitivity_study(subject, directions, stack, model, inputs, tokens, seed, how.say)
+    study = prepare_sensitivity(subject, directions, stack, model, inputs, tokens, seed, how.say)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)

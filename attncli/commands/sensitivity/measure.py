@@ -12,34 +12,34 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.direction_sampling import (
     Estimate,
-    Sampled,
+    TokenEstimates,
     estimate_correlation,
     estimate_norms,
     estimate_shares,
 )
-from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.texts import counted, over_texts
-from attncli.capture import Site, Strip, streaming
-from attncli.capture.strips.attention_sites import blocks_around
+from attncli.analysis.paths.path_model import PathModel, run_unmodified
+from attncli.analysis.texts import count_progress, map_texts
+from attncli.capture import AttentionSite, Strip, capture_attention
+from attncli.capture.strips.attention_sites import enclosing_stack
 from attncli.commands.sensitivity.report import (
     METRICS,
-    RepeatedOnce,
-    Sensed,
-    headline,
-    position_rows,
-    repeat_rows,
-    views,
+    RepeatedToken,
+    TextSensitivity,
+    build_position_rows,
+    build_repeat_rows,
+    build_views,
+    format_headline,
 )
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.inputs.token_ranges import longest
+from attncli.models.inputs.token_ranges import max_positions
 from attncli.models.loading.precision import own_precision
 from attncli.records import Finding, Report
-from attncli.tensor_subclasses.gradients import pulled_back
+from attncli.tensor_subclasses.gradients import pull_back
 
 SHORTEST = 4
 """Tokens of the shortest text whose last one is repeated."""
@@ -71,21 +71,21 @@ class SensitivityPlan:
 
 
 def plan_sensitivity(
-    subject: PathSubject, short: ModelInput, directions: int | None, seed: int
+    subject: PathModel, short: ModelInput, directions: int | None, seed: int
 ) -> SensitivityPlan:
     """A short input tells how wide the states are."""
     with own_precision(subject.body):
-        width = plain_pass(subject.body, subject, short)[0].shape[-1]
+        width = run_unmodified(subject.body, subject, short)[0].shape[-1]
     blocks = [call.module for call in subject.stack.calls]
     weights = sum(each.numel() for block in blocks for each in block.parameters())
     return SensitivityPlan(directions, seed, width, weights)
 
 
-def sensitivity(
-    subject: PathSubject,
+def measure_sensitivity(
+    subject: PathModel,
     texts: Sequence[ModelInput],
     plan: SensitivityPlan,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Of one stack, over texts of one length."""
     if len({text.tokens for text in texts}) > 1:
@@ -93,45 +93,47 @@ def sensitivity(
             "`sensitivity` compares places in texts of one length: give one text, or cut all with `tokens`."
         )
 
-    def work(place: int, text: ModelInput) -> Sensed:
+    def work(place: int, text: ModelInput) -> TextSensitivity:
         with own_precision(subject.body):
-            return sensed(subject, text, place, plan)
+            return measure_text(subject, text, place, plan)
 
-    made_of = (Sensed, Sampled, Estimate, RepeatedOnce)
+    made_of = (TextSensitivity, TokenEstimates, Estimate, RepeatedToken)
     identity = subject.checkpoint.identity
-    found = over_texts(
-        subject.body, texts, counted(work, texts, progress), identity, "sensitivity", made_of
+    found = map_texts(
+        subject.body, texts, count_progress(work, texts, progress), identity, "sensitivity", made_of
     )
     words = texts[0].labels if len(texts) == 1 else ()
-    rows = (*position_rows(found, words), *repeat_rows(found))
+    rows = (*build_position_rows(found, words), *build_repeat_rows(found))
     about = f"token {texts[0].tokens - 1}"
-    finding = Finding(about, headline(found, words, rows, len(subject.stack.calls)))
+    finding = Finding(about, format_headline(found, words, rows, len(subject.stack.calls)))
     return Report(
         study="paths",
         headline=finding.text,
         rows=rows,
         metrics=METRICS,
         seeds=(plan.seed,),
-        views=tuple(views(rows, len(texts))),
+        views=tuple(build_views(rows, len(texts))),
         findings=(finding,),
         **subject.about(texts, [False] * len(texts)),
     )
 
 
-def sensed(subject: PathSubject, text: ModelInput, place: int, plan: SensitivityPlan) -> Sensed:
+def measure_text(
+    subject: PathModel, text: ModelInput, place: int, plan: SensitivityPlan
+) -> TextSensitivity:
     """Gradients, the sum over paths of the same pass, and the texts whose last token comes twice."""
     number = plan.number(text.tokens)
     seed = plan.seed + SEEDS_APART * place  # errors of several texts are independent
-    pulled = pulled_back(subject.body, subject.stack, text.kwargs, number, seed)
+    pulled = pull_back(subject.body, subject.stack, text.kwargs, number, seed)
     back, width = pulled.norms.numpy(), pulled.width
     if back.shape[1] != text.tokens:
         raise InputError(
             f"stack {subject.stack.name} takes in {back.shape[1]} states for {text.tokens} tokens: which token each is of is "
             "not understood."
         )
-    rolled = rolled_out(subject, text)
+    rolled = roll_out_maps(subject, text)
     pairs = (rolled.attention, rolled.even) if rolled.attention else ()
-    return Sensed(
+    return TextSensitivity(
         estimate_norms(back, width),
         estimate_shares(back, width),
         len(back),
@@ -139,26 +141,26 @@ def sensed(subject: PathSubject, text: ModelInput, place: int, plan: Sensitivity
         rolled.attention,
         rolled.even,
         [estimate_correlation(back, width, each, seed) for each in pairs],
-        [repeat(subject, text, length) for length in lengths(subject, text)],
+        [measure_repeat(subject, text, length) for length in choose_lengths(subject, text)],
         dtype_floor(subject),
     )
 
 
-class RolledOut(NamedTuple):
+class RolloutShares(NamedTuple):
     """The last token's row of the product of ½Ā + ½I, of the model's maps and of uniform ones; empty where there is none."""
 
     attention: list[float]
     even: list[float]
 
 
-def rolled_out(subject: PathSubject, text: ModelInput) -> RolledOut:
+def roll_out_maps(subject: PathModel, text: ModelInput) -> RolloutShares:
     """Means over heads are held of all layers: the product begins with the last one. None of a hybrid."""
     if not all(call.attention for call in subject.stack.calls):
-        return RolledOut([], [])
-    means: dict[Site, tuple[Tensor, Tensor]] = {}
+        return RolloutShares([], [])
+    means: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
 
-    def observe(site: Site, strip: Strip) -> None:
-        if site.kind != "self" or blocks_around(site, subject.stacks) != subject.stack.name:
+    def observe(site: AttentionSite, strip: Strip) -> None:
+        if site.kind != "self" or enclosing_stack(site, subject.stacks) != subject.stack.name:
             return
         if site not in means:
             blank = torch.zeros(strip.queries, strip.keys)
@@ -170,28 +172,28 @@ def rolled_out(subject: PathSubject, text: ModelInput) -> RolledOut:
         seen = strip.visible
         even[rows, keys] = 1.0 if seen is None else seen[0, 0].float().cpu()
 
-    with torch.no_grad(), streaming(subject.body, observe):
+    with torch.no_grad(), capture_attention(subject.body, observe):
         subject.body(**text.kwargs)
-    return product(list(means.values()), text.tokens)
+    return multiply_maps(list(means.values()), text.tokens)
 
 
-def product(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolledOut:
+def multiply_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolloutShares:
     """From the last layer to the first."""
     if not means or any(mean.shape != (tokens, tokens) for mean, _ in means):
-        return RolledOut([], [])
+        return RolloutShares([], [])
     rows = torch.zeros(2, tokens, dtype=torch.float64)
     rows[:, -1] = 1.0
     for mean, seen in reversed(means):
         even = seen.double() / seen.double().sum(dim=-1, keepdim=True)
         rows = (rows + torch.stack([rows[0] @ mean.double(), rows[1] @ even])) / 2.0
-    return RolledOut(rows[0].tolist(), rows[1].tolist())
+    return RolloutShares(rows[0].tolist(), rows[1].tolist())
 
 
-def lengths(subject: PathSubject, text: ModelInput) -> list[int]:
+def choose_lengths(subject: PathModel, text: ModelInput) -> list[int]:
     """Doubling, up to the text's own; none where the model reads more than one text's ids."""
     if set(text.kwargs) != {WORDS}:
         return []
-    most = min(text.tokens, (longest(subject.checkpoint.model) or text.tokens + 1) - 1)
+    most = min(text.tokens, (max_positions(subject.checkpoint.model) or text.tokens + 1) - 1)
     found = []
     length = SHORTEST
     while length < most:
@@ -200,16 +202,16 @@ def lengths(subject: PathSubject, text: ModelInput) -> list[int]:
     return [*found, most] if most >= SHORTEST else []
 
 
-def repeat(subject: PathSubject, text: ModelInput, length: int) -> RepeatedOnce:
+def measure_repeat(subject: PathModel, text: ModelInput, length: int) -> RepeatedToken:
     """‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖ of the text's first tokens."""
     ids = text.kwargs[WORDS][:, :length]
     once, twice = (
-        plain_pass(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][-1].double()
+        run_unmodified(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][-1].double()
         for each in (ids, torch.cat([ids, ids[:, -1:]], dim=1))
     )
-    return RepeatedOnce(length, float((once - twice).norm() / once.norm()))
+    return RepeatedToken(length, float((once - twice).norm() / once.norm()))
 
 
-def dtype_floor(subject: PathSubject) -> float:
+def dtype_floor(subject: PathModel) -> float:
     """Half the distance of two neighbouring numbers near 1, in the model's type."""
     return float(torch.finfo(subject.checkpoint.model.dtype).eps) / 2.0

@@ -7,13 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attncli.analysis.controls import UNIFORM
-from attncli.analysis.paths.direction_sampling import Estimate, Sampled
-from attncli.analysis.paths.path_metrics import percent
-from attncli.analysis.statistics import averaged, near_largest, near_least, summary_row
-from attncli.errors import counted
+from attncli.analysis.paths.direction_sampling import Estimate, TokenEstimates
+from attncli.analysis.paths.path_metrics import format_percent
+from attncli.analysis.statistics import (
+    describe_averaging,
+    select_near_largest,
+    select_near_least,
+    summarize_values,
+)
+from attncli.errors import format_count
 from attncli.maths.curves.slopes import slopes
-from attncli.maths.digits import number
-from attncli.maths.noise import Interval, interval, spread
+from attncli.maths.digits import format_number
+from attncli.maths.noise import Interval, confidence_interval, standard_deviation
 from attncli.records import HIGH, LOW, NOT_APPLICABLE, Definition, Row, Scalar, View
 
 SENSITIVITY, SHARE, PATHS = "sensitivity", "sensitivity_share", "path_sum"
@@ -35,19 +40,19 @@ ALL_LISTED, ENDS = 40, 8
 MARK, LARGE = "mark", "large"
 
 
-class RepeatedOnce(NamedTuple):
+class RepeatedToken(NamedTuple):
     """A text whose last token comes twice."""
 
     length: int
     distance: float
 
 
-class Sensed(NamedTuple):
+class TextSensitivity(NamedTuple):
     """What one text has shown."""
 
-    norms: Sampled
+    norms: TokenEstimates
     """Of every token."""
-    shares: Sampled
+    shares: TokenEstimates
     directions: int
     width: int
     """Of the state: as many directions are exact."""
@@ -55,7 +60,7 @@ class Sensed(NamedTuple):
     even: list[float]
     correlations: list[Estimate]
     """Of the norms with `paths` and with `even`; empty where there are none."""
-    repeated: list[RepeatedOnce]
+    repeated: list[RepeatedToken]
     floor: float
 
     @property
@@ -63,50 +68,50 @@ class Sensed(NamedTuple):
         return self.directions >= self.width
 
 
-def position_rows(found: Sequence[Sensed], words: Sequence[str]) -> Iterator[Row]:
-    listed = in_table(found)
+def build_position_rows(found: Sequence[TextSensitivity], words: Sequence[str]) -> Iterator[Row]:
+    listed = select_shown_positions(found)
     for place in range(len(found[0].norms.values)):
         keys: dict[str, Scalar] = {"position": place}
         keys |= {"word": words[place]} if place < len(words) else {}
         keys |= {MARK: LARGE} if place in listed else {}
-        yield sampled_row(SENSITIVITY, found, [one.norms for one in found], place, keys)
-        yield sampled_row(SHARE, found, [one.shares for one in found], place, keys)
+        yield build_sampled_row(SENSITIVITY, found, [one.norms for one in found], place, keys)
+        yield build_sampled_row(SHARE, found, [one.shares for one in found], place, keys)
         if not all(one.paths for one in found):
             note = f"{NOT_APPLICABLE}the stack's blocks do not all mix tokens by square maps of attention"
             yield Row(PATHS, None, "1", note=note, keys=keys)
             continue
         even = math.fsum(one.even[place] for one in found) / len(found)
         paths = [one.paths[place] for one in found]
-        yield summary_row(PATHS, "1", paths, "", keys={**keys, UNIFORM: even})
+        yield summarize_values(PATHS, "1", paths, "", keys={**keys, UNIFORM: even})
 
 
-def sampled_row(
+def build_sampled_row(
     metric: str,
-    found: Sequence[Sensed],
-    numbers: Sequence[Sampled],
+    found: Sequence[TextSensitivity],
+    numbers: Sequence[TokenEstimates],
     place: int,
     keys: Mapping[str, Scalar],
 ) -> Row:
     """The mean over texts, with its error by the directions and the interval."""
     values = [each.values[place] for each in numbers]
     error = math.sqrt(math.fsum(each.errors[place] ** 2 for each in numbers)) / len(numbers)
-    around = interval_of(values, error, found[0].directions)
+    around = sampled_interval(values, error, found[0].directions)
     sampling: dict[str, Scalar] = {} if found[0].exact else {"directions": found[0].directions}
     sampling |= {} if math.isnan(error) else {"error": error}
     sampling |= {LOW: around.low, HIGH: around.high} if math.isfinite(around.high) else {}
-    return summary_row(metric, "1", values, "", keys={**keys, **sampling})
+    return summarize_values(metric, "1", values, "", keys={**keys, **sampling})
 
 
-def interval_of(values: Sequence[float], error: float, directions: int) -> Interval:
+def sampled_interval(values: Sequence[float], error: float, directions: int) -> Interval:
     """Of one text over its directions; of several over the texts, each with directions of its own."""
     mean = math.fsum(values) / len(values)
-    by_texts = spread(values, mean)
+    by_texts = standard_deviation(values, mean)
     if by_texts is None:
-        return interval(mean, error, directions - 1)
-    return interval(mean, by_texts / math.sqrt(len(values)), len(values) - 1)
+        return confidence_interval(mean, error, directions - 1)
+    return confidence_interval(mean, by_texts / math.sqrt(len(values)), len(values) - 1)
 
 
-def in_table(found: Sequence[Sensed]) -> set[int]:
+def select_shown_positions(found: Sequence[TextSensitivity]) -> set[int]:
     """Empty where all are."""
     tokens = len(found[0].norms)
     if tokens <= ALL_LISTED:
@@ -115,18 +120,18 @@ def in_table(found: Sequence[Sensed]) -> set[int]:
     return {*range(ENDS), *range(tokens - ENDS, tokens), *map(int, np.argsort(-mean)[:ENDS])}
 
 
-def repeat_rows(found: Sequence[Sensed]) -> Iterator[Row]:
+def build_repeat_rows(found: Sequence[TextSensitivity]) -> Iterator[Row]:
     for index, each in enumerate(found[0].repeated):
         distances = [one.repeated[index].distance for one in found]
         keys: dict[str, Scalar] = {"length": each.length, "floor": found[0].floor}
-        yield summary_row(DISTANCE, "1", distances, "", keys=keys)
-    lines = [line for one in found if (line := line_of(one.repeated)) is not None]
+        yield summarize_values(DISTANCE, "1", distances, "", keys=keys)
+    lines = [line for one in found if (line := fit_line(one.repeated)) is not None]
     if lines and len(lines) == len(found):
         error = math.sqrt(math.fsum(line[1] ** 2 for line in lines)) / len(lines)
-        yield summary_row(SLOPE, "1", [line[0] for line in lines], "", keys={"error": error})
+        yield summarize_values(SLOPE, "1", [line[0] for line in lines], "", keys={"error": error})
 
 
-def line_of(repeated: Sequence[RepeatedOnce]) -> tuple[float, float] | None:
+def fit_line(repeated: Sequence[RepeatedToken]) -> tuple[float, float] | None:
     """The exponent and its standard error; None of too few lengths, or where nothing moves."""
     if len(repeated) < 3 or any(each.distance <= 0.0 for each in repeated):
         return None
@@ -135,91 +140,99 @@ def line_of(repeated: Sequence[RepeatedOnce]) -> tuple[float, float] | None:
     return float(found.slope[0]), float(found.error[0])
 
 
-def headline(
-    found: Sequence[Sensed], words: Sequence[str], rows: Sequence[Row], blocks: int
+def format_headline(
+    found: Sequence[TextSensitivity], words: Sequence[str], rows: Sequence[Row], blocks: int
 ) -> str:
     """Which tokens the last one is most sensitive to, as far as the intervals separate them; the paths; and repeats."""
     shares = [row for row in rows if row.metric == SHARE]
-    said = f"After {counted(blocks, 'block')} token {len(shares) - 1} {most_sensitive(shares, words)}{sampling_in_words(found)}"
-    return f"{said}{correlations_in_words(found)}{repeats_in_words(found)}."
+    said = f"After {format_count(blocks, 'block')} token {len(shares) - 1} {describe_most_sensitive(shares, words)}{describe_sampling(found)}"
+    return f"{said}{describe_correlations(found)}{describe_repeats(found)}."
 
 
-def most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
+def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
     """No order of tokens whose intervals overlap."""
     if not all(HIGH in row.keys for row in shares):
         return "is sensitive to all tokens in an order that one direction cannot tell, for it has no known error"
     order = sorted(shares, key=lambda row: -(row.value or 0.0))
-    first = near_largest(order)
-    second = near_largest(order[1:]) if len(first) == 1 else []
-    said = ", then to ".join(one_of(group, words) for group in (first, second) if group)
-    least = near_least(order)
+    first = select_near_largest(order)
+    second = select_near_largest(order[1:]) if len(first) == 1 else []
+    said = ", then to ".join(describe_group(group, words) for group in (first, second) if group)
+    least = select_near_least(order)
     apart = len(least) == 1 and least[0] not in (*first, *second)
-    return f"is most sensitive to {said}" + (f"; least to {one_of(least, words)}" if apart else "")
-
-
-def one_of(rows: Sequence[Row], words: Sequence[str]) -> str:
-    """One token; or how many, and the first two of them."""
-    few = [f"{named(int(row.keys['position']), words)} ({share_in_words(row)})" for row in rows[:2]]
-    if len(rows) == 1:
-        return few[0]
-    more = ", …" if len(rows) > 2 else ""
-    return f"one of {counted(len(rows), 'token')} that cannot be ranked: {', '.join(few)}{more}"
-
-
-def share_in_words(row: Row) -> str:
-    low, high = float(row.keys[LOW]), float(row.keys[HIGH])
-    value = percent(row.value or 0.0)
-    return (
-        value if low == high else f"{value}, {percent(low).removesuffix(' %')} to {percent(high)}"
+    return f"is most sensitive to {said}" + (
+        f"; least to {describe_group(least, words)}" if apart else ""
     )
 
 
-def sampling_in_words(found: Sequence[Sensed]) -> str:
+def describe_group(rows: Sequence[Row], words: Sequence[str]) -> str:
+    """One token; or how many, and the first two of them."""
+    few = [
+        f"{name_token(int(row.keys['position']), words)} ({format_share(row)})" for row in rows[:2]
+    ]
+    if len(rows) == 1:
+        return few[0]
+    more = ", …" if len(rows) > 2 else ""
+    return (
+        f"one of {format_count(len(rows), 'token')} that cannot be ranked: {', '.join(few)}{more}"
+    )
+
+
+def format_share(row: Row) -> str:
+    low, high = float(row.keys[LOW]), float(row.keys[HIGH])
+    value = format_percent(row.value or 0.0)
+    return (
+        value
+        if low == high
+        else f"{value}, {format_percent(low).removesuffix(' %')} to {format_percent(high)}"
+    )
+
+
+def describe_sampling(found: Sequence[TextSensitivity]) -> str:
     """What the intervals are over; nothing where there are none."""
     if len(found) > 1:
-        return f" (95 % intervals over {counted(len(found), 'text')})"
+        return f" (95 % intervals over {format_count(len(found), 'text')})"
     one = found[0]
     return "" if one.exact or one.directions < 2 else f" (95 % intervals: {one.directions} of {one.width} directions)"  # fmt: skip
 
 
-def correlations_in_words(found: Sequence[Sensed]) -> str:
+def describe_correlations(found: Sequence[TextSensitivity]) -> str:
     if not all(one.correlations for one in found):
         return ""
-    own, even = (estimate_in_words([one.correlations[which] for one in found]) for which in (0, 1))
+    own, even = (format_estimate([one.correlations[which] for one in found]) for which in (0, 1))
     return (
         f"; rank correlation with the sum over paths {own}, with that of uniform attention {even}"
     )
 
 
-def estimate_in_words(estimates: Sequence[Estimate]) -> str:
+def format_estimate(estimates: Sequence[Estimate]) -> str:
     """`0.61 ± 0.05`: the mean and its standard error, over texts where there are several."""
     values = [each.value for each in estimates]
     mean = float(np.mean(values))
-    by_texts = spread(values, mean)
+    by_texts = standard_deviation(values, mean)
     error = estimates[0].error if by_texts is None else by_texts / math.sqrt(len(values))
     return f"{mean:.2f} ± {error:.2f}" if error > 0.0 else f"{mean:.2f}"
 
 
-def named(place: int, words: Sequence[str]) -> str:
+def name_token(place: int, words: Sequence[str]) -> str:
     return f"token {place} {words[place]}".rstrip() if place < len(words) else f"token {place}"
 
 
-def repeats_in_words(found: Sequence[Sensed]) -> str:
+def describe_repeats(found: Sequence[TextSensitivity]) -> str:
     if not found[0].repeated:
         return ""
     first, last = found[0].repeated[0], found[0].repeated[-1]
     start, end = (float(np.mean([one.repeated[i].distance for one in found])) for i in (0, -1))
-    said = f"; repeating the last token changes it by {percent(start)} at {first.length} tokens and {percent(end)} at {last.length}"
+    said = f"; repeating the last token changes it by {format_percent(start)} at {first.length} tokens and {format_percent(end)} at {last.length}"
     below = [
         each.length
         for index, each in enumerate(found[0].repeated)
         if np.mean([one.repeated[index].distance for one in found]) < BFLOAT16
     ]
-    return said + (f": below what bfloat16 tells apart ({number(BFLOAT16)}) at {below[0]}" if below else "")  # fmt: skip
+    return said + (f": below what bfloat16 tells apart ({format_number(BFLOAT16)}) at {below[0]}" if below else "")  # fmt: skip
 
 
-def views(rows: Sequence[Row], texts: int) -> Iterator[View]:
-    over = averaged(texts, "texts")
+def build_views(rows: Sequence[Row], texts: int) -> Iterator[View]:
+    over = describe_averaging(texts, "texts")
     few: dict[str, Any] = {MARK: LARGE} if any(MARK in row.keys for row in rows) else {}
     which = "the ends of the text, and the tokens it is moved most by" if few else "input tokens"
     yield View(f"The last token: {which}{over}", "position", (SENSITIVITY, SHARE, PATHS), where=few, names="word")  # fmt: skip

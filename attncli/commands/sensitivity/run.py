@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 
-from attncli.analysis.paths.prepare import opened
+from attncli.analysis.paths.prepare import prepare_paths
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.commands.sensitivity.measure import plan_sensitivity, sensitivity
+from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
 from attncli.limits import gibibytes, require_memory
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.memory_estimate import most_heads, room_to_run
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
+from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.records import Report
 from attncli.sources import Source
@@ -19,7 +19,7 @@ MEANS = 2
 """Maps that are held of every layer for the sum over paths, in float32."""
 
 
-def sensitivity_study(
+def prepare_sensitivity(
     source: Source,
     directions: int | None,
     stack: str | None,
@@ -32,17 +32,17 @@ def sensitivity_study(
     """What a backward pass needs is kept of every block, so that is said, and asked for, before the work."""
     if directions is not None and directions < 1:
         raise UsageError(f"`directions={directions}`: it must be at least 1.")
-    subject, texts = opened(source, model, inputs, tokens, seed, stack)
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed, stack)
     body, blocks = subject.body, len(subject.stack.calls)
-    probe = example_inputs(subject.checkpoint.body, PROBE_TOKENS)
+    probe = make_example_inputs(subject.checkpoint.body, PROBE_TOKENS)
     short = ModelInput("", "", probe, PROBE_TOKENS)
     plan = plan_sensitivity(subject, short, directions, seed)
     longest = max(text.tokens for text in texts)
-    heads = most_heads(body)
-    needed = blocks * (room_to_run(body, longest, 0, heads) + 4 * MEANS * longest**2)
+    heads = max_head_count(body)
+    needed = blocks * (estimate_run_memory(body, longest, 0, heads) + 4 * MEANS * longest**2)
     what = f"gradients of {longest} tokens through {blocks} blocks"
     require_memory(needed, what, "cut the text with `tokens`")
     back = plan.number(longest)
     exact = " (exact)" if back == plan.width else f" (of {plan.width}: estimates)"
     say(f"{what}: about {gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}")  # fmt: skip
-    return partial(sensitivity, subject, texts, plan)
+    return partial(measure_sensitivity, subject, texts, plan)

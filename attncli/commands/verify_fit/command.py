@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from attncli.declare.options import Argument, Option
-from attncli.python.question import How, question
+from attncli.python.question import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -28,17 +28,17 @@ def verify_fit(
         bool,
         Option("--allow-unmet", help="Exit with 0 although a pattern misses its request."),
     ] = False,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """Does a saved fit still show its patterns, measured again from the file alone?
 
     Evaluates the module of the file on its inputs, row by row, and compares it with the patterns and the request that
     the file holds. The search that made the module is not run again.
     """
-    from attncli.commands.verify_fit.run import measure_again, refuse_other_gates
+    from attncli.commands.verify_fit.run import measure_fit_file, refuse_other_gates
     from attncli.declare.dry_run import before_the_work
 
     refuse_other_gates(how.conditions)
     before_the_work()
-    report = measure_again(fit, how)
+    report = measure_fit_file(fit, how)
     return report.with_verdicts(()) if allow_unmet else report

@@ -2,23 +2,23 @@
 
 from pathlib import Path
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
-    describe,
+    build_fit_rows,
+    build_fit_views,
+    describe_attempt,
+    describe_fits,
     fit_keys,
-    fit_rows,
-    fit_views,
-    verdict,
 )
-from attncli.analysis.fits.unmet import unmet_verdicts
+from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.fits._module_files import patterns_without_module, read_fits
-from attncli.fits._search import Attempt, shortfall
+from attncli.fits._search import Attempt, describe_shortfall
 from attncli.fits._verify import verify
 from attncli.records import Finding, Report, Row
 
 
-def verify_file(path: Path, progress: Progress = no_progress) -> Report:
+def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
     """Measure every pattern of a saved fit again, from the file alone."""
     fits, request = read_fits(path)
     rows: list[Row] = []
@@ -28,31 +28,31 @@ def verify_file(path: Path, progress: Progress = no_progress) -> Report:
     for fit in fits:
         evidence = verify(fit.module, fit.target, progress)
         met = evidence.meets(request)
-        reason = None if met else shortfall(evidence, request)
+        reason = None if met else describe_shortfall(evidence, request)
         attempt = Attempt(fit.method, None, evidence, met, 1, 1, reason)
-        short += [(fit.pattern, verdict(attempt))] if not met else []
-        measured = fit_rows(fit.pattern, fit.target, attempt, request, searched=False)
+        short += [(fit.pattern, describe_attempt(attempt))] if not met else []
+        measured = build_fit_rows(fit.pattern, fit.target, attempt, request, searched=False)
         rows += [
             row for row in measured if row.metric not in ("d", "hidden", "probes", "seeds_tried")
         ]
         keys = fit_keys(fit.pattern, fit.method)
         hidden, d = fit.module.w_q.shape
         rows += [Row("d", d, "features", keys=keys), Row("hidden", hidden, "features", keys=keys)]
-        found.append(Finding(str(keys["fit"]), verdict(attempt)))
+        found.append(Finding(str(keys["fit"]), describe_attempt(attempt)))
     total = len(fits) + len(absent)
     return Report(
         study="approximate verify",
-        headline=in_words(total, len(short), path.name),
+        headline=describe_verification(total, len(short), path.name),
         rows=tuple(rows),
         metrics=FIT_METRICS,
-        source=describe(fits, request) | {"file": path.name},
-        views=fit_views(),
+        source=describe_fits(fits, request) | {"file": path.name},
+        views=build_fit_views(),
         findings=tuple(found),
-        verdicts=unmet_verdicts(short),
+        verdicts=build_unmet_verdicts(short),
     )
 
 
-def in_words(total: int, short: int, name: str) -> str:
+def describe_verification(total: int, short: int, name: str) -> str:
     """How many patterns of the file still meet their request."""
     if total == 1:
         return (

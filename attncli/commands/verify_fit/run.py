@@ -4,21 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS
-from attncli.analysis.fits.pictures import with_pictures
+from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.network_sources import refuse_other_files
-from attncli.commands.verify_fit.report import verify_file
+from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import unknown_name
 from attncli.fits._module_files import read_fits
 from attncli.gates import Condition
-from attncli.python.question import How
+from attncli.python.question import RunContext
 from attncli.records import Report
 
 
-def measure_again(path: Path, how: How) -> Report:
+def measure_fit_file(path: Path, how: RunContext) -> Report:
     """Verify every fit of the file, with pictures of its maps where the output draws them."""
     refuse_other_files(str(path), "verify_fit")
-    report = verify_file(path, how.progress)
-    return with_pictures(report, read_fits(path)[0]) if how.pictures or how.maps else report
+    report = verify_fit_file(path, how.progress)
+    return add_pictures(report, read_fits(path)[0]) if how.pictures or how.maps else report
 
 
 def refuse_other_gates(conditions: Sequence[Condition]) -> None:

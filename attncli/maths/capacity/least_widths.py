@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.capacity.line.constraints import Array, LineDemands
-from attncli.maths.capacity.rows_apart import rows_apart
+from attncli.maths.capacity.separated_rows import find_separated_rows
 
 Flags = NDArray[np.bool_]
 
@@ -38,7 +38,7 @@ class LeastWidth(NamedTuple):
     chain: tuple[tuple[int, ...], ...] = ()
 
 
-def cutting(asked: LineDemands) -> Flags:
+def strict_supports(asked: LineDemands) -> Flags:
     """[row, key]: supports of the rows that want all of them above all else, one row for each support."""
     keen = [row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0]
     support: Flags = asked.target.toarray()[keen] > 0.0
@@ -56,21 +56,21 @@ class Cuts(NamedTuple):
     """The row of each cut."""
 
 
-def shattered(asked: LineDemands) -> LeastWidth:
+def shattering_bound(asked: LineDemands) -> LeastWidth:
     """The most keys found that rows cut in every way, less one: true at any logits, for these limits.
 
     Only rows that see all of the keys cut them; a cut and its mirror are one, for queries may be turned round.
     """
-    above = cutting(asked)
+    above = strict_supports(asked)
     keen = np.array([row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0], int)
     if not len(keen):
         return LeastWidth(1)
     known = np.arange(above.shape[1]) < asked.seen[keen][:, None]
     proper = above.any(axis=0) & ~above.all(axis=0) if not asked.masked else above.any(axis=0)
-    return most_cut(Cuts(above, known, keen), np.flatnonzero(proper))
+    return largest_shattered_set(Cuts(above, known, keen), np.flatnonzero(proper))
 
 
-def most_cut(cuts: Cuts, chosen: NDArray[np.intp]) -> LeastWidth:
+def largest_shattered_set(cuts: Cuts, chosen: NDArray[np.intp]) -> LeastWidth:
     """Of the chosen keys the most that are cut in every way, less one."""
     if len(chosen) > CANDIDATES:
         chosen = chosen[np.linspace(0, len(chosen) - 1, CANDIDATES).astype(int)]
@@ -87,19 +87,19 @@ def most_cut(cuts: Cuts, chosen: NDArray[np.intp]) -> LeastWidth:
         for key in chosen[chosen > (keys[-1] if keys else -1)][::-1].tolist():
             looked += 1
             wider, sides = 2 * code + cuts.above[:, key], known & cuts.known[:, key]
-            if cut_every_way(wider[sides], len(keys) + 1):
+            if is_shattered(wider[sides], len(keys) + 1):
                 stack.append(((*keys, key), wider, sides))
-    return LeastWidth(max(1, len(best) - 1), best, rows_of(cuts, best))
+    return LeastWidth(max(1, len(best) - 1), best, rows_of_cuts(cuts, best))
 
 
-def cut_every_way(code: NDArray[np.int64], count: int) -> bool:
+def is_shattered(code: NDArray[np.int64], count: int) -> bool:
     """Whether every way to part `count` keys in two, none of them empty, is among the rows' ways."""
     whole = (1 << count) - 1
     ways = np.minimum(code, whole - code)
     return len(np.unique(ways[ways > 0])) == (1 << (count - 1)) - 1
 
 
-def rows_of(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
+def rows_of_cuts(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
     """One row for every way in which the keys are cut."""
     if len(keys) < 2:
         return ()
@@ -111,7 +111,7 @@ def rows_of(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(row for way, row in first.items() if way > 0))
 
 
-def even_supports(asked: LineDemands) -> list[frozenset[int]]:
+def uniform_supports(asked: LineDemands) -> list[frozenset[int]]:
     """Supports of rows that see all keys, want an order and have equal weights."""
     found = []
     for row in asked.rows:
@@ -122,9 +122,9 @@ def even_supports(asked: LineDemands) -> list[frozenset[int]]:
     return list(dict.fromkeys(found))
 
 
-def face_chain(asked: LineDemands) -> LeastWidth:
+def face_chain_bound(asked: LineDemands) -> LeastWidth:
     """The longest chain of faces found, one inside the other: its length. For exact ratios and no mask."""
-    supports = even_supports(asked)
+    supports = uniform_supports(asked)
     faces = set(supports)
     fresh = list(supports)
     while fresh and len(faces) < MOST_FACES:
@@ -139,9 +139,9 @@ def face_chain(asked: LineDemands) -> LeastWidth:
     return LeastWidth(max(1, len(chain)), chain=tuple(tuple(sorted(face)) for face in chain))
 
 
-def planarity(asked: LineDemands) -> LeastWidth:
+def planarity_bound(asked: LineDemands) -> LeastWidth:
     """4 where supports of two keys draw a graph that is not planar; else 1. For exact ratios and no mask."""
-    edges = [tuple(sorted(each)) for each in even_supports(asked) if len(each) == 2]
+    edges = [tuple(sorted(each)) for each in uniform_supports(asked) if len(each) == 2]
     if len(edges) < 9:  # the smallest graph that is not planar has nine edges
         return LeastWidth(1)
     import networkx
@@ -150,11 +150,13 @@ def planarity(asked: LineDemands) -> LeastWidth:
     return LeastWidth(1) if planar else LeastWidth(4, tuple(sorted(map(int, witness.nodes))))
 
 
-def budgeted(asked: LineDemands, budget: float, variation: float) -> int:
+def budget_bound(asked: LineDemands, budget: float, variation: float) -> int:
     """What no d is below with logits up to the budget: the larger of two bounds; 0 where neither says anything."""
     if not math.isfinite(budget):
         return 0
-    apart = max((each.least_width(budget) for each in rows_apart(asked, variation)), default=0)
+    apart = max(
+        (each.least_width(budget) for each in find_separated_rows(asked, variation)), default=0
+    )
     return max(apart, math.ceil(spectral_width(asked, budget, variation) - 1e-9))
 
 
@@ -166,17 +168,17 @@ def spectral_width(asked: LineDemands, budget: float, variation: float) -> float
     """
     if asked.masked:
         return 0.0
-    total, witness = witnessed(asked, variation)
+    total, witness = spectral_witness(asked, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
     return (total / (norm * budget * len(witness))) ** 2
 
 
-def witnessed(asked: LineDemands, variation: float) -> tuple[float, Array]:
+def spectral_witness(asked: LineDemands, variation: float) -> tuple[float, Array]:
     """Σ of the gaps between the mean logit on a row's support and off it, and W."""
     length = asked.target.shape[0]
     witness = np.zeros((length, length))
     total = 0.0
-    for row, gap in gaps(asked, variation):
+    for row, gap in iter_logit_gaps(asked, variation):
         on = asked.keys(row)
         witness[row] = -1.0 / (length - len(on))
         witness[row, on] = 1.0 / len(on)
@@ -184,7 +186,7 @@ def witnessed(asked: LineDemands, variation: float) -> tuple[float, Array]:
     return total, witness
 
 
-def gaps(asked: LineDemands, variation: float) -> Iterator[tuple[int, float]]:
+def iter_logit_gaps(asked: LineDemands, variation: float) -> Iterator[tuple[int, float]]:
     """For every row how far its mean logit on the support lies at least above that off it.
 
     By the ratios: as far as every pair. By the total variation τ: the c keys off the support share at most τ, so that
@@ -203,11 +205,13 @@ def gaps(asked: LineDemands, variation: float) -> Iterator[tuple[int, float]]:
             yield int(row), gap
 
 
-def least_logits(asked: LineDemands, d: int, variation: float) -> float:
+def min_logit_bound(asked: LineDemands, d: int, variation: float) -> float:
     """What the largest |logit| is at least, at width d: half of the largest gap of a row, or a budget's bound turned round."""
     others = [row for row in asked.rows if len(asked.keys(row)) < asked.seen[row]]
     half = 0.5 * max((-float(asked.off[asked.part(row)].min()) for row in others), default=0.0)
-    apart = max((each.least_logits(d) for each in rows_apart(asked, variation)), default=0.0)
+    apart = max(
+        (each.least_logits(d) for each in find_separated_rows(asked, variation)), default=0.0
+    )
     return max(half, apart, spectral_logits(asked, d, variation) if others else 0.0, 0.0)
 
 
@@ -215,6 +219,6 @@ def spectral_logits(asked: LineDemands, d: int, variation: float) -> float:
     """`spectral_width`, turned round; 0 under a mask."""
     if asked.masked:
         return 0.0
-    total, witness = witnessed(asked, variation)
+    total, witness = spectral_witness(asked, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
     return total / (norm * len(witness) * math.sqrt(d))

@@ -10,7 +10,7 @@ import numpy as np
 NODES = 400
 
 
-def wrong_choices(rank: int, dimension: int) -> float:
+def wrong_choice_rate(rank: int, dimension: int) -> float:
     """How often one hard head of this rank picks the other token."""
     if rank >= dimension:
         return 0.0
@@ -26,5 +26,5 @@ def projecting_error(rank: int, dimension: int) -> float:
     The answer is mean + c · half of the difference, of squared length 1/2 on average, with the right sign with probability
     1 - p: the least of (1 - 2 c (1 - 2p) + c²) / 2 over c. Without attention, c = 0, it is 1/2.
     """
-    right = 1.0 - 2.0 * wrong_choices(rank, dimension)
+    right = 1.0 - 2.0 * wrong_choice_rate(rank, dimension)
     return 0.5 * (1.0 - right**2)

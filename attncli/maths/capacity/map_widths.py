@@ -9,21 +9,27 @@ import math
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.least_widths import Cuts, most_cut
-from attncli.maths.capacity.line.constraints import Array, Index, Tolerances, necessary, visible
-from attncli.maths.capacity.line.infeasibility import LineProof, holds
-from attncli.maths.capacity.line.signs import signs
+from attncli.maths.capacity.least_widths import Cuts, largest_shattered_set
+from attncli.maths.capacity.line.constraints import (
+    Array,
+    Index,
+    Tolerances,
+    necessary_demands,
+    visible_counts,
+)
+from attncli.maths.capacity.line.infeasibility import LineProof, proof_holds
+from attncli.maths.capacity.line.signs import find_signs
 
 
 def least_map_width(weights: Array, causal: bool, variation: float) -> int:
     """No module of a smaller width shows the map [query, key] with every row within the variation."""
-    cuts = cuts_of(weights, visible(len(weights), causal), variation)
+    cuts = find_cuts(weights, visible_counts(len(weights), causal), variation)
     sides = cuts.above.any(axis=0) & (cuts.known & ~cuts.above).any(axis=0)
-    line = 2 if crosses_itself(weights, causal, variation) else 1
-    return max(line, most_cut(cuts, np.flatnonzero(sides)).d)
+    line = 2 if has_order_cycle(weights, causal, variation) else 1
+    return max(line, largest_shattered_set(cuts, np.flatnonzero(sides)).d)
 
 
-def cuts_of(weights: Array, seen: Index, variation: float) -> Cuts:
+def find_cuts(weights: Array, seen: Index, variation: float) -> Cuts:
     """For every weight above 2τ: keys at least as large, and keys smaller by more than 2τ."""
     key = np.arange(weights.shape[1])
     row, at = np.nonzero((weights > 2.0 * variation) & (key < seen[:, None]))
@@ -33,9 +39,9 @@ def cuts_of(weights: Array, seen: Index, variation: float) -> Cuts:
     return Cuts(above, above | (shown & (own < least - 2.0 * variation)), row)
 
 
-def crosses_itself(weights: Array, causal: bool, variation: float) -> bool:
+def has_order_cycle(weights: Array, causal: bool, variation: float) -> bool:
     """Whether rows order keys in ways that no line has: a circle of rows that force one another's signs."""
     wanted = Tolerances(math.inf, math.inf, variation)
-    asked = necessary(csr_array(weights), causal, wanted)
-    odd = signs(asked).odd if len(asked.rows) else ()
-    return bool(odd) and holds(LineProof(odd), asked)
+    asked = necessary_demands(csr_array(weights), causal, wanted)
+    odd = find_signs(asked).odd if len(asked.rows) else ()
+    return bool(odd) and proof_holds(LineProof(odd), asked)

@@ -12,7 +12,7 @@ All of them predict the same data, what each layer does to log10 r, so their err
 * the criterion must be better than the next simpler explanation's by `CLEARLY`.
 
 A power is the strongest claim, so errors do not decide it alone: r must have collapsed on its layers, its last points must
-be near it one by one, and no single point may decide it (`collapses`, `is_shown`).
+be near it one by one, and no single point may decide it (`collapses`, `is_supported`).
 """
 
 import math
@@ -61,7 +61,7 @@ CLEARLY = 2.0
 
 
 @dataclass(frozen=True)
-class Steps:
+class LayerSteps:
     """What the layers do: differences of log10 r between layers where it is known."""
 
     layers: tuple[int, ...]
@@ -70,7 +70,7 @@ class Steps:
     """log10 r in these layers."""
 
     @classmethod
-    def of(cls, curve: Sequence[float]) -> "Steps":
+    def of(cls, curve: Sequence[float]) -> "LayerSteps":
         known = [layer for layer, value in enumerate(curve) if math.isfinite(value)]
         return cls(tuple(known), np.array([curve[layer] for layer in known]))
 
@@ -81,14 +81,14 @@ class Steps:
     def decades(self) -> Array:
         return np.diff(self.values)
 
-    def between(self, start: int, stop: int) -> "Steps":
+    def between(self, start: int, stop: int) -> "LayerSteps":
         """The steps from one to another alone."""
-        return Steps(self.layers[start : stop + 1], self.values[start : stop + 1])
+        return LayerSteps(self.layers[start : stop + 1], self.values[start : stop + 1])
 
-    def without(self, point: int) -> "Steps":
+    def without(self, point: int) -> "LayerSteps":
         """The same with one layer not known."""
         layers = self.layers[:point] + self.layers[point + 1 :]
-        return Steps(layers, np.delete(self.values, point))
+        return LayerSteps(layers, np.delete(self.values, point))
 
     @cached_property
     def gaps(self) -> Array:
@@ -102,11 +102,11 @@ class Steps:
     @cached_property
     def seen(self) -> Array:
         """On the scale on which errors are compared."""
-        return on_scale(self.decades)
+        return to_error_scale(self.decades)
 
 
 @dataclass(frozen=True)
-class Piece:
+class CurvePiece:
     """Layers in a row that follow one law."""
 
     first: int
@@ -120,24 +120,24 @@ class Piece:
     """Known states on it."""
 
 
-def on_scale(decades: Array) -> Array:
+def to_error_scale(decades: Array) -> Array:
     """asinh(decades / TINY_STEP), up to the largest float."""
     logarithms = np.log(np.maximum(np.abs(decades), 1e-300))
     sign: Array = np.sign(decades)
-    return sign * on_scale_of_log(logarithms)
+    return sign * log_to_error_scale(logarithms)
 
 
-def on_scale_of_log(logarithms: Array) -> Array:
+def log_to_error_scale(logarithms: Array) -> Array:
     """The same for e^these."""
     exponent = logarithms - math.log(TINY_STEP)
     found: Array = np.logaddexp(exponent, np.logaddexp(2.0 * exponent, 0.0) / 2.0)
     return found
 
 
-class Fit(NamedTuple):
+class LawFit(NamedTuple):
     """A law on some of the layers."""
 
-    piece: Piece
+    piece: CurvePiece
     errors: float
     """Sum of squares on the scale of the steps."""
     constants: int
@@ -147,7 +147,7 @@ class Fit(NamedTuple):
 class CurveExplanation:
     """Pieces that cover all layers, and how far the layers are from them."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[CurvePiece, ...]
     errors: float
     constants: int
 
@@ -158,46 +158,46 @@ class CurveExplanation:
 
 
 @lru_cache(maxsize=64)
-def explained(curve: tuple[float, ...]) -> CurveExplanation:
+def explain_curve(curve: tuple[float, ...]) -> CurveExplanation:
     """The simplest explanation that no other is clearly better than; infinite and unknown values are left out."""
-    steps = Steps.of(curve)
-    best, *others = by_constants(steps)
+    steps = LayerSteps.of(curve)
+    best, *others = best_by_constant_count(steps)
     for one in others:
         if one.criterion(len(steps)) < best.criterion(len(steps)) - CLEARLY:
             best = one
     return best
 
 
-def by_constants(steps: Steps) -> list[CurveExplanation]:
+def best_by_constant_count(steps: LayerSteps) -> list[CurveExplanation]:
     """The one with the smallest errors of each number of constants."""
     best: dict[int, CurveExplanation] = {}
-    for one in explanations(steps):
+    for one in iter_explanations(steps):
         if one.constants not in best or one.errors < best[one.constants].errors:
             best[one.constants] = one
     return [best[number] for number in sorted(best)]
 
 
-def explanations(steps: Steps) -> Iterator[CurveExplanation]:
+def iter_explanations(steps: LayerSteps) -> Iterator[CurveExplanation]:
     """One law; a law after another; a law between two, such as a start, a collapse and a floor."""
-    end, places = len(steps), change_places(len(steps))
-    fitted = {span: laws(steps, *span) for span in combinations((0, *places, end), 2)}
+    end, places = len(steps), candidate_breaks(len(steps))
+    fitted = {span: fit_segment_laws(steps, *span) for span in combinations((0, *places, end), 2)}
     for number in range(3):
         for cuts in combinations(places, number):
             for fits in product(*(fitted[span] for span in pairwise((0, *cuts, end)))):
                 if sum(fit.piece.power is not None for fit in fits) <= 1:
-                    yield together(fits)
+                    yield combine_fits(fits)
     for start, stop in combinations(places, 2):
-        yield episode(steps, start, stop)
+        yield fit_episode(steps, start, stop)
 
 
-def change_places(end: int) -> list[int]:
+def candidate_breaks(end: int) -> list[int]:
     """A few layers at an end may do what no others do, so none of these is left out."""
     first, last = range(1, FEWEST_POINTS), range(end - FEWEST_POINTS + 1, end)
     within = {*first, *last} & set(range(1, end))
     return sorted(within.union(range(1, end, -(-end // MOST_PLACES))))
 
 
-def together(fits: Sequence[Fit]) -> CurveExplanation:
+def combine_fits(fits: Sequence[LawFit]) -> CurveExplanation:
     return CurveExplanation(
         tuple(fit.piece for fit in fits),
         math.fsum(fit.errors for fit in fits),
@@ -205,15 +205,15 @@ def together(fits: Sequence[Fit]) -> CurveExplanation:
     )
 
 
-def laws(steps: Steps, start: int, stop: int) -> list[Fit]:
+def fit_segment_laws(steps: LayerSteps, start: int, stop: int) -> list[LawFit]:
     """A constant factor, and a power where the points themselves show one."""
-    found, own = [constant(steps, start, stop)], steps.between(start, stop)
-    if collapses(own, FEWEST_POINTS) and (fit := power(own)) and is_shown(own, fit):
+    found, own = [fit_constant(steps, start, stop)], steps.between(start, stop)
+    if is_collapse(own, FEWEST_POINTS) and (fit := fit_power(own)) and is_supported(own, fit):
         found.append(fit)
     return found
 
 
-def collapses(own: Steps, fewest: int) -> bool:
+def is_collapse(own: LayerSteps, fewest: int) -> bool:
     """Whether r falls by a decade, to one below 1, is never above 1, and its last steps are clear of nothing."""
     last = own.rates[1 - fewest :]
     return (
@@ -225,79 +225,79 @@ def collapses(own: Steps, fewest: int) -> bool:
     )
 
 
-def is_shown(own: Steps, fit: Fit) -> bool:
+def is_supported(own: LayerSteps, fit: LawFit) -> bool:
     """Whether the later points are near the law, and any one of all may be left out without another law."""
-    return follows(own, fit) and all(
-        remains(own.without(point), fit) for point in range(len(own.values))
+    return later_half_follows(own, fit) and all(
+        remains_without_point(own.without(point), fit) for point in range(len(own.values))
     )
 
 
-def follows(own: Steps, fit: Fit) -> bool:
+def later_half_follows(own: LayerSteps, fit: LawFit) -> bool:
     """Whether the later half, of `FEWEST_POINTS` at least, is near the power, and no step before it is far above it."""
     assert fit.piece.power is not None
-    shape = shape_of(own, np.log([fit.piece.power]))[0]
+    shape = power_shape(own, np.log([fit.piece.power]))[0]
     ratios = np.log(np.maximum(-own.decades, 1e-300)) - shape
     late = ratios[-max(FEWEST_POINTS - 1, len(own) // 2) :]
     return bool(late.std() <= NEAR and ratios.max() <= late.mean() + 2.0 * NEAR)
 
 
-def remains(fewer: Steps, fit: Fit) -> bool:
+def remains_without_point(fewer: LayerSteps, fit: LawFit) -> bool:
     """Whether the power is still one without a point, of nearly the same order."""
-    if not collapses(fewer, FEWEST_POINTS - 1):
+    if not is_collapse(fewer, FEWEST_POINTS - 1):
         return False
-    again = power(fewer)
+    again = fit_power(fewer)
     assert fit.piece.power is not None
     return (
         again is not None
         and again.piece.power is not None
         and abs(math.log(again.piece.power / fit.piece.power)) <= math.log(SAME_ORDER)
-        and again.errors < constant(fewer, 0, len(fewer)).errors
+        and again.errors < fit_constant(fewer, 0, len(fewer)).errors
     )
 
 
-def piece_of(steps: Steps, start: int, stop: int, order: float | None) -> Piece:
+def make_piece(steps: LayerSteps, start: int, stop: int, order: float | None) -> CurvePiece:
     first, last = steps.layers[start], steps.layers[stop]
     rate = float(steps.decades[start:stop].sum()) / (last - first)
-    return Piece(first, last, rate, order, stop - start + 1)
+    return CurvePiece(first, last, rate, order, stop - start + 1)
 
 
-def constant(steps: Steps, start: int, stop: int) -> Fit:
+def fit_constant(steps: LayerSteps, start: int, stop: int) -> LawFit:
     """The same number of decades in every layer."""
     errors = errors_at_one_rate(steps, np.arange(start, stop))
-    return Fit(piece_of(steps, start, stop, None), errors, 1)
+    return LawFit(make_piece(steps, start, stop, None), errors, 1)
 
 
-def errors_at_one_rate(steps: Steps, which: NDArray[np.intp]) -> float:
+def errors_at_one_rate(steps: LayerSteps, which: NDArray[np.intp]) -> float:
     """Of the rate that is the mean on the scale of errors."""
-    mean = float(on_scale(steps.rates[which]).mean())
+    mean = float(to_error_scale(steps.rates[which]).mean())
     size = abs(mean) + math.log(max(-math.expm1(-2.0 * abs(mean)), 1e-300) * TINY_STEP / 2.0)
-    predicted = math.copysign(1.0, mean) * on_scale_of_log(size + np.log(steps.gaps[which]))
+    predicted = math.copysign(1.0, mean) * log_to_error_scale(size + np.log(steps.gaps[which]))
     return float(((steps.seen[which] - predicted) ** 2).sum())
 
 
-def episode(steps: Steps, start: int, stop: int) -> CurveExplanation:
+def fit_episode(steps: LayerSteps, start: int, stop: int) -> CurveExplanation:
     """Layers that do something else than all the others, which are alike."""
     within = np.arange(len(steps))
     inside = (within >= start) & (within < stop)
     errors = errors_at_one_rate(steps, within[inside]) + errors_at_one_rate(steps, within[~inside])
     cuts = pairwise((0, start, stop, len(steps)))
     return CurveExplanation(
-        tuple(piece_of(steps, *cut, None) for cut in cuts), errors, 2 + 2 * CHANGE
+        tuple(make_piece(steps, *cut, None) for cut in cuts), errors, 2 + 2 * CHANGE
     )
 
 
-def power(own: Steps) -> Fit | None:
+def fit_power(own: LayerSteps) -> LawFit | None:
     """Each layer takes away p times what the one before it took: the p and the first step with the smallest errors.
 
     None where the least p that is tried is the best: the layers grow by less.
     """
-    errors = smallest_errors(shape_of(own, np.log(POWERS)), own.seen, -own.decades)
+    errors = least_squared_errors(power_shape(own, np.log(POWERS)), own.seen, -own.decades)
     best = int(np.argmin(errors))
-    piece = piece_of(own, 0, len(own), float(POWERS[best]))
-    return Fit(piece, float(errors[best]), 2) if best else None
+    piece = make_piece(own, 0, len(own), float(POWERS[best]))
+    return LawFit(piece, float(errors[best]), 2) if best else None
 
 
-def shape_of(own: Steps, logs: Array) -> Array:
+def power_shape(own: LayerSteps, logs: Array) -> Array:
     """Per order, by its logarithm: the logarithm of every step, in units of the first one."""
     layers = np.array(own.layers[:-1], dtype=float) - own.layers[0]
     found: Array = logs[:, None] * layers + np.log(
@@ -310,7 +310,7 @@ ROUNDS = 4
 """Of Gauss and Newton, from two starts; the errors are nearly quadratic in the logarithm of the first step."""
 
 
-def smallest_errors(shape: Array, seen: Array, taken: Array) -> Array:
+def least_squared_errors(shape: Array, seen: Array, taken: Array) -> Array:
     """Per order, the squares of `seen` against -asinh(e^(a + shape) / TINY_STEP), least over a."""
     falls = taken > 0.0
     apart = np.log(taken[falls]) - shape[:, falls]
@@ -319,7 +319,7 @@ def smallest_errors(shape: Array, seen: Array, taken: Array) -> Array:
     scale = starts - math.log(TINY_STEP)
     for _ in range(ROUNDS):
         exponent = scale[..., None] + shape
-        missed = -on_scale_of_log(exponent + math.log(TINY_STEP)) - seen
+        missed = -log_to_error_scale(exponent + math.log(TINY_STEP)) - seen
         best = np.minimum(best, (missed**2).sum(axis=-1).min(axis=0))
         slope = np.exp(-np.logaddexp(0.0, -2.0 * exponent) / 2.0)
         move = (missed * slope).sum(axis=-1) / np.maximum((slope**2).sum(axis=-1), 1e-300)

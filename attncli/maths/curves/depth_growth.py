@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.curves.intervals import clear
+from attncli.maths.curves.intervals import is_clear_of_zero
 
 FEWEST = 5
 """Layers that a law is told from."""
@@ -40,29 +40,33 @@ class DepthGrowth(NamedTuple):
         return f"{exponential}, or {power}: not told apart"
 
 
-def growth(logs: Sequence[float]) -> DepthGrowth | None:
+def classify_growth(logs: Sequence[float]) -> DepthGrowth | None:
     """Of log10 sizes after layers 1 …; None of too few, or where their steps leave open whether they grow or fall."""
-    if len(logs) < FEWEST or not np.isfinite(logs).all() or not clear(np.diff(logs).tolist()):
+    if (
+        len(logs) < FEWEST
+        or not np.isfinite(logs).all()
+        or not is_clear_of_zero(np.diff(logs).tolist())
+    ):
         return None
     layers = np.arange(1.0, len(logs) + 1.0)
-    rate, exponential = line(layers, logs)
-    exponent, power = line(np.log10(layers), logs)
+    rate, exponential = fit_line(layers, logs)
+    exponent, power = fit_line(np.log10(layers), logs)
     return DepthGrowth(10.0**rate, exponent, power / exponential if exponential > 0.0 else np.inf)
 
 
-def line(places: Sequence[float] | np.ndarray, values: Sequence[float]) -> tuple[float, float]:
+def fit_line(places: Sequence[float] | np.ndarray, values: Sequence[float]) -> tuple[float, float]:
     """Slope of the least-squares line, and its squared error."""
     slope, start = np.polyfit(places, values, 1)
     rest = np.asarray(values) - slope * np.asarray(places) - start
     return float(slope), float(rest @ rest)
 
 
-def falls(values: Sequence[float], slack: float = 1e-9) -> list[int]:
+def find_decreases(values: Sequence[float], slack: float = 1e-9) -> list[int]:
     """Layers after which a number is below what it was before."""
     return [layer for layer in range(1, len(values)) if values[layer] < values[layer - 1] - slack]
 
 
-def plateaus(counts: Sequence[float]) -> Iterator[tuple[int, int, float]]:
+def iter_plateaus(counts: Sequence[float]) -> Iterator[tuple[int, int, float]]:
     """First and last state of every run of one count, neither 1 nor the first state's own."""
     first = 0
     for place in range(1, len(counts) + 1):

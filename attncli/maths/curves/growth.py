@@ -18,7 +18,7 @@ ROUNDING = 1.0 / 12.0
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class GrowthLaw:
     """One law, fitted."""
 
     name: str
@@ -32,30 +32,30 @@ class Law:
     """Whether the best law is not told apart from it."""
 
 
-def fit_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[Law]:
+def fit_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[GrowthLaw]:
     """The three laws, most credible first; points may repeat a length (several seeds)."""
     n, d = np.asarray(lengths, dtype=float), np.asarray(widths, dtype=float)
     if len(np.unique(n)) < FEWEST_LENGTHS:
         raise ValueError(f"`lengths` needs at least {FEWEST_LENGTHS} different values")
-    return with_rivals(sorted(all_laws(n, d), key=lambda law: law.aic), n, d)
+    return mark_rivals(sorted(fit_each_law(n, d), key=lambda law: law.aic), n, d)
 
 
-def all_laws(n: Array, d: Array) -> list[Law]:
-    return [constant_law(d), log_law(n, d), power_law(n, d)]
+def fit_each_law(n: Array, d: Array) -> list[GrowthLaw]:
+    return [fit_constant_law(d), fit_log_law(n, d), fit_power_law(n, d)]
 
 
 CLOSE = 2.0
 """A law this little behind the best in AIC is not told apart from it."""
 
 
-def with_rivals(laws: Sequence[Law], n: Array, d: Array) -> list[Law]:
+def mark_rivals(laws: Sequence[GrowthLaw], n: Array, d: Array) -> list[GrowthLaw]:
     """Which laws the best one is not told apart from: with all lengths, or with any one of them left out.
 
     A difference that one length makes is none; and the points of one length share its pattern's luck.
     """
     best, rivals = laws[0].name, {law.name for law in laws if law.aic - laws[0].aic < CLOSE}
     for left_out in np.unique(n):
-        part = {law.name: law.aic for law in all_laws(n[n != left_out], d[n != left_out])}
+        part = {law.name: law.aic for law in fit_each_law(n[n != left_out], d[n != left_out])}
         rivals |= {name for name, aic in part.items() if aic - part[best] < CLOSE}
     return [replace(law, rival=law.name in rivals and law.name != best) for law in laws]
 
@@ -65,19 +65,19 @@ def akaike(residual: Array, parameters: int) -> float:
     return len(residual) * math.log(variance) + 2.0 * parameters
 
 
-def constant_law(d: Array) -> Law:
+def fit_constant_law(d: Array) -> GrowthLaw:
     mean = float(d.mean())
-    return Law("constant", f"d = {mean:.3g}", (mean,), None, akaike(d - mean, 1))
+    return GrowthLaw("constant", f"d = {mean:.3g}", (mean,), None, akaike(d - mean, 1))
 
 
-def log_law(n: Array, d: Array) -> Law:
+def fit_log_law(n: Array, d: Array) -> GrowthLaw:
     design = np.stack([np.ones_like(n), np.log(n)], axis=1)
     (a, b), error = least_squares(design, d)
     residual = d - design @ np.array([a, b])
-    return Law("log", f"d = {a:.3g} + {b:.3g} ln n", (a, b), error, akaike(residual, 2))
+    return GrowthLaw("log", f"d = {a:.3g} + {b:.3g} ln n", (a, b), error, akaike(residual, 2))
 
 
-def power_law(n: Array, d: Array) -> Law:
+def fit_power_law(n: Array, d: Array) -> GrowthLaw:
     """Least squares in d itself, so that its AIC compares with the others'."""
 
     def at(exponent: float) -> tuple[float, Array]:
@@ -85,7 +85,7 @@ def power_law(n: Array, d: Array) -> Law:
         factor = float(powers @ d / (powers @ powers))
         return factor, d - factor * powers
 
-    best = minimised(lambda exponent: float(np.sum(at(exponent)[1] ** 2)))
+    best = minimise_over_exponent(lambda exponent: float(np.sum(at(exponent)[1] ** 2)))
     factor, residual = at(best)
     c = factor * math.exp(-best * float(np.log(n).mean()))
     slopes = (d - residual) * (np.log(n) - np.log(n).mean())
@@ -93,10 +93,10 @@ def power_law(n: Array, d: Array) -> Law:
     error = math.sqrt(
         float(residual @ residual) / max(freedom, 1) / max(float(slopes @ slopes), 1e-300)
     )
-    return Law("power", f"d = {c:.3g} n^{best:.3g}", (c, best), error, akaike(residual, 2))
+    return GrowthLaw("power", f"d = {c:.3g} n^{best:.3g}", (c, best), error, akaike(residual, 2))
 
 
-def minimised(loss: Callable[[float], float]) -> float:
+def minimise_over_exponent(loss: Callable[[float], float]) -> float:
     """The best exponent between -1 and 4: a grid first, since the loss may have flat parts."""
     grid = np.linspace(-1.0, 4.0, 101)
     near = grid[int(np.argmin([loss(float(exponent)) for exponent in grid]))]

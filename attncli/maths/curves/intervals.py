@@ -21,7 +21,7 @@ def quantile(freedom: int) -> float:
     return student_quantile(CONFIDENCE, freedom)
 
 
-def clear(rates: Sequence[float]) -> bool:
+def is_clear_of_zero(rates: Sequence[float]) -> bool:
     """Whether their mean is clear of nothing, and stays so without any one of them."""
     fewer = [[*rates[:at], *rates[at + 1 :]] for at in range(len(rates))]
     return not any(low <= 0.0 <= high for low, high in map(interval_of_mean, (rates, *fewer)))

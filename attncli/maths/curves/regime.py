@@ -8,9 +8,9 @@ from itertools import pairwise
 from statistics import mean, stdev
 
 from attncli.maths.curves.convergence import STEADY, late_order
-from attncli.maths.curves.decay_laws import COLLAPSED, FEWEST_POINTS, Piece, explained
-from attncli.maths.curves.intervals import clear, interval_of_mean
-from attncli.maths.digits import ten_to
+from attncli.maths.curves.decay_laws import COLLAPSED, FEWEST_POINTS, CurvePiece, explain_curve
+from attncli.maths.curves.intervals import interval_of_mean, is_clear_of_zero
+from attncli.maths.digits import format_power_of_ten
 
 CLIMB = 0.05
 """Decades a layer above which a curve is said to grow."""
@@ -87,7 +87,7 @@ class Stretch:
     @cached_property
     def basis(self) -> list[float]:
         """The rates of which the factor is the mean: the late ones, unless they are only too few to be clear."""
-        return self.late if self.slows or clear(self.late) else self.rates
+        return self.late if self.slows or is_clear_of_zero(self.late) else self.rates
 
     @property
     def slope(self) -> float:
@@ -105,9 +105,11 @@ class Stretch:
         """`power`, `falls`, `grows`, `flat`, `levels off` or `uneven`: what the scatter of the steps leaves of its kind."""
         if self.kind == "power" or self.short:
             return self.kind
-        if clear(self.basis) and self.kind != "grows":
-            return "falls" if self.slope < 0.0 and ten_to(self.slope) != "1" else "flat"
-        if self.slows and clear(self.rates) and mean(self.rates) < 0.0:
+        if is_clear_of_zero(self.basis) and self.kind != "grows":
+            return (
+                "falls" if self.slope < 0.0 and format_power_of_ten(self.slope) != "1" else "flat"
+            )
+        if self.slows and is_clear_of_zero(self.rates) and mean(self.rates) < 0.0:
             return "levels off"
         return "uneven" if self.kind == "falls" or self.dropped else self.kind
 
@@ -117,54 +119,54 @@ class Stretch:
         return (late_order(self.curve) or self.power) if self.power else 1.0
 
 
-def kind_of(rate: float) -> str:
+def classify_rate(rate: float) -> str:
     if rate <= STEADY:
         return "falls"
     return "grows" if rate >= CLIMB else "flat"
 
 
-def stretches(curve: Sequence[float]) -> list[Stretch]:
+def find_stretches(curve: Sequence[float]) -> list[Stretch]:
     """The pieces of the best explanation; constant factors of one kind that follow each other are one."""
     found: list[Stretch] = []
-    for piece in explained(tuple(curve)).pieces:
-        new = stretch(curve, piece)
-        if found and alike(found[-1], new):
-            new = joined(curve, found.pop(), new)
+    for piece in explain_curve(tuple(curve)).pieces:
+        new = make_stretch(curve, piece)
+        if found and are_alike(found[-1], new):
+            new = join_stretches(curve, found.pop(), new)
         found.append(new)
-    return with_lawless_ones_joined(curve, found)
+    return join_lawless_stretches(curve, found)
 
 
-def with_lawless_ones_joined(curve: Sequence[float], parts: Sequence[Stretch]) -> list[Stretch]:
+def join_lawless_stretches(curve: Sequence[float], parts: Sequence[Stretch]) -> list[Stretch]:
     """Stretches without a law that follow each other are one."""
     found: list[Stretch] = []
     for part in parts:
         if found and part.trend == found[-1].trend == "uneven":
-            part = joined(curve, found.pop(), part)
+            part = join_stretches(curve, found.pop(), part)
         found.append(part)
     return found
 
 
-def stretch(curve: Sequence[float], piece: Piece) -> Stretch:
+def make_stretch(curve: Sequence[float], piece: CurvePiece) -> Stretch:
     """Growth is only called so where it is clear of the scatter: a floor goes up and down."""
-    kind = "power" if piece.power is not None else kind_of(piece.rate)
-    whole = part_of(curve, piece.first, piece.last)
+    kind = "power" if piece.power is not None else classify_rate(piece.rate)
+    whole = slice_curve(curve, piece.first, piece.last)
     found = Stretch(kind, whole, piece.first, piece.last, piece.power)
     return (
         found
-        if kind != "grows" or found.short or clear(found.rates)
+        if kind != "grows" or found.short or is_clear_of_zero(found.rates)
         else replace(found, kind="flat")
     )
 
 
-def part_of(curve: Sequence[float], first: int, last: int) -> tuple[float, ...]:
+def slice_curve(curve: Sequence[float], first: int, last: int) -> tuple[float, ...]:
     return tuple(curve[first : last + 1])
 
 
-def joined(curve: Sequence[float], one: Stretch, other: Stretch) -> Stretch:
-    return Stretch(one.kind, part_of(curve, one.first, other.last), one.first, other.last)
+def join_stretches(curve: Sequence[float], one: Stretch, other: Stretch) -> Stretch:
+    return Stretch(one.kind, slice_curve(curve, one.first, other.last), one.first, other.last)
 
 
-def alike(one: Stretch, other: Stretch) -> bool:
+def are_alike(one: Stretch, other: Stretch) -> bool:
     """Of one kind, and not two laws of clearly different factors."""
     if one.kind != other.kind or one.kind == "power":
         return False
@@ -174,7 +176,7 @@ def alike(one: Stretch, other: Stretch) -> bool:
     return large < ANOTHER_RATE * small
 
 
-def regime(
+def describe_regime(
     curve: Sequence[float],
     support: str,
     drag: str,
@@ -185,14 +187,14 @@ def regime(
     `support` names what may hold the residual up, such as "the skip"; `drag` what keeps the rate linear; `unknown` why
     the end is not known, where it is not.
     """
-    end = ending(curve, unknown)
+    end = describe_ending(curve, unknown)
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return end or "too few layers to tell"
-    text = in_words(stretches(curve), len(curve) - 1, support, drag)
+    text = format_stretches(find_stretches(curve), len(curve) - 1, support, drag)
     return f"{text}; {end}" if end else text
 
 
-def ending(curve: Sequence[float], unknown: str) -> str:
+def describe_ending(curve: Sequence[float], unknown: str) -> str:
     """What is to be said of the last layers, where they have no number."""
     if math.isfinite(curve[-1]):
         return ""
@@ -202,33 +204,33 @@ def ending(curve: Sequence[float], unknown: str) -> str:
     return f"not resolved from layer {layer} on: {unknown}"
 
 
-def in_words(parts: Sequence[Stretch], end: int, support: str, drag: str) -> str:
+def format_stretches(parts: Sequence[Stretch], end: int, support: str, drag: str) -> str:
     """A clause for each stretch that is worth one."""
-    told = worth_telling(parts) or list(parts)
-    clauses = Clauses(told, parts[-1].last, end, support, drag)
-    if interrupted(told):
+    told = select_stretches(parts) or list(parts)
+    clauses = RegimeClauses(told, parts[-1].last, end, support, drag)
+    if has_interruption(told):
         outer, inner, _ = told
-        return f"{clauses.law(outer)}, but {single_layers(inner, end)}"
+        return f"{clauses.law(outer)}, but {describe_short_stretch(inner, end)}"
     return clauses.joined()
 
 
-def interrupted(told: Sequence[Stretch]) -> bool:
+def has_interruption(told: Sequence[Stretch]) -> bool:
     """Whether some layers differ from all others."""
     if len(told) != 3 or not told[1].short or told[0].short or told[2].short:
         return False
-    return told[0].kind == told[2].kind != "power" and alike(told[0], told[2])
+    return told[0].kind == told[2].kind != "power" and are_alike(told[0], told[2])
 
 
-def worth_telling(parts: Sequence[Stretch]) -> list[Stretch]:
+def select_stretches(parts: Sequence[Stretch]) -> list[Stretch]:
     """Not a few layers of nothing, nor those on which a fall begins, or the layer that ends at a floor."""
     return [
         part
         for before, part in pairwise((None, *parts))
-        if part and not (part.short and (part.kind == "flat" or leads(before, part, parts)))
+        if part and not (part.short and (part.kind == "flat" or is_transition(before, part, parts)))
     ]
 
 
-def leads(before: Stretch | None, part: Stretch, parts: Sequence[Stretch]) -> bool:
+def is_transition(before: Stretch | None, part: Stretch, parts: Sequence[Stretch]) -> bool:
     """Whether it falls on the way into the first law after it, or out of a power."""
     if part.kind != "falls":
         return False
@@ -236,15 +238,15 @@ def leads(before: Stretch | None, part: Stretch, parts: Sequence[Stretch]) -> bo
     return later in ("falls", "power") or (before is not None and before.kind == "power")
 
 
-def single_layers(part: Stretch, end: int) -> str:
+def describe_short_stretch(part: Stretch, end: int) -> str:
     """`r falls in the last two layers`: what is too short to be a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
-    return f"{verb} {which_layers(part, end)}" + (
-        f", to {ten_to(part.end)}" if part.dropped else ""
+    return f"{verb} {name_layers(part, end)}" + (
+        f", to {format_power_of_ten(part.end)}" if part.dropped else ""
     )
 
 
-def which_layers(part: Stretch, end: int) -> str:
+def name_layers(part: Stretch, end: int) -> str:
     number = part.last - part.first
     layers = f"{COUNTS[number] if number < len(COUNTS) else f'{number} '}layer{'s' * (number > 1)}"
     if part.last == end:
@@ -255,7 +257,7 @@ def which_layers(part: Stretch, end: int) -> str:
 
 
 @dataclass(frozen=True)
-class Clauses:
+class RegimeClauses:
     """What is said of the stretches of one curve."""
 
     told: Sequence[Stretch]
@@ -278,20 +280,20 @@ class Clauses:
 
     def clause(self, before: Stretch | None, part: Stretch) -> str:
         if part.short:
-            return single_layers(part, self.end)
+            return describe_short_stretch(part, self.end)
         again = before and not before.short and before.trend == part.trend == "falls"
-        text = factor(part) if again else self.law(part)
+        text = format_factor(part) if again else self.law(part)
         after = next((one for one in self.told if one.first >= part.last), None)
         ends_early = part.last < self.known_to and not (after and after.short)
         return f"{text} up to layer {part.last}" if ends_early else text
 
     def law(self, part: Stretch) -> str:
         say: Mapping[str, Callable[[Stretch], str]] = {
-            "power": lambda part: f"{name_of(part.order)}: {DOUBLY}",
+            "power": lambda part: f"{name_order(part.order)}: {DOUBLY}",
             "falls": self.decay,
-            "grows": lambda part: f"grows: {factor(part)}",
-            "uneven": lambda part: f"r falls unevenly from {ten_to(part.curve[0])} to {ten_to(part.end)}",
-            "levels off": lambda part: self.without_collapse(part, f"r levels off near {ten_to(part.end)}"),
+            "grows": lambda part: f"grows: {format_factor(part)}",
+            "uneven": lambda part: f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end)}",
+            "levels off": lambda part: self.without_collapse(part, f"r levels off near {format_power_of_ten(part.end)}"),
             "flat": self.level,
         }  # fmt: skip
         return say[part.trend](part)
@@ -299,12 +301,12 @@ class Clauses:
     def decay(self, part: Stretch) -> str:
         """By a constant factor; what it comes to, where r has not fallen far yet."""
         if part.dropped or part.end <= SMALL:
-            return f"{DECAY}: {factor(part)}" + (f" ({self.drag})" if self.drag else "")
+            return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
         low, high = interval_of_mean(part.basis)
         slow = part.slope > STEADY
-        known = f"{factor(part)} ({ten_to(low)} to {ten_to(high)})"
+        known = f"{format_factor(part)} ({format_power_of_ten(low)} to {format_power_of_ten(high)})"
         if part.end > FAR:
-            return f"r falls{' slowly' * slow} from {ten_to(part.curve[0])} to {ten_to(part.end)}, {known}"
+            return f"r falls{' slowly' * slow} from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end)}, {known}"
         text = f"{'slow ' * slow}{DECAY}: {known}"
         if part.last < self.known_to:
             return text
@@ -312,10 +314,10 @@ class Clauses:
         return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
 
     def level(self, part: Stretch) -> str:
-        if any(one.last <= part.first and collapses(one) for one in self.told):
-            return f"r levels off near {ten_to(part.end)}"
+        if any(one.last <= part.first and is_collapse(one) for one in self.told):
+            return f"r levels off near {format_power_of_ten(part.end)}"
         if part.end <= -COLLAPSED:
-            return f"r stays near {ten_to(part.end)}"
+            return f"r stays near {format_power_of_ten(part.end)}"
         uneven = " (unevenly)" if stdev(part.rates) >= -STEADY else ""
         if not self.support:
             return f"nearly flat{uneven}"
@@ -324,37 +326,37 @@ class Clauses:
     def without_collapse(self, part: Stretch, text: str) -> str:
         return (
             text
-            if any(map(collapses, self.told)) or part.end <= -COLLAPSED
+            if any(map(is_collapse, self.told)) or part.end <= -COLLAPSED
             else f"{NO_COLLAPSE}: {text}"
         )
 
 
-def collapses(part: Stretch) -> bool:
+def is_collapse(part: Stretch) -> bool:
     """Whether it is long enough for a law and falls by one, or by a decade."""
     return not part.short and (part.trend in ("power", "falls") or part.dropped)
 
 
-def factor(part: Stretch) -> str:
-    return f"×{ten_to(part.slope)} a layer"
+def format_factor(part: Stretch) -> str:
+    return f"×{format_power_of_ten(part.slope)} a layer"
 
 
-def name_of(order: float) -> str:
+def name_order(order: float) -> str:
     """The name of a power that is near, or its number."""
     near = NAMES.get(round(order), "")
     return near if near and abs(order - round(order)) <= NEAR else f"order {order:.2g}"
 
 
-def told_order(curve: Sequence[float]) -> float | None:
+def doubly_exponential_order(curve: Sequence[float]) -> float | None:
     """The order of the doubly exponential stretch, if the curve has one."""
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return None
-    return next((part.order for part in stretches(curve) if part.kind == "power"), None)
+    return next((part.order for part in find_stretches(curve) if part.kind == "power"), None)
 
 
-def one_rate(curve: Sequence[float]) -> float | None:
+def single_rate(curve: Sequence[float]) -> float | None:
     """Decades a layer, where a constant factor explains the whole curve."""
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return None
-    first, *others = explained(tuple(curve)).pieces
-    part = stretch(curve, first)
-    return part.rate if not others and part.power is None and clear(part.rates) else None
+    first, *others = explain_curve(tuple(curve)).pieces
+    part = make_stretch(curve, first)
+    return part.rate if not others and part.power is None and is_clear_of_zero(part.rates) else None

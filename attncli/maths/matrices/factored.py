@@ -54,9 +54,9 @@ class Factored:
     @cached_property
     def singular_values(self) -> Array:
         """From the largest; at most as many as the factors are thin."""
-        return singular_values(triangle(self.left) @ triangle(self.right).T)
+        return singular_values(qr_triangle(self.left) @ qr_triangle(self.right).T)
 
 
-def triangle(factor: Array) -> Array:
+def qr_triangle(factor: Array) -> Array:
     """R of the factor's QR decomposition."""
     return np.asarray(np.linalg.qr(factor, mode="r"), dtype=np.float64)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.matrices.programme import Programme, level_below
+from attncli.maths.matrices.programme import NormProgramme, lower_bound
 from attncli.maths.residuals.scaled import Array
 
 ENOUGH = 1e-10
@@ -45,7 +45,7 @@ class Corner(NamedTuple):
         return self.columns * self.rows
 
 
-class Nearest(NamedTuple):
+class NearestRow(NamedTuple):
     """A centre, and how sure it is."""
 
     centre: Array
@@ -53,12 +53,12 @@ class Nearest(NamedTuple):
     """ln of the composite norm there, less what it is proved to be at least."""
 
 
-def nearest_row(matrix: Array) -> Nearest:
+def find_nearest_row(matrix: Array) -> NearestRow:
     """The centre [feature]: the best of the corners, until no crossing of lines promises a better one."""
-    programme = Programme(matrix)
+    programme = NormProgramme(matrix)
     lines = [
         WeightedLine(1.0, 0.0, median_sums(matrix)),
-        WeightedLine(0.0, 1.0, half_distance(matrix)),
+        WeightedLine(0.0, 1.0, half_row_distance(matrix)),
     ]
     best, centre = Corner(math.inf, math.inf), np.zeros(matrix.shape[1])
     for _ in range(MOST_PROGRAMMES):
@@ -70,11 +70,11 @@ def nearest_row(matrix: Array) -> Nearest:
         reached = Corner(*programme.norms(found.centre))
         if reached.product < best.product:
             best, centre = reached, found.centre
-        lines.append(WeightedLine(u, v, level_below(matrix, found.columns, found.rows)))
-    return Nearest(centre, gap(best, lowest_crossing(lines)))
+        lines.append(WeightedLine(u, v, lower_bound(matrix, found.columns, found.rows)))
+    return NearestRow(centre, log_gap(best, lowest_crossing(lines)))
 
 
-def gap(best: Corner, lowest: Corner) -> float:
+def log_gap(best: Corner, lowest: Corner) -> float:
     return max(0.0, math.log(best.product / lowest.product) / 2.0)
 
 
@@ -83,7 +83,7 @@ def median_sums(matrix: Array) -> float:
     return float(np.abs(matrix - np.median(matrix, axis=0)).sum(axis=0).max())
 
 
-def half_distance(matrix: Array) -> float:
+def half_row_distance(matrix: Array) -> float:
     """Below it no ‖·‖_∞ can be: half of the distance between the first row and the one farthest from it."""
     return float(np.abs(matrix - matrix[0]).sum(axis=1).max()) / 2.0
 
@@ -91,7 +91,7 @@ def half_distance(matrix: Array) -> float:
 def lowest_crossing(lines: list[WeightedLine]) -> Corner:
     """Of all corners of the region above every line, the one with the smallest product."""
     edge = lower_edge(lines)
-    return min((crossing(*two) for two in pairwise(edge)), key=lambda corner: corner.product)
+    return min((intersect_lines(*two) for two in pairwise(edge)), key=lambda corner: corner.product)
 
 
 def lower_edge(lines: list[WeightedLine]) -> list[WeightedLine]:
@@ -99,17 +99,17 @@ def lower_edge(lines: list[WeightedLine]) -> list[WeightedLine]:
     steep_first = sorted(lines, key=lambda line: (math.atan2(line.v, line.u), -line.level))
     edge: list[WeightedLine] = []
     for line in steep_first:
-        while len(edge) > 1 and not below(crossing(edge[-2], line), edge[-1]):
+        while len(edge) > 1 and not is_below_line(intersect_lines(edge[-2], line), edge[-1]):
             edge.pop()
         edge.append(line)
     return edge
 
 
-def below(corner: Corner, line: WeightedLine) -> bool:
+def is_below_line(corner: Corner, line: WeightedLine) -> bool:
     return line.u * corner.columns + line.v * corner.rows < line.level
 
 
-def crossing(one: WeightedLine, other: WeightedLine) -> Corner:
+def intersect_lines(one: WeightedLine, other: WeightedLine) -> Corner:
     determinant = one.u * other.v - one.v * other.u
     return Corner(
         (one.level * other.v - one.v * other.level) / determinant,

@@ -31,7 +31,7 @@ class ProgrammeSolution(NamedTuple):
     rows: Array
 
 
-class Programme:
+class NormProgramme:
     """Rows and tangents are kept for the next pair of weights."""
 
     def __init__(self, matrix: Array) -> None:
@@ -96,7 +96,7 @@ class Programme:
             x[:d],
             float(x[d]),
             float(x[d + 1]),
-            ProgrammeSolution(x[:d], balanced(columns, u), balanced(rows, v)),
+            ProgrammeSolution(x[:d], balance_weights(columns, u), balance_weights(rows, v)),
         )
 
     def constraints(self) -> tuple[csr_array, Array]:
@@ -140,14 +140,14 @@ class Programme:
         return vstack(parts).tocsr(), right
 
 
-def balanced(weights: Array, total: float) -> Array:
+def balance_weights(weights: Array, total: float) -> Array:
     """None negative, and adding up to the total, as a proof needs."""
     positive = np.maximum(weights, 0.0)
     whole = float(positive.sum())
     return positive * (total / whole) if whole else np.full(len(weights), total / len(weights))
 
 
-def level_below(matrix: Array, columns: Array, rows: Array) -> float:
+def lower_bound(matrix: Array, columns: Array, rows: Array) -> float:
     """Σ_j min_x Σ_i (p_j + q_i) |M_ij - x|: below the weighed norms of every centre."""
     weights = rows[:, None] + columns
     order = matrix.argsort(axis=0)

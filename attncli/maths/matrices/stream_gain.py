@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Gain(NamedTuple):
+class StreamGain(NamedTuple):
     """Of a product of such matrices, over all tokens: 1 where each is doubly stochastic."""
 
     forward: float
@@ -16,12 +16,12 @@ class Gain(NamedTuple):
     """The largest |sum of a column|: what equal gradients become."""
 
 
-def gains(matrices: Sequence[NDArray[np.float64]]) -> list[Gain]:
+def compute_gains(matrices: Sequence[NDArray[np.float64]]) -> list[StreamGain]:
     """After each matrix [token, stream out, stream in] that of the product of all so far, a later one on the left."""
-    found: list[Gain] = []
+    found: list[StreamGain] = []
     product: NDArray[np.float64] | None = None
     for matrix in matrices:
         product = matrix if product is None else matrix @ product
         forward, backward = (float(np.abs(product.sum(axis=axis)).max()) for axis in (-1, -2))
-        found.append(Gain(forward, backward))
+        found.append(StreamGain(forward, backward))
     return found

@@ -13,12 +13,12 @@ from attncli.errors import InputError
 from attncli.maths.residuals.scaled import (
     Array,
     Scaled,
-    aligned,
+    align_exponent,
     expm1_scaled,
     from_logs,
+    make_scaled,
     plus,
     product,
-    scaled,
     times,
 )
 from attncli.maths.residuals.split import SplitParts
@@ -30,17 +30,17 @@ LARGEST_INPUT = 1e90
 def relu(x: SplitParts) -> SplitParts:
     """max(x, 0)"""
     common, varying = x
-    a, r = aligned(common, varying.exponent), varying.mantissa
+    a, r = align_exponent(common, varying.exponent), varying.mantissa
     difference = np.where(a > 0.0, np.maximum(r, -a), np.maximum(a + r, 0.0))
     return SplitParts(
-        scaled(np.maximum(common.mantissa, 0.0), common.exponent),
-        scaled(difference, varying.exponent),
+        make_scaled(np.maximum(common.mantissa, 0.0), common.exponent),
+        make_scaled(difference, varying.exponent),
     )
 
 
 def silu(x: SplitParts) -> SplitParts:
     """x σ(x)"""
-    return gated(x, x)
+    return gated_product(x, x)
 
 
 GELU_SLOPE, GELU_CUBE = 2.0 * np.sqrt(2.0 / np.pi), 0.044715
@@ -48,13 +48,13 @@ GELU_SLOPE, GELU_CUBE = 2.0 * np.sqrt(2.0 / np.pi), 0.044715
 
 def gelu(x: SplitParts) -> SplitParts:
     """x/2 (1 + tanh(√(2/π)(x + 0.044715 x³))) = x σ(2√(2/π)(x + 0.044715 x³))"""
-    a = in_cube_range(x.common)
-    total = a + in_cube_range(x.varying)
+    a = require_cube_range(x.common)
+    total = a + require_cube_range(x.varying)
     steepness = 1.0 + GELU_CUBE * (a * a + a * total + total * total)
-    return gated(
+    return gated_product(
         x,
         SplitParts(
-            scaled(GELU_SLOPE * (a + GELU_CUBE * a**3)),
+            make_scaled(GELU_SLOPE * (a + GELU_CUBE * a**3)),
             times(x.varying, GELU_SLOPE * steepness),
         ),
     )
@@ -69,8 +69,8 @@ def gelu_erf(x: SplitParts) -> SplitParts:
     whole = a + x.varying.value() * root
     change = times(erf_change(a, times(x.varying, root)), 0.5)
     return SplitParts(
-        product(x.common, scaled(erfc(-a) / 2.0)),
-        plus(product(x.common, change), product(x.varying, scaled(erfc(-whole) / 2.0))),
+        product(x.common, make_scaled(erfc(-a) / 2.0)),
+        plus(product(x.common, change), product(x.varying, make_scaled(erfc(-whole) / 2.0))),
     )
 
 
@@ -90,22 +90,24 @@ def erf_change(a: Array, r: Scaled) -> Scaled:
         power = power * -step / (k + 1)
         total = total + now * power
     slope = 2.0 / np.sqrt(np.pi) * np.exp(-a * a)
-    series = product(scaled(slope * total), r)
+    series = product(make_scaled(slope * total), r)
     far = np.abs(step) * (1.0 + np.abs(a)) > NEAR
     if not far.any():
         return series
-    return scaled(np.where(far, erf(a + step) - erf(a), series.value()))
+    return make_scaled(np.where(far, erf(a + step) - erf(a), series.value()))
 
 
 def tanh(x: SplitParts) -> SplitParts:
     """2σ(2x) - 1"""
     twice = SplitParts(times(x.common, 2.0), times(x.varying, 2.0))
-    a, r = in_cube_range(twice.common), in_cube_range(twice.varying)
-    return SplitParts(scaled(np.tanh(a / 2.0)), times(sigmoid_change(twice.varying, a, r), 2.0))
+    a, r = require_cube_range(twice.common), require_cube_range(twice.varying)
+    return SplitParts(
+        make_scaled(np.tanh(a / 2.0)), times(sigmoid_change(twice.varying, a, r), 2.0)
+    )
 
 
 def sigmoid(x: SplitParts) -> SplitParts:
-    a, r = in_cube_range(x.common), in_cube_range(x.varying)
+    a, r = require_cube_range(x.common), require_cube_range(x.varying)
     return SplitParts(from_logs(np.ones(()), log_sigmoid(a)), sigmoid_change(x.varying, a, r))
 
 
@@ -119,12 +121,12 @@ STEEPEST = {"relu": 1.0, "gelu": 1.13, "silu": 1.1}
 """Upper bounds on the slope: gelu' peaks at 1.1290 (x = 1.42), silu' at 1.0998 (x = 2.40)."""
 
 
-def gated(x: SplitParts, argument: SplitParts) -> SplitParts:
+def gated_product(x: SplitParts, argument: SplitParts) -> SplitParts:
     """x σ(argument): with gate (g, h) the difference is (a + r)(g + h) - ag = a h + r (g + h).
 
     The gate is kept in logs, so that units far in its tail keep their relative size.
     """
-    a, r = in_cube_range(argument.common), in_cube_range(argument.varying)
+    a, r = require_cube_range(argument.common), require_cube_range(argument.varying)
     gate, whole_gate = (from_logs(np.ones(()), log_sigmoid(value)) for value in (a, a + r))
     change = sigmoid_change(argument.varying, a, r)
     return SplitParts(
@@ -146,7 +148,7 @@ def sigmoid_change(difference: Scaled, a: Array, r: Array) -> Scaled:
     return product(change, growth)
 
 
-def in_cube_range(x: Scaled) -> Array:
+def require_cube_range(x: Scaled) -> Array:
     values = x.value()
     if not np.abs(values).max(initial=0.0) < LARGEST_INPUT:
         raise InputError(

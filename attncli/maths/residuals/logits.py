@@ -41,7 +41,7 @@ class Logits(NamedTuple):
 
 def reference_row(logits: Logits) -> Array:
     """The reference logits a as plain numbers [head, key]."""
-    reference = in_range(logits.reference.value())
+    reference = require_logit_range(logits.reference.value())
     return reference + last_bias(logits) if logits.bias_in_reference else reference
 
 
@@ -52,12 +52,12 @@ def last_bias(logits: Logits) -> Array:
     return logits.bias[:, : (logits.bias.shape[1] + 1) // 2]
 
 
-def deviation(logits: Logits, heads: slice, rows: slice) -> Array:
+def logit_deviation(logits: Logits, heads: slice, rows: slice) -> Array:
     """E for some heads and rows, as plain numbers; the mask is not applied."""
     exponent = logits.queries.exponent + logits.keys.exponent
     queries = Scaled(logits.queries.mantissa[heads, rows], exponent).value()
     with np.errstate(over="ignore", invalid="ignore"):  # refused by in_range
-        block = in_range(queries @ logits.keys.mantissa[heads].swapaxes(1, 2))
+        block = require_logit_range(queries @ logits.keys.mantissa[heads].swapaxes(1, 2))
     if logits.bias is not None:
         block += bias_rows(logits.bias[heads], rows)
         if logits.bias_in_reference:
@@ -84,7 +84,7 @@ def largest_deviation(logits: Logits) -> float:
     return max(content, log2_of(bias, 0)) + (1.0 if bias else 0.0)
 
 
-def blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, slice]]:
+def iter_blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, slice]]:
     """Head and row slices that keep a block of logits below `BLOCK_ELEMENTS`."""
     if heads * queries * keys <= BLOCK_ELEMENTS:
         yield slice(0, heads), slice(0, queries)
@@ -95,7 +95,7 @@ def blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, slice]]
             yield slice(head, head + 1), slice(start, min(start + rows, queries))
 
 
-def in_range(values: Array) -> Array:
+def require_logit_range(values: Array) -> Array:
     if not np.abs(values).max(initial=0.0) < LARGEST_LOGIT:
         raise InputError(
             "attention logits leave float range (above 1e300): lower `init_scale` or add a `norm`."

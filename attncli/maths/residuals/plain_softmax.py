@@ -6,12 +6,12 @@ import numpy as np
 
 from attncli.maths.residuals.logits import (
     Logits,
-    blocks,
-    deviation,
+    iter_blocks,
     largest_deviation,
+    logit_deviation,
     reference_row,
 )
-from attncli.maths.residuals.scaled import Array, Scaled, scaled
+from attncli.maths.residuals.scaled import Array, Scaled, make_scaled
 
 MODERATE = math.log2(300.0)
 """Largest log2 |E| for which e^E times any weight stays inside float range."""
@@ -30,8 +30,8 @@ def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled
     reference = reference_row(logits)
     huge = largest_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
     result = np.empty(values.mantissa.shape)
-    for some, rows in blocks(heads, tokens, tokens):
-        block = deviation(logits, some, rows)
+    for some, rows in iter_blocks(heads, tokens, tokens):
+        block = logit_deviation(logits, some, rows)
         block += reference[some, None, :]
         if huge:
             block = masked_logits(block, logits, rows)
@@ -43,7 +43,7 @@ def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled
         if minus:
             block -= minus
         result[some, rows] = block @ values.mantissa[some]
-    return scaled(result, values.exponent)
+    return make_scaled(result, values.exponent)
 
 
 def masked_logits(block: Array, logits: Logits, rows: slice) -> Array:

@@ -46,7 +46,7 @@ def shift(array: Array, exponent: int) -> Array:
         return np.ldexp(array, max(-BEYOND_FLOATS, min(BEYOND_FLOATS, exponent)))
 
 
-def scaled(array: Array, exponent: int = 0) -> Scaled:
+def make_scaled(array: Array, exponent: int = 0) -> Scaled:
     """`array · 2^exponent`, normalised (exactly: by a power of two)."""
     largest = max(float(array.max()), -float(array.min())) if array.size else 0.0
     if largest == 0.0:
@@ -58,7 +58,7 @@ def scaled(array: Array, exponent: int = 0) -> Scaled:
 def plus(first: Scaled, second: Scaled) -> Scaled:
     """The sum, with numpy broadcasting."""
     top = common_exponent(first, second)
-    return scaled(aligned(first, top) + aligned(second, top), top)
+    return make_scaled(align_exponent(first, top) + align_exponent(second, top), top)
 
 
 def common_exponent(*arrays: Scaled) -> int:
@@ -66,33 +66,33 @@ def common_exponent(*arrays: Scaled) -> int:
     return max((array.exponent for array in arrays if not array.is_zero()), default=0)
 
 
-def aligned(array: Scaled, exponent: int) -> Array:
+def align_exponent(array: Scaled, exponent: int) -> Array:
     """The array in units of 2^exponent; what is far below becomes 0."""
     return shift(array.mantissa, array.exponent - exponent)
 
 
 def times(first: Scaled, second: Array | float) -> Scaled:
     """The elementwise product with a plain array or number."""
-    return scaled(first.mantissa * second, first.exponent)
+    return make_scaled(first.mantissa * second, first.exponent)
 
 
 def matmul(first: Scaled, second: Array) -> Scaled:
     """The product with a plain array, whose numbers may be as small or as large as floats come."""
-    weights = moderate(second)
-    return scaled(first.mantissa @ weights.mantissa, first.exponent + weights.exponent)
+    weights = to_float_range(second)
+    return make_scaled(first.mantissa @ weights.mantissa, first.exponent + weights.exponent)
 
 
-def moderate(array: Array) -> Scaled:
+def to_float_range(array: Array) -> Scaled:
     """The array itself, or, where products with it could leave float range, the same over a power of two."""
     largest = max(float(array.max()), -float(array.min())) if array.size else 0.0
     if largest == 0.0 or 2.0**-MODERATE < largest < 2.0**MODERATE:
         return Scaled(array, 0)
-    return scaled(array)
+    return make_scaled(array)
 
 
 def product(first: Scaled, second: Scaled) -> Scaled:
     """The elementwise product."""
-    return scaled(first.mantissa * second.mantissa, first.exponent + second.exponent)
+    return make_scaled(first.mantissa * second.mantissa, first.exponent + second.exponent)
 
 
 def from_logs(sign: Array, log_magnitude: Array) -> Scaled:
@@ -101,14 +101,14 @@ def from_logs(sign: Array, log_magnitude: Array) -> Scaled:
     if top == -math.inf:
         return Scaled(np.zeros(log_magnitude.shape), 0)
     fraction, exponent = math.modf(top / math.log(2.0))
-    return scaled(sign * np.exp(log_magnitude - top) * 2.0**fraction, int(exponent))
+    return make_scaled(sign * np.exp(log_magnitude - top) * 2.0**fraction, int(exponent))
 
 
 def expm1_scaled(array: Scaled) -> Scaled:
     """e^x - 1, to full relative accuracy however small x is."""
     if array.exponent < NEGLIGIBLE:
         return array
-    return scaled(np.expm1(array.value()))
+    return make_scaled(np.expm1(array.value()))
 
 
 def log10_of(magnitude: float, exponent: int) -> float:

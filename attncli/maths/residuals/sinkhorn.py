@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.residuals.logits import Logits, deviation, largest_deviation, reference_row
+from attncli.maths.residuals.logits import Logits, largest_deviation, logit_deviation, reference_row
 from attncli.maths.residuals.plain_softmax import log_softmax
-from attncli.maths.residuals.scaled import NEGLIGIBLE, Array, Scaled, scaled
+from attncli.maths.residuals.scaled import NEGLIGIBLE, Array, Scaled, make_scaled
 
 EXPM1_BEST = 1.0
 """Below this, log mean e^x is taken as log1p(mean expm1(x)), which keeps the digits of small x."""
@@ -23,17 +23,17 @@ EXPM1_BEST = 1.0
 
 def sinkhorn_output(logits: Logits, values: Scaled, rounds: int) -> Scaled:
     """P V [head, query, value] for values [head, key, value]."""
-    return applied(np.exp, logits, values, rounds)
+    return apply_doubly_normalised(np.exp, logits, values, rounds)
 
 
 def sinkhorn_deviation(logits: Logits, values: Scaled, rounds: int) -> Scaled:
     """(P - 11^T/n) V"""
     if largest_deviation(logits) < NEGLIGIBLE and logits.bias is None:
-        return vanishing(logits, values)
-    return applied(np.expm1, logits, values, rounds)
+        return first_order_deviation(logits, values)
+    return apply_doubly_normalised(np.expm1, logits, values, rounds)
 
 
-def applied(
+def apply_doubly_normalised(
     weight: Callable[[Array], Array], logits: Logits, values: Scaled, rounds: int
 ) -> Scaled:
     """weight(L)/n V, one head at a time."""
@@ -41,23 +41,23 @@ def applied(
     result = np.empty(values.mantissa.shape)
     log_weights = log_softmax(reference_row(logits))
     for head in range(heads):
-        block = deviation(logits, slice(head, head + 1), slice(None))[0]
-        logs = doubly_normalised(block, log_weights[head], rounds)
+        block = logit_deviation(logits, slice(head, head + 1), slice(None))[0]
+        logs = log_doubly_normalised(block, log_weights[head], rounds)
         result[head] = weight(logs) @ values.mantissa[head] / tokens
-    return scaled(result, values.exponent)
+    return make_scaled(result, values.exponent)
 
 
-def vanishing(logits: Logits, values: Scaled) -> Scaled:
+def first_order_deviation(logits: Logits, values: Scaled) -> Scaled:
     """First order in E = Q K^T: one round subtracts the means of its rows and columns, and that is final."""
     queries, keys = (
         side.mantissa - side.mantissa.mean(axis=1, keepdims=True)
         for side in (logits.queries, logits.keys)
     )
     result = queries @ (keys.swapaxes(1, 2) @ values.mantissa) / keys.shape[1]
-    return scaled(result, logits.queries.exponent + logits.keys.exponent + values.exponent)
+    return make_scaled(result, logits.queries.exponent + logits.keys.exponent + values.exponent)
 
 
-def doubly_normalised(block: Array, log_weights: Array, rounds: int) -> Array:
+def log_doubly_normalised(block: Array, log_weights: Array, rounds: int) -> Array:
     """log(n P) [query, key] from E and the log of the first normaliser's weights.
 
     Every step works on the normalised logs themselves: entries near P = 1/n stay of order one however large the
@@ -66,13 +66,13 @@ def doubly_normalised(block: Array, log_weights: Array, rounds: int) -> Array:
     if np.abs(block).max() < EXPM1_BEST:
         logs: Array = block - np.log1p(np.expm1(block) @ np.exp(log_weights))[:, None]
     else:  # from log P instead of log P - log π: the columns, normalised next, do not care
-        logs = mean_one(block + log_weights)
+        logs = normalise_row_means(block + log_weights)
     for _ in range(rounds):
-        logs = mean_one(mean_one(logs.T).T)
+        logs = normalise_row_means(normalise_row_means(logs.T).T)
     return logs
 
 
-def mean_one(logs: Array) -> Array:
+def normalise_row_means(logs: Array) -> Array:
     """Logs shifted row by row so that every row of e^logs has mean 1."""
     if np.abs(logs).max() < EXPM1_BEST:
         result: Array = logs - np.log1p(np.expm1(logs).mean(axis=1, keepdims=True))

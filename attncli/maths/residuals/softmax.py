@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from attncli.maths.residuals.logits import (
     Logits,
-    blocks,
-    deviation,
+    iter_blocks,
     largest_deviation,
     last_bias,
+    logit_deviation,
     reference_row,
 )
 from attncli.maths.residuals.plain_softmax import (
@@ -39,14 +39,14 @@ from attncli.maths.residuals.scaled import (
     NEGLIGIBLE,
     Array,
     Scaled,
-    aligned,
+    align_exponent,
     common_exponent,
     expm1_scaled,
     from_logs,
+    make_scaled,
     matmul,
     plus,
     product,
-    scaled,
     times,
 )
 
@@ -58,14 +58,14 @@ def reference_offset(logits: Logits) -> Scaled:
     """π - 1/n [head, key] for the reference row π, to full relative accuracy when π is nearly uniform."""
     reference = logits.reference
     if logits.bias_in_reference and logits.bias is not None:
-        reference = plus(reference, scaled(last_bias(logits)))
+        reference = plus(reference, make_scaled(last_bias(logits)))
     tokens = reference.mantissa.shape[1]
     if reference.exponent > 0:
-        return scaled(np.exp(log_softmax(reference.value())) - 1.0 / tokens)
+        return make_scaled(np.exp(log_softmax(reference.value())) - 1.0 / tokens)
     grown = expm1_scaled(reference)
     mean = grown.mantissa.mean(axis=1, keepdims=True)
     total = 1.0 + Scaled(mean, grown.exponent).value()
-    return scaled((grown.mantissa - mean) / total / tokens, grown.exponent)
+    return make_scaled((grown.mantissa - mean) / total / tokens, grown.exponent)
 
 
 class Deviation(NamedTuple):
@@ -79,7 +79,7 @@ class Deviation(NamedTuple):
     resolved: bool
 
 
-class Sum(NamedTuple):
+class SumWithLargestTerm(NamedTuple):
     """A sum of terms, and the size of the largest of them."""
 
     value: Scaled
@@ -90,52 +90,54 @@ class Sum(NamedTuple):
 def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
     """(P - 1π^T) V [head, query, value] for values [head, key, value]."""
     if values.mantissa.shape[1] == 1:
-        return Deviation(scaled(np.zeros(values.mantissa.shape)), True)
+        return Deviation(make_scaled(np.zeros(values.mantissa.shape)), True)
     reference = reference_row(logits)
     star = reference.argmax(axis=1)
-    logits = logits._replace(keys=minus_star(logits.keys, star))
-    values = minus_star(values, star)
+    logits = logits._replace(keys=subtract_star(logits.keys, star))
+    values = subtract_star(values, star)
     size = largest_deviation(logits)
     log_reference = log_softmax(reference)
     if size > MODERATE or (logits.visible is not None and np.ptp(reference) > 2.0**MODERATE):
-        return judged(logarithmic(logits, log_reference, star, values))
+        return judge_resolution(logarithmic_deviation(logits, log_reference, star, values))
     if logits.visible is not None:
-        return judged(masked(logits, np.exp(log_reference), values))
-    weights, log_weight = others(reference, star)
+        return judge_resolution(masked_deviation(logits, np.exp(log_reference), values))
+    weights, log_weight = reference_without_star(reference, star)
     if size < NEGLIGIBLE and logits.bias is None:
-        found = Sum(vanishing(logits, weights, log_weight, values), largest_term(logits, values))
+        found = SumWithLargestTerm(
+            first_order_deviation(logits, weights, log_weight, values), largest_term(logits, values)
+        )
     else:
-        found = factored(logits, weights, log_weight, star, values)
-    value, resolved = judged(found)
-    return Deviation(weighted(value, log_weight), resolved)
+        found = factored_deviation(logits, weights, log_weight, star, values)
+    value, resolved = judge_resolution(found)
+    return Deviation(apply_log_weight(value, log_weight), resolved)
 
 
 def largest_term(logits: Logits, values: Scaled) -> Scaled:
     """A bound on |E V| where E vanishes."""
     sides = (logits.queries, logits.keys, values)
     lengths = [math.sqrt(float(np.square(side.mantissa).sum(-1).max())) for side in sides]
-    return single(math.prod(lengths), sum(side.exponent for side in sides))
+    return single_scaled(math.prod(lengths), sum(side.exponent for side in sides))
 
 
-def single(magnitude: float, exponent: int) -> Scaled:
+def single_scaled(magnitude: float, exponent: int) -> Scaled:
     """One number."""
-    return scaled(np.full(1, magnitude), exponent)
+    return make_scaled(np.full(1, magnitude), exponent)
 
 
-def judged(found: Sum) -> Deviation:
+def judge_resolution(found: SumWithLargestTerm) -> Deviation:
     if found.largest.is_zero():
         return Deviation(found.value, True)
     kept = found.value.exponent > found.largest.exponent - RESOLVED_BITS
     return Deviation(found.value, kept and not found.value.is_zero())
 
 
-def minus_star(array: Scaled, star: NDArray[np.intp]) -> Scaled:
+def subtract_star(array: Scaled, star: NDArray[np.intp]) -> Scaled:
     """Every key's vector minus that of the head's star."""
     chosen = array.mantissa[np.arange(len(star)), star]
-    return scaled(array.mantissa - chosen[:, None, :], array.exponent)
+    return make_scaled(array.mantissa - chosen[:, None, :], array.exponent)
 
 
-def others(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
+def reference_without_star(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
     """π without the star, as e^log_weight[head] · weights[head, key] with largest weight 1."""
     rest = reference.copy()
     rest[np.arange(len(star)), star] = -math.inf
@@ -144,7 +146,7 @@ def others(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
     return np.exp(rest - second[:, None]), second - reference.max(axis=1) + log_star
 
 
-def weighted(result: Scaled, log_weight: Array) -> Scaled:
+def apply_log_weight(result: Scaled, log_weight: Array) -> Scaled:
     """The result [head, …] times e^log_weight[head]."""
     weight = from_logs(np.ones(len(log_weight)), log_weight)
     return product(result, weight._replace(mantissa=weight.mantissa[:, None, None]))
@@ -169,65 +171,69 @@ def weighted_values(weights: Array, values: Array) -> Array:
     return np.concatenate([column * values, column], axis=2)
 
 
-def vanishing(logits: Logits, weights: Array, log_weight: Array, values: Scaled) -> Scaled:
+def first_order_deviation(
+    logits: Logits, weights: Array, log_weight: Array, values: Scaled
+) -> Scaled:
     """First order in E: Q (K^T [w V, w]), never forming Q K^T."""
     right = logits.keys.mantissa.swapaxes(1, 2) @ weighted_values(weights, values.mantissa)
     moments = logits.queries.mantissa @ right
     numerator, _ = covariance(moments, weights, log_weight, values.mantissa)
     exponent = logits.queries.exponent + logits.keys.exponent
-    return scaled(numerator, exponent + values.exponent)
+    return make_scaled(numerator, exponent + values.exponent)
 
 
-def factored(
+def factored_deviation(
     logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: Scaled
-) -> Sum:
+) -> SumWithLargestTerm:
     """One expm1 and two matrix products."""
     heads, tokens, width = values.mantissa.shape
     right = weighted_values(weights, values.mantissa)
     moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
     sizes = np.empty((heads, moments.shape[1], 1))
-    for some, rows in blocks(heads, moments.shape[1], tokens):
-        block = deviation(logits, some, rows)
+    for some, rows in iter_blocks(heads, moments.shape[1], tokens):
+        block = logit_deviation(logits, some, rows)
         if logits.bias is not None:
             block -= np.take_along_axis(block, star[some, None, None], axis=2)
         moments[some, rows] = np.expm1(block, out=block) @ right[some]
         sizes[some, rows] = np.abs(block, out=block) @ weights[some, :, None]
     numerator, means = covariance(moments, weights, log_weight, values.mantissa)
-    value = scaled(numerator / (1.0 + means), values.exponent)
+    value = make_scaled(numerator / (1.0 + means), values.exponent)
     largest = float((sizes / (1.0 + means)).max())
-    return Sum(value, single(0.0 if values.is_zero() else largest, values.exponent))
+    return SumWithLargestTerm(
+        value, single_scaled(0.0 if values.is_zero() else largest, values.exponent)
+    )
 
 
-def masked(logits: Logits, weights: Array, values: Scaled) -> Sum:
+def masked_deviation(logits: Logits, weights: Array, values: Scaled) -> SumWithLargestTerm:
     """Plain softmax over the visible keys, minus the reference."""
     output = softmax_output(logits, values)
-    reference = scaled(weights[:, None, :] @ values.mantissa, values.exponent)
+    reference = make_scaled(weights[:, None, :] @ values.mantissa, values.exponent)
     difference = plus(output, times(reference, -1.0))
-    return Sum(difference, single(1.0, common_exponent(output, reference)))
+    return SumWithLargestTerm(difference, single_scaled(1.0, common_exponent(output, reference)))
 
 
-def logarithmic(
+def logarithmic_deviation(
     logits: Logits, log_reference: Array, star: NDArray[np.intp], values: Scaled
-) -> Sum:
+) -> SumWithLargestTerm:
     """Entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
     heads, tokens, width = values.mantissa.shape
     result = np.zeros((heads, logits.queries.mantissa.shape[1], width))
     pieces = []
     largest: int | None = None
-    for some, rows in blocks(heads, result.shape[1], tokens):
-        block = masked_logits(deviation(logits, some, rows), logits, rows)
-        weights = minus_reference(block, log_reference[some], star[some])
+    for some, rows in iter_blocks(heads, result.shape[1], tokens):
+        block = masked_logits(logit_deviation(logits, some, rows), logits, rows)
+        weights = subtract_reference(block, log_reference[some], star[some])
         if not weights.is_zero():
             largest = weights.exponent if largest is None else max(largest, weights.exponent)
         pieces.append((some, rows, matmul(weights, values.mantissa[some])))
     top = common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
-        result[some, rows] = aligned(piece, top)
-    size = single(float(largest is not None), (largest or 0) + values.exponent)
-    return Sum(scaled(result, top + values.exponent), size)
+        result[some, rows] = align_exponent(piece, top)
+    size = single_scaled(float(largest is not None), (largest or 0) + values.exponent)
+    return SumWithLargestTerm(make_scaled(result, top + values.exponent), size)
 
 
-def minus_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:
+def subtract_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:
     """P - π from E and log π; the star's column, which meets a zero value row, is 0.
 
     log P comes from the logits' distance to their row maximum, which is exact where P is large. log P - log π is that

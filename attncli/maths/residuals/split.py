@@ -18,11 +18,11 @@ from attncli.maths.residuals.scaled import (
     NEGLIGIBLE,
     Array,
     Scaled,
-    aligned,
+    align_exponent,
     common_exponent,
+    make_scaled,
     matmul,
     plus,
-    scaled,
     shift,
     times,
 )
@@ -41,23 +41,23 @@ class SplitParts(NamedTuple):
         return SplitParts(matmul(self.common, weights), matmul(self.varying, weights))
 
 
-class Split:
+class SplitState:
     """X = 1c^T + V; in the split form V is centred, so that it is the residual to the token mean."""
 
     def __init__(self, common: Scaled, varying: Scaled, plain: bool) -> None:
         self.plain = plain
         if plain:
-            self.common = scaled(np.zeros_like(common.mantissa))
+            self.common = make_scaled(np.zeros_like(common.mantissa))
             self.varying = plus(common, varying)
         else:
             mean = varying.mantissa.mean(axis=0)
-            self.common = plus(common, scaled(mean, varying.exponent))
-            self.varying = scaled(varying.mantissa - mean, varying.exponent)
+            self.common = plus(common, make_scaled(mean, varying.exponent))
+            self.varying = make_scaled(varying.mantissa - mean, varying.exponent)
 
     @classmethod
-    def of(cls, states: Array) -> "Split":
+    def of(cls, states: Array) -> "SplitState":
         """From plain states [token, feature]."""
-        return cls(scaled(np.zeros(states.shape[1])), scaled(states), plain=True)
+        return cls(make_scaled(np.zeros(states.shape[1])), make_scaled(states), plain=True)
 
     @property
     def parts(self) -> SplitParts:
@@ -77,17 +77,17 @@ class Split:
         """X - 1x̄^T."""
         return self.split().varying if self.plain else self.varying
 
-    def split(self) -> "Split":
+    def split(self) -> "SplitState":
         """The split form, exactly: c is a rounded mean, V what remains."""
         if not self.plain:
             return self
         mean = self.varying.mantissa.mean(axis=0)
-        rest = scaled(self.varying.mantissa - mean, self.varying.exponent)
-        return Split(scaled(mean, self.varying.exponent), rest, plain=False)
+        rest = make_scaled(self.varying.mantissa - mean, self.varying.exponent)
+        return SplitState(make_scaled(mean, self.varying.exponent), rest, plain=False)
 
-    def joined(self) -> "Split":
+    def joined(self) -> "SplitState":
         """The plain form."""
-        return self if self.plain else Split(self.common, self.varying, plain=True)
+        return self if self.plain else SplitState(self.common, self.varying, plain=True)
 
     @property
     def log2_spread(self) -> float:
@@ -102,19 +102,19 @@ class Split:
         )
 
 
-def with_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
+def add_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
     """A bias is the same for every token: it joins the common part."""
-    return parts if bias is None else parts._replace(common=plus(parts.common, scaled(bias)))
+    return parts if bias is None else parts._replace(common=plus(parts.common, make_scaled(bias)))
 
 
-def together(first: Split, second: SplitParts) -> Split:
+def add_skip(first: SplitState, second: SplitParts) -> SplitState:
     """A skip: both parts add."""
-    return Split(
+    return SplitState(
         plus(first.common, second.common), plus(first.varying, second.varying), first.plain
     )
 
 
-def normalised(state: Split, epsilon: float, centre: bool) -> Split:
+def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitState:
     """Layer norm (`centre`) or RMS norm of every token, without gain or bias.
 
     With v = mean(c²) and V = αc + ρ, ρ ⊥ c, the difference N(c + V) - N(c) is
@@ -124,17 +124,17 @@ def normalised(state: Split, epsilon: float, centre: bool) -> Split:
     where σ_c² = v + ε and σ_y² = mean((c + V)²) + ε. Written so, the part of V along c, which a norm removes almost
     wholly, does not have to cancel; T is a sum of positive terms over a sum of positive terms where 1 + α > 0.
     """
-    common, varying = (centred(part) if centre else part for part in state.parts)
+    common, varying = (subtract_mean(part) if centre else part for part in state.parts)
     top = common_exponent(common, varying)
     if epsilon and 2 * (top - NEGLIGIBLE) < math.log2(epsilon):
         # X is so far below √ε that the norm only divides by √ε.
         root = 1.0 / math.sqrt(epsilon)
-        return Split(times(common, root), times(varying, root), state.plain)
+        return SplitState(times(common, root), times(varying, root), state.plain)
     if common.is_zero():
-        return Split(common, by_length(varying, top, epsilon), state.plain)
-    epsilon = max(epsilon * unit_at(-2 * top), SMALLEST if epsilon else 0.0)
-    c, size = aligned(common, top), unit_at(varying.exponent - top)
-    along, across = projection(varying.mantissa, c)
+        return SplitState(common, normalise_by_length(varying, top, epsilon), state.plain)
+    epsilon = max(epsilon * power_of_two(-2 * top), SMALLEST if epsilon else 0.0)
+    c, size = align_exponent(common, top), power_of_two(varying.exponent - top)
+    along, across = project_on_common(varying.mantissa, c)
     v = float(np.mean(c * c))
     across_square = size * np.mean(across * across, axis=1, keepdims=True)
     ratio = 1.0 + size * along
@@ -142,19 +142,19 @@ def normalised(state: Split, epsilon: float, centre: bool) -> Split:
     sigma_y = np.sqrt(ratio**2 * v + size * across_square + epsilon)
     gap = norm_gap(v, size * across_square, epsilon, ratio, sigma_c, sigma_y)
     factor = (along * (epsilon + gap) - across_square) / (sigma_c * sigma_y * (sigma_c + sigma_y))
-    changed = scaled(across / sigma_y + c * factor, varying.exponent - top)
-    return Split(scaled(c / sigma_c), changed, state.plain)
+    changed = make_scaled(across / sigma_y + c * factor, varying.exponent - top)
+    return SplitState(make_scaled(c / sigma_c), changed, state.plain)
 
 
-def by_length(varying: Scaled, top: int, epsilon: float) -> Scaled:
+def normalise_by_length(varying: Scaled, top: int, epsilon: float) -> Scaled:
     """Rows divided by √(mean of squares + ε), each in units of its own: beside a large one a small one's squares vanish."""
-    rows = aligned(varying, top)
+    rows = align_exponent(varying, top)
     _, own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))
     rows = np.ldexp(rows, -own)
     shared = max(-BEYOND_FLOATS, min(BEYOND_FLOATS, -2 * top))
     with np.errstate(over="ignore", under="ignore"):
         added = np.maximum(np.ldexp(epsilon, shared - 2 * own), SMALLEST if epsilon else 0.0)
-    return scaled(rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + added))
+    return make_scaled(rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + added))
 
 
 def norm_gap(
@@ -168,17 +168,17 @@ def norm_gap(
     )
 
 
-def unit_at(exponent: int) -> float:
+def power_of_two(exponent: int) -> float:
     """2^exponent as a plain number, 0 or inf outside float range."""
     return float(shift(np.ones(1), exponent)[0])
 
 
-def centred(part: Scaled) -> Scaled:
+def subtract_mean(part: Scaled) -> Scaled:
     """Minus the mean over features."""
-    return scaled(part.mantissa - part.mantissa.mean(axis=-1, keepdims=True), part.exponent)
+    return make_scaled(part.mantissa - part.mantissa.mean(axis=-1, keepdims=True), part.exponent)
 
 
-def projection(varying: Array, common: Array) -> tuple[Array, Array]:
+def project_on_common(varying: Array, common: Array) -> tuple[Array, Array]:
     """α [token, 1] and ρ with V = α c + ρ and ρ ⊥ c; projected twice, so that ρ is clean even if tiny."""
     square = float(common @ common)
     along = np.zeros((len(varying), 1))

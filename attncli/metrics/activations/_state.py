@@ -13,7 +13,7 @@ RATIO = 1000.0
 """An activation is massive above 100 and above 1000 times the median (Sun, Chen, Kolter & Liu, 2024)."""
 
 
-class State:
+class ActivationState:
     """The stream before the first block or after one of them."""
 
     def __init__(self, values: "Tensor") -> None:

@@ -1,9 +1,9 @@
 from attncli.metrics import unit
-from attncli.metrics.activations._state import State
+from attncli.metrics.activations._state import ActivationState
 
 
 @unit("1")
-def max_activation(state: State) -> float:
+def max_activation(state: ActivationState) -> float:
     """Largest |x| of a token in a feature.
 
     Above 100 and 1000 times the median it is called massive: few tokens and features carry such, in all texts alike.

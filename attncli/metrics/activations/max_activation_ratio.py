@@ -1,11 +1,11 @@
 from math import nan
 
 from attncli.metrics import unit
-from attncli.metrics.activations._state import State
+from attncli.metrics.activations._state import ActivationState
 
 
 @unit("1")
-def max_activation_ratio(state: State) -> float:
+def max_activation_ratio(state: ActivationState) -> float:
     """Largest |x| over the median of |x|.
 
     A few for normal numbers; 1000 and more where an activation is massive.

@@ -1,9 +1,9 @@
 from attncli.metrics import unit
-from attncli.metrics.activations._state import State, cosine_gap
+from attncli.metrics.activations._state import ActivationState, cosine_gap
 
 
 @unit("1")
-def token_cosine_gap(state: State) -> float:
+def token_cosine_gap(state: ActivationState) -> float:
     """1 - the mean cosine between two different tokens.
 
     0: all tokens point the same way (over-smoothed); 1: they are orthogonal on average.

@@ -1,9 +1,9 @@
 from attncli.metrics import unit
-from attncli.metrics.activations._state import State, cosine_gap
+from attncli.metrics.activations._state import ActivationState, cosine_gap
 
 
 @unit("1")
-def token_cosine_gap_without_spikes(state: State) -> float:
+def token_cosine_gap_without_spikes(state: ActivationState) -> float:
     """1 - the mean cosine, tokens with massive activations left out.
 
     Where it is well above token_cosine_gap, or below, few spiking tokens make up the difference.

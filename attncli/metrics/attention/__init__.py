@@ -37,7 +37,7 @@ GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gates", 
 
 
 @dataclass(frozen=True, slots=True)
-class Nature:
+class MetricSpec:
     """What is known of a metric before it is computed."""
 
     unit: str
@@ -76,7 +76,7 @@ def measure(
     """Attach a metric's nature; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.nature = Nature(  # type: ignore[attr-defined]
+        function.nature = MetricSpec(  # type: ignore[attr-defined]
             unit, of, group, needs, axis, signed, take, enough, undefined, text
         )
         return function
@@ -84,15 +84,15 @@ def measure(
     return attach
 
 
-def nature(name: str) -> Nature:
-    found: Nature = ATTENTION[name].nature  # type: ignore[attr-defined]
+def metric_spec(name: str) -> MetricSpec:
+    found: MetricSpec = ATTENTION[name].nature  # type: ignore[attr-defined]
     return found
 
 
-def on_maps(name: str) -> bool:
+def is_map_metric(name: str) -> bool:
     """Whether maps alone say what the metric is."""
-    return nature(name).of not in BESIDE_MAPS
+    return metric_spec(name).of not in BESIDE_MAPS
 
 
 def definition(name: str) -> Definition:
-    return Definition(nature(name).unit, ATTENTION.summary(name))
+    return Definition(metric_spec(name).unit, ATTENTION.summary(name))

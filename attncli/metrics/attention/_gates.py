@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,10 +36,10 @@ class Gates(NamedTuple):
 class SinkColumn:
     """The weights on token 0 of one attention, strip by strip."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: StripRows) -> None:
         self.parts: list[Array] = []
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: StripRows) -> None:
         weights = rows.weights
         unseen = rows.seen <= 1
         if rows.first_key == 0:
@@ -58,17 +58,17 @@ class SinkColumn:
         return [Gates(g, c, into, a) for g, c, a in zip(*sides, column, strict=True)]
 
 
-def mean(gates: Gates) -> Array:
+def mean_gate(gates: Gates) -> Array:
     found: Array = gates.gate.mean(axis=(1, 2))
     return found
 
 
-def closed(gates: Gates) -> Array:
+def closed_share(gates: Gates) -> Array:
     found: Array = (gates.gate < CLOSED).mean(axis=(1, 2))
     return found
 
 
-def sparsity(gates: Gates) -> Array:
+def compute_sparsity(gates: Gates) -> Array:
     flat = gates.gate.reshape(len(gates.gate), -1)
     squares = (flat**2).sum(axis=1)
     alike = flat.sum(axis=1) ** 2 / np.where(squares == 0.0, 1.0, squares) / flat.shape[1]
@@ -95,13 +95,13 @@ def pearson(first: Array, second: Array) -> float:
     return float(x @ y / size) if size > 0.0 else float("nan")
 
 
-def held(gates: Gates) -> Array:
+def hold_at_mean(gates: Gates) -> Array:
     """[head, 1, value or 1]: each gate at its mean over the queries."""
     found: Array = gates.gate.mean(axis=1, keepdims=True)
     return found
 
 
-def written(gates: Gates, factor: Array) -> Array:
+def written_norm(gates: Gates, factor: Array) -> Array:
     """[head, query]: ‖(factor · context) W_O‖, from the Gram matrices of W_O."""
     given = factor * gates.context
     gram = gates.projection @ gates.projection.swapaxes(1, 2)
@@ -109,17 +109,17 @@ def written(gates: Gates, factor: Array) -> Array:
     return found
 
 
-def effect(gates: Gates) -> Array:
+def holding_effect(gates: Gates) -> Array:
     """nan for a head that writes nothing."""
-    moved = np.linalg.norm(written(gates, gates.gate - held(gates)), axis=1)
-    whole = np.linalg.norm(written(gates, gates.gate), axis=1)
+    moved = np.linalg.norm(written_norm(gates, gates.gate - hold_at_mean(gates)), axis=1)
+    whole = np.linalg.norm(written_norm(gates, gates.gate), axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(whole > 0.0, moved / whole, np.nan)
 
 
-def contribution(gates: Gates, factor: Array) -> Array:
+def median_contribution(gates: Gates, factor: Array) -> Array:
     """[head]: the median over queries of a head's share of what all write."""
-    sizes = written(gates, factor)
+    sizes = written_norm(gates, factor)
     total = sizes.sum(axis=0)
     found: Array = np.median(sizes / np.where(total == 0.0, 1.0, total), axis=1)
     return found

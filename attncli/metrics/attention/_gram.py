@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.limits import require_memory
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 class Gram:
     """Sums of one attention; this one grows with the square of the keys, so its memory is asked for first."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: StripRows) -> None:
         lead, keys = rows.weights.shape[:2], rows.keys
         size = lead[0] * lead[1] * keys**2 * rows.weights.element_size()
         what = f"the rank of {lead[0] * lead[1]} maps over {keys} keys"
         require_memory(size, what, "cut the text with `tokens`")
         self.sums = rows.weights.new_zeros((*lead, keys, keys))
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: StripRows) -> None:
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         self.sums[..., part, part] += rows.weights.transpose(-2, -1) @ rows.weights
 

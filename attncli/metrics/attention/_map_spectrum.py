@@ -8,7 +8,7 @@ that is little.
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +29,7 @@ SEED = 0
 class Spectrum:
     """The singular values of every map of a layer, and of the same maps without their uniform part 11^T / n."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: StripRows) -> None:
         import torch
 
         self.generator = torch.Generator().manual_seed(SEED)
@@ -53,10 +53,10 @@ class Spectrum:
         drawn = torch.randn(self.keys, columns, generator=self.generator, dtype=torch.float64)
         return drawn.to(like.device).expand(*self.lead, -1, -1).clone()
 
-    def zeros(self, rows: Rows) -> "Tensor":
+    def zeros(self, rows: StripRows) -> "Tensor":
         return rows.weights.new_zeros(self.blocks[-1].shape).double()
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: StripRows) -> None:
         weights = rows.weights
         part = slice(rows.first_key, rows.first_key + weights.shape[-1])
         block = self.blocks[-1][..., part, :].to(weights.dtype)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +21,7 @@ class Offsets(NamedTuple):
     """The place of offset 0."""
 
 
-def along_diagonals(values: "Tensor", rows: Rows) -> tuple["Tensor", int]:
+def sum_diagonals(values: "Tensor", rows: StripRows) -> tuple["Tensor", int]:
     """Sums [batch, head, offset] of a strip's values over its diagonals, and the offset that comes first.
 
     With the keys turned round and each row moved right by its number, a diagonal is a column: that is a change of the

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Outputs(NamedTuple):
+class HeadOutputs(NamedTuple):
     """The two sides of the product whose sum over heads, and a bias, is the attention's output."""
 
     context: "Tensor"

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Columns(NamedTuple):
+class ReceivedMass(NamedTuple):
     """Column sums of the maps of a layer, in float64."""
 
     received: "Tensor"

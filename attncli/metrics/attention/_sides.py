@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,16 +23,16 @@ class Cosines(NamedTuple):
         return found
 
 
-class Sides:
+class OperandStatistics:
     """Of one attention, added up strip by strip; a head's keys are those of its group (h // heads per key)."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: StripRows) -> None:
         assert rows.sides is not None
         _, key, value = rows.sides
         self.heads = rows.weights.shape[1]
         self.key_sizes, self.value_sizes = (self.spread(side.norm(dim=-1)) for side in (key, value))
         """[batch, head, key]: ‖k_j‖ and ‖v_j‖."""
-        self.units = self.spread(unit(key))
+        self.units = self.spread(unit_vectors(key))
         zero = self.key_sizes.new_zeros(())
         self.first = self.every = Cosines(zero, zero)
         """cos(q_i, k_0) of the queries that see token 0; and their mean over all keys that a query sees."""
@@ -41,9 +41,9 @@ class Sides:
         """[batch, head, …] of grouped keys or values."""
         return grouped.double().repeat_interleave(self.heads // grouped.shape[1], dim=1)
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: StripRows) -> None:
         assert rows.sides is not None
-        query = unit(rows.sides[0]).double()
+        query = unit_vectors(rows.sides[0]).double()
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         units = self.units[..., part, :]
         if rows.visible is None:
@@ -51,24 +51,24 @@ class Sides:
         else:
             seen = rows.visible.to(query.dtype)
         around = ((seen @ units) * query).sum(dim=-1) / seen.sum(dim=-1).clamp_min(1.0)
-        self.every = added(self.every, around, seen.new_ones(seen.shape[:-1]))
+        self.every = add_cosines(self.every, around, seen.new_ones(seen.shape[:-1]))
         if rows.first_key == 0:
             here = (query * units[..., :1, :]).sum(dim=-1)
-            self.first = added(self.first, here, seen[..., 0])
+            self.first = add_cosines(self.first, here, seen[..., 0])
 
 
-def added(sums: Cosines, cosines: "Tensor", counted: "Tensor") -> Cosines:
+def add_cosines(sums: Cosines, cosines: "Tensor", counted: "Tensor") -> Cosines:
     return Cosines(sums.total + (cosines * counted).sum(dim=-1), sums.counted + counted.sum(dim=-1))
 
 
-def unit(vectors: "Tensor") -> "Tensor":
+def unit_vectors(vectors: "Tensor") -> "Tensor":
     """Each over its own length; zero stays zero."""
     sizes = vectors.norm(dim=-1, keepdim=True)
     found: Tensor = vectors / sizes.masked_fill(sizes == 0.0, 1.0)
     return found
 
 
-def why_not(rows: Rows) -> str:
+def explain_no_operands(rows: StripRows) -> str:
     """Why these strips do not tell of sides; empty where they do."""
     if rows.sides is None:
         return "its queries and keys were not seen"

@@ -23,7 +23,7 @@ CACHED = 2**18
 """Numbers that are worked on at a time, so that they stay in the processor's cache."""
 
 
-class Rows:
+class StripRows:
     """Rows `first_query` … of maps of `queries` × `keys`; columns from `first_key` on, those left out being hidden."""
 
     def __init__(
@@ -60,12 +60,12 @@ class Rows:
         """[batch, head, query, key]: the signed map of a linear layer, of which `weights` are shares of the sizes."""
 
     @property
-    def as_applied(self) -> "Rows":
+    def as_applied(self) -> "StripRows":
         """What the layer does, of both signs; the same rows where there was a softmax."""
         if self.applied is None:
             return self
         where = (self.first_query, self.first_key, self.queries, self.keys)
-        return Rows(self.applied, *where, self.visible, self.period)
+        return StripRows(self.applied, *where, self.visible, self.period)
 
     @property
     def size(self) -> int:
@@ -95,10 +95,10 @@ class Rows:
         for start in range(0, len(weights), step):
             part = slice(start, start + step)
             if scores is None:
-                result[part] = from_weights(weights[part])
+                result[part] = entropy_from_weights(weights[part])
             else:
                 best[part] = scores[part].amax(dim=-1)
-                result[part] = from_scores(weights[part], scores[part], best[part])
+                result[part] = entropy_from_scores(weights[part], scores[part], best[part])
         if scores is not None:
             self.best = best.view(self.weights.shape[:-1])
         return result.view(self.weights.shape[:-1])
@@ -131,7 +131,7 @@ class Rows:
         if self.scored:
             told = self.shown(self.scores)  # type: ignore[arg-type]
         else:
-            told = self.shown(self.weights.clamp_min(least(self.weights)).log_())
+            told = self.shown(self.weights.clamp_min(smallest_weight(self.weights)).log_())
         if self.visible is None:
             return told - told.mean(dim=-1, keepdim=True)
         mean = told.sum(dim=-1) / self.seen.clamp_min(1)
@@ -147,7 +147,7 @@ class Rows:
         """Whether there are weights so small that their logits are not known."""
         if self.scored:
             return False
-        small = self.weights < least(self.weights)
+        small = self.weights < smallest_weight(self.weights)
         return bool((small if self.visible is None else small & self.visible).any())
 
     def shown(self, values: "Tensor") -> "Tensor":
@@ -180,16 +180,16 @@ class Rows:
         return values.masked_fill(self.positions() < self.period, nan)
 
 
-def least(weights: "Tensor") -> float:
+def smallest_weight(weights: "Tensor") -> float:
     return LEAST.get(weights.element_size(), TINY)
 
 
-def from_weights(weights: "Tensor") -> "Tensor":
+def entropy_from_weights(weights: "Tensor") -> "Tensor":
     """[row]: the entropy of each row [row, key]."""
     return 0.0 - weights.clamp_min(TINY).log_().mul_(weights).sum(dim=-1)
 
 
-def from_scores(weights: "Tensor", scores: "Tensor", best: "Tensor") -> "Tensor":
+def entropy_from_scores(weights: "Tensor", scores: "Tensor", best: "Tensor") -> "Tensor":
     """The same, where ln A_ij = (s_ij - max s_i) + ln max A_i: one logarithm for each row instead of each number."""
     below = scores - best[:, None]
     far = below.clamp_min_(-HIDDEN).mul_(weights).sum(dim=-1)

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def distance_from(rows: Rows, kernel: "Tensor") -> "Tensor":
+def distance_from_kernel(rows: StripRows, kernel: "Tensor") -> "Tensor":
     """[batch, head, query]: total variation between a row and that of a kernel [batch, head, query, key]."""
     if rows.visible is not None:
         kernel = kernel.masked_fill(~rows.visible, 0.0)
@@ -17,7 +17,7 @@ def distance_from(rows: Rows, kernel: "Tensor") -> "Tensor":
     return (own - kernel).abs_().sum(dim=-1) / 2.0
 
 
-def bounded(rows: Rows) -> "Tensor":
+def bounded_logits(rows: StripRows) -> "Tensor":
     """[batch, head, query, key]: the logits less their row mean, scaled down where that is beyond -1 and 1.
 
     Not up: what is nearly uniform would become what it is not.

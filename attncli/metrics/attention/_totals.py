@@ -5,17 +5,17 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from attncli.metrics.attention import ATTENTION, Nature, nature
+from attncli.metrics.attention import ATTENTION, MetricSpec, metric_spec
 from attncli.metrics.attention._column_energy import ColumnEnergy
 from attncli.metrics.attention._gates import SinkColumn
 from attncli.metrics.attention._gram import Gram
 from attncli.metrics.attention._map_spectrum import Spectrum
-from attncli.metrics.attention._offsets import Offsets, along_diagonals
-from attncli.metrics.attention._outputs import Outputs
+from attncli.metrics.attention._offsets import Offsets, sum_diagonals
+from attncli.metrics.attention._outputs import HeadOutputs
 from attncli.metrics.attention._past_block import PastBlock
-from attncli.metrics.attention._received import Columns
-from attncli.metrics.attention._sides import Sides, why_not
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._received import ReceivedMass
+from attncli.metrics.attention._sides import OperandStatistics, explain_no_operands
+from attncli.metrics.attention._strip_rows import StripRows
 from attncli.records import NOT_APPLICABLE
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ COLLECTED = {
     "gram": Gram,
     "energy": ColumnEnergy,
     "block": PastBlock,
-    "sides": Sides,
+    "sides": OperandStatistics,
     "gates": SinkColumn,
 }
 """What is made of all strips of a map, where a metric is of it."""
@@ -44,7 +44,7 @@ Values = Mapping[str, "Tensor | str"]
 """Per metric [head] (or [head, …] under its axis) in float64; or the reason why there is no such number."""
 
 
-class Totals:
+class MetricTotals:
     """What the metrics asked for need of one attention of one text, added up strip by strip."""
 
     def __init__(
@@ -82,9 +82,9 @@ class Totals:
 
     @cached_property
     def kinds(self) -> set[str]:
-        return {nature(name).of for name in self.functions}
+        return {metric_spec(name).of for name in self.functions}
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: StripRows) -> None:
         """One more strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
         if "spectrum" in self.kinds:
             if "spectrum" not in self.sums:
@@ -97,9 +97,9 @@ class Totals:
         self.others = rows.ids is not None and not len(rows.ids) == rows.queries == rows.keys
         self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
-            if nature(name).of == "rows" and self.possible(name):
+            if metric_spec(name).of == "rows" and self.possible(name):
                 self.add_rows(name, metric(rows), rows)
-        if any("logits" in nature(name).needs for name in self.functions):
+        if any("logits" in metric_spec(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
             self.add_row_sums(rows.sums)
@@ -123,10 +123,10 @@ class Totals:
         attending = [] if least is None or largest is None else least[largest > 0.0].tolist()
         return min(attending, default=1.0)
 
-    def collect(self, rows: Rows) -> None:
+    def collect(self, rows: StripRows) -> None:
         for kind in self.kinds & COLLECTED.keys():
             if kind == "sides":
-                self.unseen = self.unseen or why_not(rows)
+                self.unseen = self.unseen or explain_no_operands(rows)
                 if self.unseen:
                     continue
             given = rows.as_applied if kind in AS_APPLIED else rows
@@ -134,12 +134,12 @@ class Totals:
                 self.sums[kind] = COLLECTED[kind](given)
             self.sums[kind].add(given)
 
-    def add_outputs(self, outputs: Outputs) -> None:
+    def add_outputs(self, outputs: HeadOutputs) -> None:
         """What the heads of the whole attention hand on, once all strips have been added."""
         self.sums["outputs"] = {
             name: metric(outputs)
             for name, metric in self.functions.items()
-            if nature(name).of == "outputs"
+            if metric_spec(name).of == "outputs"
         }
 
     def add_gates(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> None:
@@ -150,31 +150,31 @@ class Totals:
         self.sums["gated"] = {
             name: context[:0].double().new_tensor([metric(each).tolist() for each in items])
             for name, metric in self.functions.items()
-            if nature(name).of == "gates"
+            if metric_spec(name).of == "gates"
         }
 
-    def add_rows(self, name: str, values: "Tensor", rows: Rows) -> None:
+    def add_rows(self, name: str, values: "Tensor", rows: StripRows) -> None:
         values = values.double()
-        if nature(name).take != "mean":
+        if metric_spec(name).take != "mean":
             self.sums.setdefault(name, []).append((values, rows.seen.expand_as(values[:, :1])))
             return
         counted = (~values.isnan()).sum(dim=-1)
         total, count = self.sums.get(name, (0.0, 0))
         self.sums[name] = total + values.nansum(dim=-1), count + counted
 
-    def add_columns(self, rows: Rows) -> None:
+    def add_columns(self, rows: StripRows) -> None:
         if "columns" not in self.sums:
             shape = (*rows.weights.shape[:2], rows.keys)
             zeros = rows.weights.new_zeros(shape).double()
-            self.sums["columns"] = Columns(zeros, zeros[:, :1].clone())
-        columns: Columns = self.sums["columns"]
+            self.sums["columns"] = ReceivedMass(zeros, zeros[:, :1].clone())
+        columns: ReceivedMass = self.sums["columns"]
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         columns.received[..., part] += rows.weights.sum(dim=-2).double()
         columns.seen[..., part] += (
             rows.size if rows.visible is None else rows.visible.sum(dim=-2).double()
         )
 
-    def add_offsets(self, rows: Rows) -> None:
+    def add_offsets(self, rows: StripRows) -> None:
         if "offsets" not in self.sums:
             shape = (*rows.weights.shape[:2], rows.queries + rows.keys - 1)
             zeros = rows.weights.new_zeros(shape).double()
@@ -185,7 +185,7 @@ class Totals:
         if visible is None:
             visible = rows.weights.new_ones((1, 1, *rows.weights.shape[-2:])).bool()
         for target, values in ((offsets.weights, rows.weights), (offsets.pairs, visible)):
-            sums, first = along_diagonals(values.to(rows.weights.dtype), rows)
+            sums, first = sum_diagonals(values.to(rows.weights.dtype), rows)
             start = first + offsets.zero
             target[..., start : start + sums.shape[-1]] += sums
         offsets.squares.add_(rows.squares.double().sum(dim=-1))
@@ -198,7 +198,7 @@ class Totals:
     def values(self) -> dict[str, "Tensor | str"]:
         """Every metric that was asked for, over all batch items alike, once all strips have been added."""
         found = {name: self.of_items(name) for name in self.functions}
-        return {name: over_items(name, value) for name, value in found.items()}
+        return {name: reduce_items(name, value) for name, value in found.items()}
 
     def items(self) -> list[dict[str, "Tensor | str"]]:
         """The same for each batch item by itself."""
@@ -226,9 +226,9 @@ class Totals:
             return NOT_APPLICABLE + reason
         if not self.possible(name):
             return NO_SCORES
-        if "logits" in nature(name).needs and self.cut_off:
+        if "logits" in metric_spec(name).needs and self.cut_off:
             return CUT_OFF
-        kind = nature(name).of
+        kind = metric_spec(name).of
         if kind == "outputs":
             given: Tensor = self.sums[kind][name]
             return given.double()
@@ -238,7 +238,7 @@ class Totals:
         if kind != "rows":
             found: Tensor = self.functions[name](self.sums[kind])
             return found.double()
-        if nature(name).take != "mean":
+        if metric_spec(name).take != "mean":
             return self.extreme(name)
         total, count = self.sums[name]
         if not bool((count > 0).all()):
@@ -248,14 +248,14 @@ class Totals:
 
     def extreme(self, name: str) -> "Tensor | str":
         """[item, head]: the largest or least number of all rows that count."""
-        largest = nature(name).take == "max"
+        largest = metric_spec(name).take == "max"
         rows: list[tuple[Tensor, Tensor]] = self.sums[name]
         most = rows[0][1].amax(dim=-1, keepdim=True)
         for _, seen in rows:
             most = most.maximum(seen.amax(dim=-1, keepdim=True))
         best: Tensor | None = None
         for values, seen in rows:
-            few = 2 * seen < most if nature(name).enough else values.isnan()
+            few = 2 * seen < most if metric_spec(name).enough else values.isnan()
             values = values.masked_fill(few | values.isnan(), -inf if largest else inf)
             here = values.amax(dim=-1) if largest else values.amin(dim=-1)
             best = here if best is None else best.maximum(here) if largest else best.minimum(here)
@@ -264,14 +264,16 @@ class Totals:
 
     def possible(self, name: str) -> bool:
         """Whether there is what the metric needs in the strips so far."""
-        return not self.impossible(name) and (self.scored or "scores" not in nature(name).needs)
+        return not self.impossible(name) and (
+            self.scored or "scores" not in metric_spec(name).needs
+        )
 
     def impossible(self, name: str) -> str:
         """Why a metric has no meaning for this map, whatever its numbers are; empty where it has one."""
-        needs = nature(name).needs
-        if self.signed and not nature(name).signed:
+        needs = metric_spec(name).needs
+        if self.signed and not metric_spec(name).signed:
             return "weights of both signs are no shares of attention"
-        if self.linear and (reason := beyond_linear(nature(name))):
+        if self.linear and (reason := explain_not_for_linear(metric_spec(name))):
             return reason
         if "same tokens" in needs and not self.same_tokens:
             return "queries and keys are not the same tokens"
@@ -285,17 +287,17 @@ class Totals:
 
     def missing(self, name: str) -> str:
         """What a metric needs and the strips have not shown; empty where nothing is missing."""
-        needs = nature(name).needs
+        needs = metric_spec(name).needs
         if "learned sink" in needs and self.least_row > 1.0 - self.full_row:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
-        if nature(name).of == "gates" and "gated" not in self.sums:
+        if metric_spec(name).of == "gates" and "gated" not in self.sums:
             return "no sigmoid is seen that multiplies what the heads write"
-        return self.unseen if nature(name).of == "sides" else ""
+        return self.unseen if metric_spec(name).of == "sides" else ""
 
 
-def beyond_linear(wanted: Nature) -> str:
+def explain_not_for_linear(wanted: MetricSpec) -> str:
     """Why a metric says nothing of a linear layer's map; empty where it does."""
     if {"scores", "logits"} & set(wanted.needs):
         return "a linear layer has no softmax, so no logits"
@@ -310,20 +312,20 @@ def beyond_linear(wanted: Nature) -> str:
     return ""
 
 
-def over_items(name: str, found: "Tensor | str") -> "Tensor | str":
+def reduce_items(name: str, found: "Tensor | str") -> "Tensor | str":
     """[head, …]: batch items count alike, or the worst one does."""
     if isinstance(found, str):
         return found
-    take = nature(name).take
+    take = metric_spec(name).take
     if take == "mean":
         return found.mean(dim=0)
     return found.amax(dim=0) if take == "max" else found.amin(dim=0)
 
 
-def measured(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:
+def measure_maps(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:
     """The metrics of whole maps [batch, head, query, key]."""
-    totals = Totals(names, how.pop("same_tokens", True), how.pop("signed", False))
-    rows = Rows(weights, **how)
+    totals = MetricTotals(names, how.pop("same_tokens", True), how.pop("signed", False))
+    rows = StripRows(weights, **how)
     totals.add(rows)
     while totals.wants_another_round():
         totals.add(rows)

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,7 +11,7 @@ BLOCK = 128
 
 
 @measure("tokens", needs=("same tokens",))
-def distance(rows: Rows) -> "Tensor":
+def distance(rows: StripRows) -> "Tensor":
     """Mean over queries of Σ_j A_ij |i - j|: how far away a head looks.
 
     0: at the token itself. Uniform attention has (n - 1)/4 if it is causal, (n² - 1)/(3n) if not.
@@ -19,11 +19,11 @@ def distance(rows: Rows) -> "Tensor":
     result = rows.weights.new_empty(rows.weights.shape[:-1])
     for start in range(0, rows.size, BLOCK):
         block = slice(start, min(start + BLOCK, rows.size))
-        result[..., block] = of_block(rows, block)
+        result[..., block] = block_distance(rows, block)
     return result
 
 
-def of_block(rows: Rows, block: slice) -> "Tensor":
+def block_distance(rows: StripRows, block: slice) -> "Tensor":
     """Beyond the block, |i - j| is the way to its edge, the same for all keys there, and the way from the edge to j."""
     weights, place = rows.weights[..., block, :], rows.positions()[block]
     key = rows.weights.new_ones(weights.shape[-1]).cumsum(dim=0) + (rows.first_key - 1)

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("keys")
-def effective_support(rows: Rows) -> "Tensor":
+def effective_support(rows: StripRows) -> "Tensor":
     """Mean of e^{H_i}: how many keys a uniform row of the same entropy would have.
 
     1: one key each; n_i: uniform. Uniform causal attention over 64 tokens has 32.5.

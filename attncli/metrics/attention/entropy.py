@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("nats")
-def entropy(rows: Rows) -> "Tensor":
+def entropy(rows: StripRows) -> "Tensor":
     """Mean over queries of H_i = -Σ_j A_ij ln A_ij.
 
     0: every query looks at one key; ln n_i where query i attends uniformly to the n_i keys that it sees.

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,7 +11,7 @@ COLLAPSED = 0.1
 
 
 @measure("1")
-def entropy_collapse(rows: Rows) -> "Tensor":
+def entropy_collapse(rows: StripRows) -> "Tensor":
     """Share of the queries whose entropy is below 0.1 nat.
 
     1: every query looks at one key (entropy collapse, arXiv 2303.06296). Uniform causal attention has 1 / n, for the first

@@ -2,14 +2,14 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1")
-def entropy_normalised(rows: Rows) -> "Tensor":
+def entropy_normalised(rows: StripRows) -> "Tensor":
     """Mean of H_i / ln n_i over the queries that see n_i > 1 keys.
 
     0: one key each; 1: uniform over all visible keys. Never divided by ln n, which would make every causal head look sharp.

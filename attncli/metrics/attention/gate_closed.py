@@ -1,5 +1,5 @@
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._gates import Array, Gates, closed
+from attncli.metrics.attention._gates import Array, Gates, closed_share
 
 
 @measure("1", of="gates", group="gates")
@@ -8,4 +8,4 @@ def gate_closed(gates: Gates) -> Array:
 
     0: none; near 1: the head is shut off for nearly all queries and features.
     """
-    return closed(gates)
+    return closed_share(gates)

@@ -1,5 +1,5 @@
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._gates import Array, Gates, effect
+from attncli.metrics.attention._gates import Array, Gates, holding_effect
 
 
 @measure("1", of="gates", group="gates")
@@ -8,4 +8,4 @@ def gate_effect(gates: Gates) -> Array:
 
     0: the gate is a constant, which W_O could have taken up; near 1: it decides what is written.
     """
-    return effect(gates)
+    return holding_effect(gates)

@@ -1,5 +1,5 @@
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._gates import Array, Gates, mean
+from attncli.metrics.attention._gates import Array, Gates, mean_gate
 
 
 @measure("1", of="gates", group="gates")
@@ -8,4 +8,4 @@ def gate_mean(gates: Gates) -> Array:
 
     1: open; 0.5: untrained, or undecided; 0: the head is shut off.
     """
-    return mean(gates)
+    return mean_gate(gates)

@@ -1,5 +1,5 @@
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._gates import Array, Gates, sparsity
+from attncli.metrics.attention._gates import Array, Gates, compute_sparsity
 
 
 @measure("1", of="gates", group="gates")
@@ -8,4 +8,4 @@ def gate_sparsity(gates: Gates) -> Array:
 
     0: all alike, as where the gate is held at a number; near 1: a few are open, the rest shut.
     """
-    return sparsity(gates)
+    return compute_sparsity(gates)

@@ -1,5 +1,5 @@
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._gates import Array, Gates, contribution
+from attncli.metrics.attention._gates import Array, Gates, median_contribution
 
 
 @measure("1", of="gates", group="gates")
@@ -8,4 +8,4 @@ def gated_contribution(gates: Gates) -> Array:
 
     1/heads: as much as the others; beside `held_contribution`, the same with gates at their means.
     """
-    return contribution(gates, gates.gate)
+    return median_contribution(gates, gates.gate)

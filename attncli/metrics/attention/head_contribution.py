@@ -2,14 +2,14 @@ from typing import TYPE_CHECKING
 
 from attncli.metrics._median import median
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._outputs import Outputs
+from attncli.metrics.attention._outputs import HeadOutputs
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", of="outputs", needs=("outputs",))
-def head_contribution(outputs: Outputs) -> "Tensor":
+def head_contribution(outputs: HeadOutputs) -> "Tensor":
     """Median over tokens of ‖ctx_h W_O,h‖ / Σ_h ‖ctx_h W_O,h‖: a head's share of what the layer writes.
 
     1/heads: as much as the others; 0: the head writes nothing. Norms come from the Gram matrices W_O,h W_O,h^T, d × d.

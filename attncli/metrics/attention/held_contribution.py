@@ -1,5 +1,5 @@
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._gates import Array, Gates, contribution, held
+from attncli.metrics.attention._gates import Array, Gates, hold_at_mean, median_contribution
 
 
 @measure("1", of="gates", group="gates")
@@ -8,4 +8,4 @@ def held_contribution(gates: Gates) -> Array:
 
     The same as `gated_contribution`: which query asks does not matter to the gate.
     """
-    return contribution(gates, held(gates))
+    return median_contribution(gates, hold_at_mean(gates))

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", group="roles", needs=("same tokens", "repeats"), signed=True)
-def induction(rows: Rows) -> "Tensor":
+def induction(rows: StripRows) -> "Tensor":
     """Mean of A_{i,i-S+1} over the second half of S random tokens repeated twice.
 
     1: looks at the token that came after the earlier copy of its own, which is what comes next.

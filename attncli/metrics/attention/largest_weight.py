@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1")
-def largest_weight(rows: Rows) -> "Tensor":
+def largest_weight(rows: StripRows) -> "Tensor":
     """Mean over queries of max_j A_ij.
 
     1: each looks at one key; 1/n_i: uniform. With bounded logits it must fall as 1/n on long texts (dispersion).

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", needs=("logits",))
-def logit_spread(rows: Rows) -> "Tensor":
+def logit_spread(rows: StripRows) -> "Tensor":
     """Mean over queries of the standard deviation of the logits, over the visible keys.
 
     0: uniform attention. Up to about 1 a polynomial kernel can stand in for the softmax.

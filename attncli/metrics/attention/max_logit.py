@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", needs=("scores",), take="max")
-def max_logit(rows: Rows) -> "Tensor":
+def max_logit(rows: StripRows) -> "Tensor":
     """Largest score of a query and a key that it sees, as the softmax is given it; of several texts the largest.
 
     After scale, rotary, QK norm, softcap and position bias; a mask's numbers are none. Below about 30 in healthy models;

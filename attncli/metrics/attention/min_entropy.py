@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("nats", take="min", enough=True)
-def min_entropy(rows: Rows) -> "Tensor":
+def min_entropy(rows: StripRows) -> "Tensor":
     """Least entropy of a query, among those that see at least half as many keys as the one that sees the most.
 
     0: a query looks at one key. Queries that see few keys could not spread; of several texts the least.

@@ -2,14 +2,14 @@ from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
 from attncli.metrics.attention._copies import distance_from_counts
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", group="copying", needs=("same tokens", "made text"), text="markov")
-def ngram_1(rows: Rows) -> "Tensor":
+def ngram_1(rows: StripRows) -> "Tensor":
     """Mean total variation between a row and uniform attention to all keys so far: the in-context unigram estimator, on Markov text.
 
     0: by its values the head counts what has followed so far, as statistical induction heads do (Edelman et al. 2024).

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("keys")
-def participation(rows: Rows) -> "Tensor":
+def participation(rows: StripRows) -> "Tensor":
     """Mean of 1 / Σ_j A_ij²: the number of keys that share a row, by its squares.
 
     1: one key each; n_i: uniform. Less moved by many tiny weights than effective_support.

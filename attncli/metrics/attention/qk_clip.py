@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,7 +11,7 @@ LARGEST_LOGIT = 100.0
 
 
 @measure("1", needs=("scores",), take="min")
-def qk_clip(rows: Rows) -> "Tensor":
+def qk_clip(rows: StripRows) -> "Tensor":
     """min(1, τ / max_logit) with τ = 100: what QK-Clip would multiply the head's scores by.
 
     1: nothing is clipped; below 1 the head's largest score is past 100 (Kimi K2, arXiv 2507.20534).

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._sides import Sides
+from attncli.metrics.attention._sides import OperandStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", of="sides", group="sinks")
-def query_key_cosine(sides: Sides) -> "Tensor":
+def query_key_cosine(sides: OperandStatistics) -> "Tensor":
     """Mean over queries of the mean of cos(q_i, k_j) over the keys that they see.
 
     What `sink_query_cosine` would be if token 0 were a key like the others.

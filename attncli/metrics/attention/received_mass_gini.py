@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._received import Columns
+from attncli.metrics.attention._received import ReceivedMass
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", of="columns")
-def received_mass_gini(columns: Columns) -> "Tensor":
+def received_mass_gini(columns: ReceivedMass) -> "Tensor":
     """Gini coefficient of the column sums.
 
     0: every token receives the same; near 1: one token receives all.

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._received import Columns
+from attncli.metrics.attention._received import ReceivedMass
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -10,7 +10,7 @@ LOW = 0.1
 
 
 @measure("1", of="columns")
-def received_mass_low(columns: Columns) -> "Tensor":
+def received_mass_low(columns: ReceivedMass) -> "Tensor":
     """Share of the tokens that receive less than 0.1 from all queries together.
 
     0: all are looked at; near 1: nearly all are explained away by a few.

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", group="sinks")
-def rest_share(rows: Rows) -> "Tensor":
+def rest_share(rows: StripRows) -> "Tensor":
     """Mean over queries of A_i0 + 1 - Σ_j A_ij: what rests on token 0 and on a learned sink, on one scale.
 
     0: nothing; 1: the head is at rest. Where there is no learned sink it is the weight on token 0 alone.

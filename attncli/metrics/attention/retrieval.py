@@ -1,17 +1,17 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._copies import largest_on_copy
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._copies import copy_has_largest_weight
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", group="copying", needs=("same tokens", "made text"), text="needles")
-def retrieval(rows: Rows) -> "Tensor":
+def retrieval(rows: StripRows) -> "Tensor":
     """Share of the tokens of needles far back that a head's largest weight is on when they are next in the copy.
 
     After Wu et al. 2024 (retrieval heads), but without words: four pieces of random tokens once more at the end of the text.
     """
-    return largest_on_copy(rows)
+    return copy_has_largest_weight(rows)

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._received import Columns
+from attncli.metrics.attention._received import ReceivedMass
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", of="columns", signed=True)
-def sink(columns: Columns) -> "Tensor":
+def sink(columns: ReceivedMass) -> "Tensor":
     """Mean weight on token 0 from the queries that see it.
 
     A head sinks above 0.3. Uniform causal attention has H_n / n: 0.074 over 64 tokens.

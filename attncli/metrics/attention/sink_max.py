@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._received import Columns
+from attncli.metrics.attention._received import ReceivedMass
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", of="columns")
-def sink_max(columns: Columns) -> "Tensor":
+def sink_max(columns: ReceivedMass) -> "Tensor":
     """Largest mean weight on one token, among the tokens that enough queries see.
 
     Enough is half of the most: of causal attention that leaves the first half of the tokens, of bidirectional attention

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._sides import Sides
+from attncli.metrics.attention._sides import OperandStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", of="sides", group="sinks")
-def sink_query_cosine(sides: Sides) -> "Tensor":
+def sink_query_cosine(sides: OperandStatistics) -> "Tensor":
     """Mean of cos(q_i, k_0) over the queries that see token 0.
 
     1: all queries point at it; 0: orthogonal. Beside `query_key_cosine`, the same of all keys.

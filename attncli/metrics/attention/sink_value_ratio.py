@@ -2,14 +2,14 @@ from typing import TYPE_CHECKING
 
 from attncli.metrics._median import median
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._sides import Sides
+from attncli.metrics.attention._sides import OperandStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @measure("1", of="sides", group="sinks")
-def sink_value_ratio(sides: Sides) -> "Tensor":
+def sink_value_ratio(sides: OperandStatistics) -> "Tensor":
     """‖v_0‖ over the median of ‖v_j‖: how much token 0 hands on to those who look at it.
 
     1: as much as the others; near 0: who looks there adds nothing, the head is at rest.

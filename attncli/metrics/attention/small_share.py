@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -10,7 +10,7 @@ SMALL = 1e-3
 
 
 @measure("1")
-def small_share(rows: Rows) -> "Tensor":
+def small_share(rows: StripRows) -> "Tensor":
     """Mean share of the visible keys that get less than 1e-3 of a query.
 
     0: none; near 1: nearly all keys could be left out.

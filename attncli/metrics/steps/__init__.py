@@ -5,13 +5,13 @@ A file holds a function of its own name under `@unit(…)`: of two split states 
 
 from collections.abc import Callable
 
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.records import Definition
 from attncli.registry import Registry
 
 STEPS = Registry("metric of blocks", "attncli.metrics.steps")
 
-StepMetric = Callable[[Split, Split], float]
+StepMetric = Callable[[SplitState, SplitState], float]
 
 
 def definition(name: str) -> Definition:

@@ -3,11 +3,11 @@
 import numpy as np
 
 from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics._unit_tokens import unit_tokens
 
 
-def chords(before: Split, after: Split) -> Array:
+def chord_lengths(before: SplitState, after: SplitState) -> Array:
     """[token]: ‖u - v‖ of the unit vectors before and after, which keeps small angles' digits; nan for a zero token."""
     first, second = unit_tokens(before), unit_tokens(after)
     found: Array = np.linalg.norm(second - first, axis=1)

@@ -1,12 +1,12 @@
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
-from attncli.metrics.steps._directions import chords
+from attncli.metrics.steps._directions import chord_lengths
 
 
 @unit("1")
-def block_influence(before: Split, after: Split) -> float:
+def block_influence(before: SplitState, after: SplitState) -> float:
     """1 - cos between a token before and after the block, mean over the tokens (ShortGPT's BI score).
 
     0: the block turns nothing and could be left out; 1: nothing of the direction stays.
     """
-    return float((chords(before, after) ** 2 / 2.0).mean())
+    return float((chord_lengths(before, after) ** 2 / 2.0).mean())

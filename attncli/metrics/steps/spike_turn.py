@@ -1,15 +1,15 @@
 import numpy as np
 
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
-from attncli.metrics.steps._directions import chords
+from attncli.metrics.steps._directions import chord_lengths
 
 
 @unit("1")
-def spike_turn(before: Split, after: Split) -> float:
+def spike_turn(before: SplitState, after: SplitState) -> float:
     """1 - cos between the longest token, of the state after the block, before and after it.
 
     A norm keeps directions: where this is near 0 from layer to layer, it hands the same vector on, whatever the length.
     """
     longest = int(np.linalg.norm(after.states.mantissa, axis=1).argmax())
-    return float(chords(before, after)[longest] ** 2 / 2.0)
+    return float(chord_lengths(before, after)[longest] ** 2 / 2.0)

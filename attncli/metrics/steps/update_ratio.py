@@ -2,12 +2,12 @@ import math
 
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
 from attncli.maths.residuals.scaled import plus, times
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
 
 
 @unit("1")
-def update_ratio(before: Split, after: Split) -> float:
+def update_ratio(before: SplitState, after: SplitState) -> float:
     """‖X' - X‖_F / ‖X‖_F: what the block adds, against what it is given.
 
     0: it adds nothing; with its skip, a block of a deep Pre-LN model adds less and less.

@@ -37,7 +37,7 @@ def measures(product: Product, unit: str) -> Callable[[WeightMetric], WeightMetr
     return attach
 
 
-def product_of(name: str) -> Product:
+def metric_product(name: str) -> Product:
     product: Product = WEIGHTS[name].product  # type: ignore[attr-defined]
     return product
 

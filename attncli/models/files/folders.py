@@ -20,7 +20,7 @@ ADAPTER = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bi
 """What PEFT writes, alone or beside the base that it changes."""
 
 
-def said_in(folder: Path) -> dict[str, Any]:
+def read_config_json(folder: Path) -> dict[str, Any]:
     """What config.json says; where there is none, what the folder holds instead."""
     path = folder / "config.json"
     if not path.is_file():
@@ -49,15 +49,15 @@ def refuse_changed_weights(folder: Path, said: Mapping[str, Any]) -> None:
 def read_config(folder: Path) -> dict[str, Any]:
     """What config.json says, refused where it cannot name a model."""
     path = folder / "config.json"
-    said = said_in(folder)
+    said = read_config_json(folder)
     kind = said.get("model_type")
     if not isinstance(kind, str) or not kind:
         raise InputError(
             f'{path} names no model_type: add it by hand, as in "model_type": "bert", if you know it.'
         )
     refuse_changed_weights(folder, said)
-    refuse_endless(str(path), said)
-    refuse_odd_probabilities(path, said)
+    refuse_oversized_values(str(path), said)
+    refuse_invalid_probabilities(path, said)
     return said
 
 
@@ -71,27 +71,27 @@ def refuse_quantised(path: Path, said: Mapping[str, Any]) -> None:
         )
 
 
-def refuse_endless(
+def refuse_oversized_values(
     where: str, said: Mapping[str, Any], error: type[AttnError] = InputError
 ) -> None:
-    for name, value in numbers_in(said):
+    for name, value in iter_config_numbers(said):
         for names, most in MOST:
             if names.fullmatch(name.rpartition(".")[2]) and value > most:
                 raise error(f"{where} asks for {name} = {value}: no model has more than {most}.")
 
 
-def refuse_odd_probabilities(path: Path, said: Mapping[str, Any]) -> None:
+def refuse_invalid_probabilities(path: Path, said: Mapping[str, Any]) -> None:
     """Dropout is never applied here, but the library checks its numbers at every pass."""
-    for name, value in numbers_in(said):
+    for name, value in iter_config_numbers(said):
         if "drop" in name and not 0 <= value <= 1:
             raise InputError(f"{path} has no usable {name}: {value} is no probability.")
 
 
-def numbers_in(said: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def iter_config_numbers(said: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """Every number by its own name, in nested configs too."""
     for name, value in said.items():
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, dict):
-                yield from numbers_in(each)
+                yield from iter_config_numbers(each)
             elif isinstance(each, int | float):
                 yield name, each

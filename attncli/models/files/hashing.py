@@ -19,22 +19,22 @@ CHUNK = 1 << 22
 """Bytes looked at at a time; a multiple of every width."""
 
 
-class Bits(NamedTuple):
+class ExponentBits(NamedTuple):
     """Where a floating type keeps its exponent: all ones there means NaN or Inf."""
 
     word: str
     exponent: int
 
 
-FLOATS: Mapping[str, Bits] = {
-    "F64": Bits("<u8", 0x7FF0_0000_0000_0000),
-    "F32": Bits("<u4", 0x7F80_0000),
-    "F16": Bits("<u2", 0x7C00),
-    "BF16": Bits("<u2", 0x7F80),
+FLOATS: Mapping[str, ExponentBits] = {
+    "F64": ExponentBits("<u8", 0x7FF0_0000_0000_0000),
+    "F32": ExponentBits("<u4", 0x7F80_0000),
+    "F16": ExponentBits("<u2", 0x7C00),
+    "BF16": ExponentBits("<u2", 0x7F80),
 }
 
 
-class Weight(NamedTuple):
+class WeightBytes(NamedTuple):
     """A tensor as bytes."""
 
     where: str
@@ -46,20 +46,20 @@ class Weight(NamedTuple):
     """All of it, a piece at a time."""
 
 
-def weight_sha256(weights: Iterable[Weight]) -> str:
+def hash_weights(weights: Iterable[WeightBytes]) -> str:
     """The hash of tensors that come in the order of their names; one that is not finite is refused by name."""
     digest = hashlib.sha256()
     for weight in weights:
         digest.update(repr((weight.name, weight.dtype, weight.shape)).encode())
         start = 0
         for chunk in weight.chunks:
-            refuse_what_is_not_finite(weight, chunk, start)
+            refuse_non_finite(weight, chunk, start)
             digest.update(chunk.data)
             start += chunk.size
     return digest.hexdigest()
 
 
-def refuse_what_is_not_finite(weight: Weight, chunk: NDArray[np.uint8], start: int) -> None:
+def refuse_non_finite(weight: WeightBytes, chunk: NDArray[np.uint8], start: int) -> None:
     bits = FLOATS.get(weight.dtype)
     if bits is None:
         return
@@ -78,13 +78,13 @@ def refuse_what_is_not_finite(weight: Weight, chunk: NDArray[np.uint8], start: i
     )
 
 
-def stored(places: Mapping[str, TensorPlace]) -> Iterator[Weight]:
+def iter_stored_weights(places: Mapping[str, TensorPlace]) -> Iterator[WeightBytes]:
     """The tensors of safetensors files, none of them read whole or mapped into memory."""
     for name, place in sorted(places.items()):
-        yield Weight(str(place.path), name, place.dtype, place.shape, chunks_of(place))
+        yield WeightBytes(str(place.path), name, place.dtype, place.shape, read_chunks(place))
 
 
-def chunks_of(place: TensorPlace) -> Iterator[NDArray[np.uint8]]:
+def read_chunks(place: TensorPlace) -> Iterator[NDArray[np.uint8]]:
     """A tensor's bytes; each piece takes the place of the one before."""
     room = np.empty(min(CHUNK, place.size), np.uint8)
     for start in range(0, place.size, CHUNK):
@@ -93,6 +93,6 @@ def chunks_of(place: TensorPlace) -> Iterator[NDArray[np.uint8]]:
         yield chunk
 
 
-def in_chunks(whole: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+def split_into_chunks(whole: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
     for start in range(0, whole.size, CHUNK):
         yield whole[start : start + CHUNK]

@@ -17,7 +17,7 @@ from huggingface_hub.errors import (
 
 from attncli.errors import InputError, LimitError, first_line
 from attncli.models.files.weight_files import has_safetensors
-from attncli.sources import Source, nearest
+from attncli.sources import Source, nearest_folder
 
 SMALL = (
     "config.json",
@@ -37,23 +37,23 @@ SAFE = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensor
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
 
 
-def fetched(
+def fetch_model(
     source: Source, revision: str | None, offline: bool, allow_pickle: bool, trust_remote_code: bool
 ) -> Path:
     """The snapshot's folder; its name is the commit."""
     wanted = (*SMALL, *SAFE, *(("*.py",) if trust_remote_code else ()))
-    folder = snapshot(source, revision, offline, wanted)
+    folder = download_snapshot(source, revision, offline, wanted)
     if allow_pickle and not has_safetensors(folder):
-        return snapshot(source, revision, offline, (*wanted, *PICKLED))
+        return download_snapshot(source, revision, offline, (*wanted, *PICKLED))
     return folder
 
 
-def snapshot(
+def download_snapshot(
     source: Source, revision: str | None, offline: bool, patterns: tuple[str, ...]
 ) -> Path:
     """Downloaded, or found in the cache; every way to fail is one sentence."""
     name = f"{source.name}@{revision}" if revision else source.name
-    local = on_this_machine(source)
+    local = suggest_local_path(source)
     try:
         return Path(
             snapshot_download(
@@ -92,17 +92,17 @@ def snapshot(
         raise InputError(f"{name} cannot be fetched: {first_line(error)}.") from None
 
 
-def on_this_machine(source: Source) -> str:
+def suggest_local_path(source: Source) -> str:
     """A folder or file of this name, or a folder that is called almost so."""
     if source.warnings:
         return f", or ./{source.name} for what lies on this machine"
-    near = nearest(Path(source.name))
+    near = nearest_folder(Path(source.name))
     return f", or {near}, which lies on this machine" if near else ""
 
 
 def is_cached(name: str) -> bool:
     """Whether any file of the model lies in the cache."""
-    return any(repository.repo_id == name for repository in scanned())
+    return any(repository.repo_id == name for repository in scan_cache())
 
 
 def remove_from_cache(name: str) -> None:
@@ -111,7 +111,7 @@ def remove_from_cache(name: str) -> None:
 
     commits = [
         revision.commit_hash
-        for repository in scanned()
+        for repository in scan_cache()
         if repository.repo_id == name
         for revision in repository.revisions
     ]
@@ -119,7 +119,7 @@ def remove_from_cache(name: str) -> None:
         scan_cache_dir().delete_revisions(*commits).execute()
 
 
-def scanned() -> list[Any]:
+def scan_cache() -> list[Any]:
     """The models in the cache; none where there is no cache yet."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from attncli.errors import InputError
 from attncli.io.arrays import read_bytes
 from attncli.io.headers import TensorPlace
-from attncli.limits import fits
+from attncli.limits import fits_memory
 
 STORED_AS = {
     torch.float64: "F64",
@@ -63,24 +63,24 @@ def read_lazily(places: Mapping[str, TensorPlace]) -> dict[str, Any]:
 
 
 @contextmanager
-def mapped(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
+def memory_map_tensors(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
     """Tensors that the system pages from the files, which takes no memory of its own."""
-    say_when_cut_off(files[0].parent)
+    explain_truncated_file(files[0].parent)
     with ExitStack() as stack:
         opened = [stack.enter_context(safe_open(path, framework="pt")) for path in files]
         yield {name: file.get_slice(name) for file in opened for name in file.keys()}  # noqa: SIM118
 
 
-def is_room_for(files: Sequence[Path]) -> bool:
+def fit_in_memory(files: Sequence[Path]) -> bool:
     """Whether the files would fit into memory."""
-    return fits(sum(path.stat().st_size for path in files))
+    return fits_memory(sum(path.stat().st_size for path in files))
 
 
 GUARD: list[Any] = []
 """The handler, which ctypes would else forget."""
 
 
-def say_when_cut_off(folder: Path) -> None:
+def explain_truncated_file(folder: Path) -> None:
     """A mapped file that is cut off ends the process (SIGBUS): with a sentence, where it would end without one."""
     if not hasattr(signal, "SIGBUS") or signal.getsignal(signal.SIGBUS) is not signal.SIG_DFL:
         return

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import InputError, UsageError
-from attncli.sources import SAVED_MODELS, Source, nearest, parse, require
+from attncli.sources import SAVED_MODELS, Source, nearest_folder, parse_source, require_kind
 
 
-class Local(NamedTuple):
+class LocalModel(NamedTuple):
     """A saved model on this machine."""
 
     folder: Path
@@ -29,7 +29,7 @@ class Local(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fetching:
+class FetchSettings:
     """How a hub model comes onto this machine; the defaults trust nothing."""
 
     revision: str | None = None
@@ -39,29 +39,34 @@ class Fetching:
     config_alone: bool = False
 
 
-NOTHING_TRUSTED = Fetching()
+NOTHING_TRUSTED = FetchSettings()
 
 
-def local_folder(source: Source | str, how: Fetching = NOTHING_TRUSTED) -> Local:
+def find_local_folder(source: Source | str, how: FetchSettings = NOTHING_TRUSTED) -> LocalModel:
     """The folder that SOURCE names; a hub model, or its config alone, is taken from the cache, or fetched there."""
-    source = parse(source) if isinstance(source, str) else source
-    revision = revision_of(source, how.revision)
-    require(source, SAVED_MODELS, "reading weights")
+    source = parse_source(source) if isinstance(source, str) else source
+    revision = requested_revision(source, how.revision)
+    require_kind(source, SAVED_MODELS, "reading weights")
     if source.kind == "folder":
         if not source.path.is_dir():
-            near = nearest(source.path)
+            near = nearest_folder(source.path)
             hint = f"did you mean {near}?" if near else "give the folder of a saved model."
             raise InputError(f"there is no folder {source.name}: {hint}")
-        return Local(source.path, source)
-    from attncli.models.files.hub_cache import fetched, snapshot  # only hub models need the library
+        return LocalModel(source.path, source)
+    from attncli.models.files.hub_cache import (  # only hub models need the library
+        download_snapshot,
+        fetch_model,
+    )
 
     if how.config_alone:
-        return Local(snapshot(source, revision, how.offline, ("config.json",)), source, revision)
-    folder = fetched(source, revision, how.offline, how.allow_pickle, how.trust_remote_code)
-    return Local(folder, source, revision)
+        return LocalModel(
+            download_snapshot(source, revision, how.offline, ("config.json",)), source, revision
+        )
+    folder = fetch_model(source, revision, how.offline, how.allow_pickle, how.trust_remote_code)
+    return LocalModel(folder, source, revision)
 
 
-def revision_of(source: Source, asked: str | None) -> str | None:
+def requested_revision(source: Source, asked: str | None) -> str | None:
     """From the id or from --revision; only the hub has any."""
     if asked is not None and source.kind != "hub":
         raise UsageError(

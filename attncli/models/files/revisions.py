@@ -12,7 +12,7 @@ UNREACHABLE = cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
 """OSError and the base error of the HTTP library, which is another one in each version of huggingface_hub."""
 
 
-def revisions(name: str, pattern: str) -> list[str]:
+def list_revisions(name: str, pattern: str) -> list[str]:
     """Those that match, by the hub's own list: the cache only knows what was once fetched."""
     try:
         refs = HfApi().list_repo_refs(name)
@@ -25,9 +25,9 @@ def revisions(name: str, pattern: str) -> list[str]:
     names = [ref.name for ref in (*refs.branches, *refs.tags)]
     found = [one for one in names if fnmatchcase(one, pattern)]
     if not found:
-        raise InputError(f"{name} has no revision like '{pattern}': it has {shown(names)}.")
+        raise InputError(f"{name} has no revision like '{pattern}': it has {shorten_names(names)}.")
     return found
 
 
-def shown(names: list[str], most: int = 6) -> str:
+def shorten_names(names: list[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (" …" if len(names) > most else "")

@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from attncli.errors import InputError
 from attncli.io.arrays import FLOATS, StoredArrays
 from attncli.io.headers import Header
-from attncli.io.stamps import refuse_changed, stamps
-from attncli.models.files.hashing import stored, weight_sha256
-from attncli.models.files.weight_files import read_headers, weight_files
+from attncli.io.stamps import refuse_changed, take_stamps
+from attncli.models.files.hashing import hash_weights, iter_stored_weights
+from attncli.models.files.weight_files import find_weight_files, read_headers
 
 Array = NDArray[np.float64]
 
 
-class Tensors:
+class TensorReader:
     """All tensors of a folder by name; nothing but headers is read until one is asked for."""
 
     def __init__(self, folder: Path, files: Sequence[Path] = ()) -> None:
         self.folder = folder
-        self.files = files or weight_files(folder)
-        self.before = stamps(self.files)
+        self.files = files or find_weight_files(folder)
+        self.before = take_stamps(self.files)
         self.places = read_headers(self.files)
         self.read_from: set[str] = set()
         """Names of the tensors of which some part was read."""
@@ -56,7 +56,9 @@ class Tensors:
 
     def sha256(self) -> str:
         """Of the tensors that were read from, whole and as they are stored; one that is not finite is refused."""
-        found = weight_sha256(stored({name: self.places[name] for name in self.read_from}))
+        found = hash_weights(
+            iter_stored_weights({name: self.places[name] for name in self.read_from})
+        )
         refuse_changed(self.before)
         return found
 

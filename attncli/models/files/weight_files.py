@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attncli.errors import InputError, few
-from attncli.io.headers import TensorPlace, header
+from attncli.errors import InputError, list_few
+from attncli.io.headers import TensorPlace, read_tensor_places
 from attncli.io.json_files import read_json
 
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -15,22 +15,22 @@ NOT_WEIGHTS = ("training_args.bin", "optimizer.pt", "optimizer.bin", "scheduler.
 """What a trainer leaves beside the weights."""
 
 
-class Layout(NamedTuple):
+class WeightFileLayout(NamedTuple):
     """The names that one way of saving gives to its files."""
 
     whole: str
     listing: str
 
 
-SAFETENSORS, PICKLED = Layout(ONE_FILE, INDEX), Layout(PICKLE, PICKLE_INDEX)
+SAFETENSORS, PICKLED = WeightFileLayout(ONE_FILE, INDEX), WeightFileLayout(PICKLE, PICKLE_INDEX)
 
 
-def weight_files(folder: Path) -> list[Path]:
+def find_weight_files(folder: Path) -> list[Path]:
     """The one file, or the shards that the index names."""
-    found = files_of(folder, SAFETENSORS)
+    found = layout_files(folder, SAFETENSORS)
     if found:
         return found
-    pickles = pickles_in(folder)
+    pickles = find_pickles(folder)
     if pickles:
         raise InputError(
             f"{folder} has its weights in {pickles[0]}, a pickle, which can run any code when read: "
@@ -40,9 +40,9 @@ def weight_files(folder: Path) -> list[Path]:
     raise InputError(f"{folder} has neither {ONE_FILE} nor {INDEX}: give a saved model's folder.")
 
 
-def pickles_to_read(folder: Path, allow_pickle: bool) -> list[Path]:
+def choose_pickles(folder: Path, allow_pickle: bool) -> list[Path]:
     """None where there are safetensors; where there is nothing else, only if the user allows it."""
-    found = [] if has_safetensors(folder) else files_of(folder, PICKLED)
+    found = [] if has_safetensors(folder) else layout_files(folder, PICKLED)
     if found and not allow_pickle:
         raise InputError(
             f"{folder} has its weights in {found[0].name}, a pickle: `allow_pickle=True` reads its tensors and nothing else, "
@@ -53,11 +53,11 @@ def pickles_to_read(folder: Path, allow_pickle: bool) -> list[Path]:
 
 def refuse_unreadable(folder: Path, allow_pickle: bool) -> None:
     """What the files' names and headers show, without a tensor read."""
-    if not pickles_to_read(folder, allow_pickle):
-        read_headers(weight_files(folder))
+    if not choose_pickles(folder, allow_pickle):
+        read_headers(find_weight_files(folder))
 
 
-def unread_shards(folder: Path) -> str | None:
+def describe_unread_shards(folder: Path) -> str | None:
     """A sentence about shards beside a whole file, which is what transformers reads too."""
     if all((folder / name).is_file() for name in SAFETENSORS):
         return (
@@ -74,27 +74,27 @@ def refuse_gguf(path: Path) -> None:
         )
 
 
-def pickles_in(folder: Path) -> list[str]:
+def find_pickles(folder: Path) -> list[str]:
     found = [path.name for pattern in PICKLES for path in sorted(folder.glob(pattern))]
     return [name for name in found if name not in NOT_WEIGHTS]
 
 
-def files_of(folder: Path, layout: Layout) -> list[Path]:
+def layout_files(folder: Path, layout: WeightFileLayout) -> list[Path]:
     """The layout's files in reading order; none where the folder has neither its file nor its index."""
     if (folder / layout.whole).is_file():
         return [folder / layout.whole]
     if not (folder / layout.listing).is_file():
         return []
-    shards = sorted(set(weight_map(folder / layout.listing).values()))
+    shards = sorted(set(read_weight_map(folder / layout.listing).values()))
     missing = [name for name in shards if not (folder / name).is_file()]
     if missing or not shards:
         raise InputError(
-            f"{folder} lacks {few(missing) or 'all shards'}, which {layout.listing} names."
+            f"{folder} lacks {list_few(missing) or 'all shards'}, which {layout.listing} names."
         )
     return [folder / name for name in shards]
 
 
-def weight_map(index: Path) -> Mapping[str, str]:
+def read_weight_map(index: Path) -> Mapping[str, str]:
     """Which shard holds which tensor, as the index says; shards lie beside it and nowhere else."""
     said = read_json(index).get("weight_map")
     if not isinstance(said, dict):
@@ -109,19 +109,19 @@ def read_headers(files: Sequence[Path]) -> dict[str, TensorPlace]:
     """All tensors by name; one that two shards hold, or that the index puts elsewhere, is refused."""
     places: dict[str, TensorPlace] = {}
     for path in files:
-        found = header(path)
+        found = read_tensor_places(path)
         for name in places.keys() & found.keys():
             raise InputError(f"{path} and {places[name].path.name} both hold a tensor {name}.")
         places |= found
     index = files[0].parent / INDEX
     if files[0].name != ONE_FILE:
-        refuse_another_index(index, places)
+        refuse_mismatched_index(index, places)
     return places
 
 
-def refuse_another_index(index: Path, places: Mapping[str, TensorPlace]) -> None:
+def refuse_mismatched_index(index: Path, places: Mapping[str, TensorPlace]) -> None:
     """The index and the shards must tell the same story about every tensor."""
-    said = weight_map(index)
+    said = read_weight_map(index)
     for name in sorted(said.keys() | places.keys()):
         held = places[name].path.name if name in places else "no shard"
         if said.get(name) != held:

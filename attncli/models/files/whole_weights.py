@@ -17,18 +17,24 @@ import torch
 
 from attncli.errors import InputError, with_article
 from attncli.io.headers import WIDTHS
-from attncli.io.in_memory_arrays import refuse_not_in_full
-from attncli.io.stamps import refuse_changed, stamps
-from attncli.models.files.hashing import FLOATS, Weight, in_chunks, stored, weight_sha256
+from attncli.io.in_memory_arrays import refuse_partial_tensor
+from attncli.io.stamps import refuse_changed, take_stamps
+from attncli.models.files.hashing import (
+    FLOATS,
+    WeightBytes,
+    hash_weights,
+    iter_stored_weights,
+    split_into_chunks,
+)
 from attncli.models.files.lazy_tensors import (
     STORED_AS,
-    is_room_for,
-    mapped,
+    explain_truncated_file,
+    fit_in_memory,
+    memory_map_tensors,
     read_lazily,
-    say_when_cut_off,
 )
-from attncli.models.files.weight_files import pickles_to_read, read_headers, weight_files
-from attncli.models.library_errors import understood
+from attncli.models.files.weight_files import choose_pickles, find_weight_files, read_headers
+from attncli.models.library_errors import translate_library_errors
 
 EXTRA = "_extra_state"
 """How torch ends the name of what a module notes beside its tensors."""
@@ -41,7 +47,7 @@ State = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class LoadedWeights:
     """All tensors of a folder, checked to be numbers."""
 
     format: str
@@ -61,80 +67,82 @@ class Weights:
         )
 
 
-def read_weights(folder: Path, allow_pickle: bool) -> Weights:
+def read_weights(folder: Path, allow_pickle: bool) -> LoadedWeights:
     """All that is there, in whichever format."""
-    pickled = pickles_to_read(folder, allow_pickle)
-    return from_pickles(folder, pickled) if pickled else from_safetensors(folder)
+    pickled = choose_pickles(folder, allow_pickle)
+    return read_pickled_weights(folder, pickled) if pickled else read_safetensors_weights(folder)
 
 
-def from_safetensors(folder: Path) -> Weights:
-    files = weight_files(folder)
-    before = stamps(files)
+def read_safetensors_weights(folder: Path) -> LoadedWeights:
+    files = find_weight_files(folder)
+    before = take_stamps(files)
     places = read_headers(files)
     dtypes = {name: place.dtype for name, place in places.items()}
-    refuse_other_types(folder, dtypes)
+    refuse_unsupported_dtypes(folder, dtypes)
 
     @contextmanager
     def opened() -> Iterator[State]:
-        if is_room_for(files):
+        if fit_in_memory(files):
             yield read_lazily(places)
         else:
-            with mapped(files) as state:
+            with memory_map_tensors(files) as state:
                 yield state
         refuse_changed(before)
 
     shapes = {name: place.shape for name, place in places.items()}
-    sha256 = cache(lambda: weight_sha256(stored(places)))
-    return Weights("safetensors", dtypes, shapes, sha256, opened)
+    sha256 = cache(lambda: hash_weights(iter_stored_weights(places)))
+    return LoadedWeights("safetensors", dtypes, shapes, sha256, opened)
 
 
-def from_pickles(folder: Path, files: list[Path]) -> Weights:
+def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
     """Tensors alone: torch's restricted reader builds no other objects and runs no code."""
     state: dict[str, torch.Tensor] = {}
     for path in files:
-        found = understood(
-            folder, f"{path.name} cannot be read as pickled tensors", partial(unpickled, path)
+        found = translate_library_errors(
+            folder,
+            f"{path.name} cannot be read as pickled tensors",
+            partial(unpickle_tensors, path),
         )
         refuse_no_tensors(path, found)
         state |= found
-    dtypes = {name: type_name(tensor) for name, tensor in state.items()}
-    refuse_other_types(folder, dtypes)
+    dtypes = {name: stored_type_name(tensor) for name, tensor in state.items()}
+    refuse_unsupported_dtypes(folder, dtypes)
 
     @contextmanager
     def opened() -> Iterator[State]:
         yield state
 
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    sha256 = cache(lambda: state_sha256(str(folder), state))
-    return Weights("pickle", dtypes, shapes, sha256, opened)
+    sha256 = cache(lambda: hash_state(str(folder), state))
+    return LoadedWeights("pickle", dtypes, shapes, sha256, opened)
 
 
-def unpickled(path: Path) -> Any:
-    paged = is_zipfile(path) and not is_room_for([path] * COPIES)
+def unpickle_tensors(path: Path) -> Any:
+    paged = is_zipfile(path) and not fit_in_memory([path] * COPIES)
     if paged:
-        say_when_cut_off(path.parent)
+        explain_truncated_file(path.parent)
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=paged)
     except UnpicklingError:  # torch's own advice is to run the code
-        raise no_tensors(path) from None
+        raise not_tensors_error(path) from None
 
 
 def refuse_no_tensors(path: Path, found: object) -> None:
     if not isinstance(found, Mapping) or not all(
         isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in found.items()
     ):
-        raise no_tensors(path)
+        raise not_tensors_error(path)
     for name, tensor in found.items():
-        refuse_not_in_full(tensor, f"{path}: {name}")
+        refuse_partial_tensor(tensor, f"{path}: {name}")
 
 
-def no_tensors(path: Path) -> InputError:
+def not_tensors_error(path: Path) -> InputError:
     return InputError(
         f"{path} holds more than tensors by name, which is not read, as it could run any code: save the model's state_dict alone."
     )
 
 
-def refuse_other_types(folder: Path, dtypes: Mapping[str, str]) -> None:
+def refuse_unsupported_dtypes(folder: Path, dtypes: Mapping[str, str]) -> None:
     for name, dtype in dtypes.items():
         if dtype not in WIDTHS or dtype == "C64":
             raise InputError(
@@ -142,11 +150,11 @@ def refuse_other_types(folder: Path, dtypes: Mapping[str, str]) -> None:
             )
 
 
-def type_name(tensor: torch.Tensor) -> str:
+def stored_type_name(tensor: torch.Tensor) -> str:
     return STORED_AS.get(tensor.dtype, str(tensor.dtype))
 
 
-def state_sha256(where: str, state: Mapping[str, Any]) -> str:
+def hash_state(where: str, state: Mapping[str, Any]) -> str:
     """The hash of tensors in memory: the one that they would have in a file; what modules note beside them is none."""
     held = {name: value for name, value in state.items() if not name.endswith(EXTRA)}
     for name, value in held.items():
@@ -155,9 +163,11 @@ def state_sha256(where: str, state: Mapping[str, Any]) -> str:
                 f"{where} holds {name} as {with_article(type(value).__name__)}, not as a tensor: quantised weights are not read, so "
                 "give the model as it was before."
             )
-    return weight_sha256(as_bytes(where, name, tensor) for name, tensor in sorted(held.items()))
+    return hash_weights(weight_bytes(where, name, tensor) for name, tensor in sorted(held.items()))
 
 
-def as_bytes(where: str, name: str, tensor: torch.Tensor) -> Weight:
+def weight_bytes(where: str, name: str, tensor: torch.Tensor) -> WeightBytes:
     flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return Weight(where, name, type_name(tensor), tuple(tensor.shape), in_chunks(flat))
+    return WeightBytes(
+        where, name, stored_type_name(tensor), tuple(tensor.shape), split_into_chunks(flat)
+    )

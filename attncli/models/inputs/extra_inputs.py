@@ -8,12 +8,17 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.capture.reruns.float64 import precision_of
-from attncli.capture.stacks.probe_forward import probe
-from attncli.capture.verification import floats
-from attncli.errors import UsageError, parameters
-from attncli.models.forward_names import forward_of
-from attncli.models.random.dummy_inputs import example_inputs, made, runs, wanted
+from attncli.capture.reruns.float64 import native_precision
+from attncli.capture.stacks.probe_forward import probe_forward
+from attncli.capture.verification import output_tensors
+from attncli.errors import UsageError, join_parameters
+from attncli.models.forward_names import forward_signature
+from attncli.models.random.dummy_inputs import (
+    accepts_inputs,
+    make_example_inputs,
+    make_named_inputs,
+    required_input_names,
+)
 
 WORDS = "input_ids"
 OF_WORDS = frozenset({WORDS, "decoder_input_ids"})
@@ -25,7 +30,7 @@ TEXT_OPTIONS = ["text", "text_file", "token_ids"]
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class ExtraInputs:
     """Names of a forward's inputs."""
 
     reads_decoder_ids: bool
@@ -40,65 +45,69 @@ class Company:
         """The others, beside a text of so many tokens."""
         if not self.others:
             return {}
-        found = made(body, self.every, tokens, seed, small=False)
+        found = make_named_inputs(body, self.every, tokens, seed, small=False)
         return {name: found[name] for name in self.others}
 
 
-def company(body: PreTrainedModel) -> Company:
+def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
     """Of ids: what the forward reads with them, seen on a short input; refused where it reads none, or several a token."""
-    taken = forward_of(body).parameters
+    taken = forward_signature(body).parameters
     any_name = any(each.kind is each.VAR_KEYWORD for each in taken.values())
     decoder = any_name or "decoder_input_ids" in taken
-    names = wanted(body)
+    names = required_input_names(body)
     if not names and any_name:  # a class of its own, which says nothing of what it reads
-        return Company(decoder)
+        return ExtraInputs(decoder)
     if WORDS not in names:
-        refuse_words(body, parameters(names, " and ") or "nothing that is known")
-    short = example_inputs(body, SHORT)
-    if not is_one_id_a_token(short):
-        refuse_words(body, f"several codes for each token (`{WORDS}` of shape {list(short[WORDS].shape)})")  # fmt: skip
+        refuse_text_options(body, join_parameters(names, " and ") or "nothing that is known")
+    short = make_example_inputs(body, SHORT)
+    if not has_one_id_per_token(short):
+        refuse_text_options(body, f"several codes for each token (`{WORDS}` of shape {list(short[WORDS].shape)})")  # fmt: skip
     alone = {name: value for name, value in short.items() if name in OF_WORDS}
-    if len(alone) == len(short) or suffices(body, alone, short):
-        return Company(decoder)
+    if len(alone) == len(short) or runs_on_ids_alone(body, alone, short):
+        return ExtraInputs(decoder)
     refuse_unread_ids(body, short)
-    return Company(decoder, tuple(short))
+    return ExtraInputs(decoder, tuple(short))
 
 
-def suffices(body: PreTrainedModel, alone: Mapping[str, Any], short: Mapping[str, Any]) -> bool:
+def runs_on_ids_alone(
+    body: PreTrainedModel, alone: Mapping[str, Any], short: Mapping[str, Any]
+) -> bool:
     """Whether the model runs on ids alone, and none of its parts is idle then that attends beside them.
 
     Where others would put the text's own part to rest, as speech does, the text is what was asked about.
     """
-    if not runs(body, alone):
+    if not accepts_inputs(body, alone):
         return False
-    own, every = attending(body, alone), attending(body, short)
+    own, every = find_attention_paths(body, alone), find_attention_paths(body, short)
     return own == every or not own.issubset(every)
 
 
-def attending(body: PreTrainedModel, inputs: Mapping[str, Any]) -> set[tuple[str, ...]]:
+def find_attention_paths(body: PreTrainedModel, inputs: Mapping[str, Any]) -> set[tuple[str, ...]]:
     """Where attention happens, by the modules around it."""
-    with precision_of(body):
-        return {tuple(call.name for call in around) for around in probe(body, inputs).attention}
+    with native_precision(body):
+        return {
+            tuple(call.name for call in around) for around in probe_forward(body, inputs).attention
+        }
 
 
 def refuse_unread_ids(body: PreTrainedModel, short: Mapping[str, Any]) -> None:
     """What it needs beside ids may take their place: then other ids change nothing."""
     moved = {**short, WORDS: short[WORDS].roll(1, dims=1)}
-    with torch.no_grad(), precision_of(body):
-        one, other = (floats(body(**each)) for each in (short, moved))
+    with torch.no_grad(), native_precision(body):
+        one, other = (output_tensors(body(**each)) for each in (short, moved))
     if all(map(torch.equal, one, other)):
         others = [name for name in short if name not in OF_WORDS]
-        refuse_words(body, parameters(others, " and "))
+        refuse_text_options(body, join_parameters(others, " and "))
 
 
-def refuse_words(body: PreTrainedModel, read: str) -> None:
+def refuse_text_options(body: PreTrainedModel, read: str) -> None:
     raise UsageError(
         f"{type(body).__name__} reads {read}, not text: leave the text options out.",
         about=TEXT_OPTIONS,
     )
 
 
-def is_one_id_a_token(inputs: Mapping[str, Any]) -> bool:
+def has_one_id_per_token(inputs: Mapping[str, Any]) -> bool:
     """Decoders of sound read one code of each codebook."""
     ids = inputs.get(WORDS)
     return isinstance(ids, Tensor) and ids.dim() == 2 and len(ids) == 1
@@ -106,9 +115,9 @@ def is_one_id_a_token(inputs: Mapping[str, Any]) -> bool:
 
 def reads_ids_alone(body: PreTrainedModel) -> bool:
     """Whether texts of our own making can be read: one id a token, nothing beside them, and as many as we like."""
-    names = wanted(body)
+    names = required_input_names(body)
     if not OF_WORDS.issuperset(names) or WORDS not in names:
         return False
-    long = made(body, names, LONG, 0, small=False)
+    long = make_named_inputs(body, names, LONG, 0, small=False)
     alike = all(ids.shape == (1, LONG) for ids in long.values())
-    return alike and OF_WORDS.issuperset(example_inputs(body, SHORT))
+    return alike and OF_WORDS.issuperset(make_example_inputs(body, SHORT))

@@ -17,17 +17,21 @@ Named = tuple[str, list[int]]
 """What a report calls a text, and its ids."""
 
 
-def id_lists(given: Sequence[str]) -> list[Named]:
+def read_id_lists(given: Sequence[str]) -> list[Named]:
     """One for every text, in the order of the command line."""
     found: list[Named] = []
     for place, text in enumerate(given, start=1):
         name = f"{OPTION} {place}" if len(given) > 1 else OPTION
-        found += in_file(text.removeprefix(FILE)) if text.startswith(FILE) else [(name, ids(text))]
+        found += (
+            read_id_file(text.removeprefix(FILE))
+            if text.startswith(FILE)
+            else [(name, parse_ids(text))]
+        )
     return found
 
 
-def ids(text: str) -> list[int]:
-    numbers = numbers_in(text.split(","))
+def parse_ids(text: str) -> list[int]:
+    numbers = parse_whole_numbers(text.split(","))
     if numbers is None:
         raise UsageError(
             f"`{OPTION}={text!r}`: write whole numbers with commas, as in 101,2023,102, or @FILE."
@@ -35,14 +39,14 @@ def ids(text: str) -> list[int]:
     return numbers
 
 
-def numbers_in(parts: Sequence[str]) -> list[int] | None:
+def parse_whole_numbers(parts: Sequence[str]) -> list[int] | None:
     """None where a part is no number; digits of other scripts and 1_000 are none."""
     return [int(part) for part in parts] if all(map(NUMBER.fullmatch, parts)) else None
 
 
-def in_file(path: str) -> list[Named]:
+def read_id_file(path: str) -> list[Named]:
     content = read_text(path)
-    lists = whole(content) or list(by_lines(content, path))
+    lists = parse_json_ids(content) or list(parse_id_lines(content, path))
     if not lists:
         raise InputError(f"{path} holds no token ids.")
     for place, found in enumerate(lists, start=1):
@@ -52,29 +56,29 @@ def in_file(path: str) -> list[Named]:
     return [(f"{path} {place}" if several else path, found) for place, found in enumerate(lists, 1)]
 
 
-def whole(content: str) -> list[list[int]] | None:
+def parse_json_ids(content: str) -> list[list[int]] | None:
     """A JSON list of ids, or of such lists."""
     try:
         found = json.loads(content)
     except BROKEN_JSON:
         return None
-    if is_ids(found):
+    if is_id_list(found):
         return [found]
-    return found if isinstance(found, list) and all(map(is_ids, found)) else None
+    return found if isinstance(found, list) and all(map(is_id_list, found)) else None
 
 
-def is_ids(value: Any) -> bool:
+def is_id_list(value: Any) -> bool:
     """Whether a JSON value is a list of whole numbers; true and false are none."""
     return isinstance(value, list) and all(type(each) is int for each in value)
 
 
-def by_lines(content: str, path: str) -> Iterator[list[int]]:
+def parse_id_lines(content: str, path: str) -> Iterator[list[int]]:
     """In each line a JSON list, or numbers with commas or blanks between them."""
     for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip():
             continue
-        listed = whole(line)
-        plain = numbers_in(line.replace(",", " ").split())
+        listed = parse_json_ids(line)
+        plain = parse_whole_numbers(line.replace(",", " ").split())
         found = listed[0] if listed and len(listed) == 1 else plain
         if found is None:
             raise InputError(

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
-from attncli.models.random.dummy_inputs import wanted
+from attncli.models.random.dummy_inputs import required_input_names
 
 Given = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ IMAGES = "pixel_values"
 """Which have axes of their own, as long as they may be."""
 
 
-def without_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str, Any]:
+def remove_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str, Any]:
     """A batch of one, cut to what its masks leave."""
     found = dict(given)
     for mask, inputs in PADDING.items():
@@ -41,12 +41,12 @@ def without_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str
             continue
         of = next((name for name in inputs if shape(found.get(name))[:2] == shape(value)), None)
         if of is None:
-            refuse_uncut(mask, value, text)
+            refuse_unsupported_mask(mask, value, text)
             continue
-        real = real_part(mask, value, text)
+        real = unpadded_slice(mask, value, text)
         if real.stop - real.start < value.shape[1]:
-            found = {name: cut(name, each, of, mask, real, value.shape[1], text) for name, each in found.items()}  # fmt: skip
-        if of in WORDS and mask not in wanted(model):
+            found = {name: cut_padding(name, each, of, mask, real, value.shape[1], text) for name, each in found.items()}  # fmt: skip
+        if of in WORDS and mask not in required_input_names(model):
             del found[mask]
     return {name: each.contiguous() if isinstance(each, Tensor) else each for name, each in found.items()}  # fmt: skip
 
@@ -55,7 +55,7 @@ def shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape) if isinstance(value, Tensor) else ()
 
 
-def refuse_uncut(mask: str, value: Tensor, text: str) -> None:
+def refuse_unsupported_mask(mask: str, value: Tensor, text: str) -> None:
     """A mask of another shape than what is read; those of attention's own pairs of tokens are no padding."""
     pairs = mask in ("attention_mask", "decoder_attention_mask") and value.ndim > 2
     if not pairs and not bool((value != 0).all()):
@@ -65,7 +65,7 @@ def refuse_uncut(mask: str, value: Tensor, text: str) -> None:
         )
 
 
-def real_part(mask: str, value: Tensor, text: str) -> slice:
+def unpadded_slice(mask: str, value: Tensor, text: str) -> slice:
     """What is no padding, in one piece."""
     numbers = value[0].cpu()
     if not bool(((numbers == 0) | (numbers == 1)).all()):
@@ -81,7 +81,9 @@ def real_part(mask: str, value: Tensor, text: str) -> slice:
     return slice(places[0], places[-1] + 1)
 
 
-def cut(name: str, value: Any, of: str, mask: str, real: slice, length: int, text: str) -> Any:
+def cut_padding(
+    name: str, value: Any, of: str, mask: str, real: slice, length: int, text: str
+) -> Any:
     """What goes along the same tokens, without those that are padding."""
     sizes = shape(value)
     of_decoder = name.startswith("decoder_")

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.capture.stacks.foreign_modules import HeldModule
+from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.models.inputs.extra_inputs import reads_ids_alone
-from attncli.models.inputs.token_ranges import longest, usual_ids
-from attncli.models.random.dummy_inputs import wanted
+from attncli.models.inputs.token_ranges import max_positions, ordinary_ids
+from attncli.models.random.dummy_inputs import required_input_names
 
 PERIOD = 24
 """Tokens before the repeat: enough pairs for a mean, short enough to cost next to nothing beside a text."""
@@ -18,7 +18,7 @@ DRAWS = 8
 """How often the tokens are drawn: what a head does on one draw it may not do on the next."""
 
 
-class Repeated(NamedTuple):
+class RepeatedTokens(NamedTuple):
     kwargs: dict[str, Tensor]
     """A batch of `DRAWS`."""
     period: int
@@ -29,13 +29,13 @@ class Repeated(NamedTuple):
         return {name: ids[draw : draw + 1] for name, ids in self.kwargs.items()}
 
 
-def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
+def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | None:
     """Draws of random tokens, each of them twice over; None where the model does not read tokens alone or has no place for them."""
-    names = token_names(body)
+    names = token_argument_names(body)
     if names is None:
         return None
-    most = longest(body)
-    known = usual_ids(body)
+    most = max_positions(body)
+    known = ordinary_ids(body)
     period = min(PERIOD, len(known), PERIOD if most is None else most // 2)
     if period < SHORTEST:
         return None
@@ -43,11 +43,11 @@ def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
     drawn = [torch.randperm(len(known), generator=generator)[:period] for _ in range(DRAWS)]
     half = known[torch.stack(drawn)]
     ids = torch.cat([half, half], dim=1).to(body.device)
-    return Repeated(dict.fromkeys(names, ids), period)
+    return RepeatedTokens(dict.fromkeys(names, ids), period)
 
 
-def token_names(body: PreTrainedModel) -> set[str] | None:
+def token_argument_names(body: PreTrainedModel) -> set[str] | None:
     """The arguments of a model that reads tokens alone; None where it reads anything else, or nobody knows what."""
-    if isinstance(body, HeldModule) or not reads_ids_alone(body):
+    if isinstance(body, ForeignModule) or not reads_ids_alone(body):
         return None
-    return set(wanted(body))
+    return set(required_input_names(body))

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from attncli.errors import UsageError
-from attncli.models.inputs.id_lists import FILE, ids
+from attncli.models.inputs.id_lists import FILE, parse_ids
 
 MOST_SAMPLES = 10_000
 """All are made before the first is measured."""
 
 
 @dataclass(frozen=True, slots=True)
-class WantedInput:
+class RequestedInput:
     """What the user wants the model to read; nothing at all means the text that ships with the package."""
 
     texts: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class WantedInput:
     """How many of the package's own texts are read where nothing else is said: 1 or 2."""
 
 
-def refuse_impossible(options: WantedInput) -> None:
+def refuse_impossible(options: RequestedInput) -> None:
     """Sizes and ids that there are not."""
     for name, size in (
         ("tokens", options.tokens),
@@ -40,6 +40,6 @@ def refuse_impossible(options: WantedInput) -> None:
             raise UsageError(f"`{name}={size}`: it must be at least 1.")
     for text in options.token_ids:
         if not text.startswith(FILE):
-            ids(text)
+            parse_ids(text)
     if options.samples > MOST_SAMPLES:
         raise UsageError(f"`samples={options.samples!r}`: it must be at most {MOST_SAMPLES:,}.")

@@ -11,11 +11,11 @@ PLACES = "position_ids"
 """Which stay where they are, or nothing would have moved."""
 
 
-def moves(name: str, value: object) -> bool:
+def is_shuffled_argument(name: str, value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dim() == 2 and name != PLACES
 
 
-def shuffled(text: ModelInput, seed: int) -> ModelInput | None:
+def shuffle_tokens(text: ModelInput, seed: int) -> ModelInput | None:
     """The first and last token, which may be special, stay; None where the model reads no tokens."""
     ids = text.kwargs.get(WORDS)
     if ids is None or ids.dim() != 2:
@@ -27,7 +27,9 @@ def shuffled(text: ModelInput, seed: int) -> ModelInput | None:
         ids.device
     )
     moved = {
-        name: value[:, order] if moves(name, value) and value.shape[1] == tokens else value
+        name: value[:, order]
+        if is_shuffled_argument(name, value) and value.shape[1] == tokens
+        else value
         for name, value in text.kwargs.items()
     }
     return replace(text, name=f"{text.name}, shuffled", kwargs=moved)

@@ -7,8 +7,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
-from attncli.models.inputs.padding import ALONG_TOKENS, PADDING, Given, without_padding
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.inputs.padding import ALONG_TOKENS, PADDING, Given, remove_padding
+from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.text_configs import text_config
 
 IDS = ("input_ids", "decoder_input_ids")
@@ -19,20 +19,20 @@ NEVER_BY_TEXT = ("cache_position",)
 ADVICE = "give a list with a batch of one for each text"
 
 
-def single_texts(model: PreTrainedModel, given: Given) -> Iterator[dict[str, Any]]:
+def split_batch(model: PreTrainedModel, given: Given) -> Iterator[dict[str, Any]]:
     """The texts of one set of arguments, in order."""
-    given = in_a_batch(given)
-    count = texts_in(model, given)
+    given = add_batch_axis(given)
+    count = count_texts(model, given)
     if count == 0:
         raise UsageError("`inputs` holds no text: its first axis is empty.")
     if count > 1:
         refuse_unmarked_padding(model, given)
     for row in range(count):
-        own = {name: each if count == 1 else row_of(name, each, row, count) for name, each in given.items()}  # fmt: skip
-        yield without_padding(model, own, f"text {row + 1} of `inputs`")
+        own = {name: each if count == 1 else select_row(name, each, row, count) for name, each in given.items()}  # fmt: skip
+        yield remove_padding(model, own, f"text {row + 1} of `inputs`")
 
 
-def in_a_batch(given: Given) -> Given:
+def add_batch_axis(given: Given) -> Given:
     """Token ids without an axis of texts are one text, and so is what comes beside them."""
     ids = given.get(IDS[0])
     if not isinstance(ids, Tensor) or ids.ndim != 1:
@@ -41,13 +41,13 @@ def in_a_batch(given: Given) -> Given:
     return {name: value[None] if name in flat else value for name, value in given.items()}
 
 
-def texts_in(model: PreTrainedModel, given: Given) -> int:
+def count_texts(model: PreTrainedModel, given: Given) -> int:
     """How many there are; one where the first axis is of something else than texts, as of patches of images."""
     tensors = {name: each for name, each in given.items() if isinstance(each, Tensor) and each.ndim}
     if all(len(each) == 1 for each in tensors.values()):
         return 1
-    usual = {name: each for name, each in example_inputs(model).items() if each.ndim}
-    main = main_of(model, tensors)
+    usual = {name: each for name, each in make_example_inputs(model).items() if each.ndim}
+    main = main_input_name(model, tensors)
     first, one = tensors[main], usual.get(main)
     if one is not None and len(one) != 1:
         refuse_hidden_batch(model, main, tensors, usual)
@@ -59,7 +59,7 @@ def texts_in(model: PreTrainedModel, given: Given) -> int:
     return len(first)
 
 
-def main_of(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> str:
+def main_input_name(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> str:
     """What is read, rather than what says how."""
     named: Any = model.main_input_name
     own: list[str] = [named] if isinstance(named, str) else list(named)
@@ -85,7 +85,7 @@ def refuse_hidden_batch(
         )
 
 
-def row_of(name: str, value: Any, row: int, count: int) -> Any:
+def select_row(name: str, value: Any, row: int, count: int) -> Any:
     """One text's own; positions may be the same for all."""
     if not isinstance(value, Tensor) or not value.ndim:
         return value

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.models.inputs.repeated import token_names
-from attncli.models.inputs.token_ranges import longest, usual_ids
+from attncli.models.inputs.repeated import token_argument_names
+from attncli.models.inputs.token_ranges import max_positions, ordinary_ids
 
 TEXTS = 3
 """Of each kind: a mean has a spread, and costs few passes."""
@@ -22,7 +22,7 @@ SHORTEST = 16
 """Below, there is nothing that lies far back."""
 
 
-class MadeText(NamedTuple):
+class SyntheticText(NamedTuple):
     kwargs: dict[str, Tensor]
     """A batch of one."""
     ids: Tensor
@@ -33,24 +33,24 @@ Chosen = Callable[[Tensor, int, torch.Generator], Tensor | None]
 """The text [token] from the tokens that the model knows and the places it has; None where they are too few."""
 
 
-def made_texts(body: PreTrainedModel, kind: str, seed: int) -> list[MadeText]:
+def make_synthetic_texts(body: PreTrainedModel, kind: str, seed: int) -> list[SyntheticText]:
     """Of `needles` or `markov`; none where the model does not read tokens alone or has no place for them."""
-    names = token_names(body)
+    names = token_argument_names(body)
     if names is None:
         return []
-    known = usual_ids(body)
-    most = longest(body)
+    known = ordinary_ids(body)
+    most = max_positions(body)
     found = []
     for text in range(TEXTS):
         generator = torch.Generator().manual_seed(TEXTS * seed + text)
         ids = MADE[kind](known, LENGTH if most is None else most, generator)
         if ids is None:
             return []
-        found.append(MadeText(dict.fromkeys(names, ids[None].to(body.device)), ids))
+        found.append(SyntheticText(dict.fromkeys(names, ids[None].to(body.device)), ids))
     return found
 
 
-def needles(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
+def make_needles(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
     """Random tokens, all different, and then some pieces of them once more, in another order than they stood in."""
     length = min(LENGTH, most, len(known) + LEAST * NEEDLES)
     copied = min(COPIED, max(LEAST, length // (7 * NEEDLES)))
@@ -66,7 +66,7 @@ def needles(known: Tensor, most: int, generator: torch.Generator) -> Tensor | No
     return torch.cat([hay, *(hay[start : start + copied] for start in starts)])
 
 
-def markov(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
+def make_markov_chain(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
     """A chain over a few tokens whose transitions are drawn evenly from all that there are (Edelman et al. 2024)."""
     steps = min(STEPS, most)
     if len(known) < SYMBOLS or steps < SHORTEST:
@@ -79,4 +79,4 @@ def markov(known: Tensor, most: int, generator: torch.Generator) -> Tensor | Non
     return symbols[torch.tensor(state)]
 
 
-MADE: Mapping[str, Chosen] = {"needles": needles, "markov": markov}
+MADE: Mapping[str, Chosen] = {"needles": make_needles, "markov": make_markov_chain}

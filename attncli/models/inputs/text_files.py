@@ -16,7 +16,7 @@ from typing import Any
 
 from attncli.errors import InputError, UsageError, first_line
 from attncli.io.json_files import BROKEN_JSON
-from attncli.ranks import launch
+from attncli.ranks import read_launch
 
 STDIN = "-"
 MARKED_UP = (".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ipynb", ".rtf", ".svg")
@@ -24,7 +24,7 @@ MARKED_UP = (".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ipynb", ".rtf"
 FIELD = "text"
 
 
-def texts_in(name: str) -> list[str]:
+def read_text_file(name: str) -> list[str]:
     """The texts of a file, by what its ending says that it is."""
     ending = Path(name).suffix.lower()
     if ending in MARKED_UP:
@@ -32,7 +32,7 @@ def texts_in(name: str) -> list[str]:
             f'{name} is marked up: take the texts out first, into .txt, or .jsonl with a "{FIELD}" in each line.'
         )
     content = read_text(name)
-    found = list(READERS.get(ending, paragraphs)(content, name))
+    found = list(READERS.get(ending, split_paragraphs)(content, name))
     if not found:
         raise InputError(f"{name} holds no text.")
     return found
@@ -42,7 +42,7 @@ def read_text(name: str) -> str:
     """What a file says, or stdin."""
     try:
         if name == STDIN:
-            refuse_stdin_of_several()
+            refuse_shared_stdin()
             return sys.stdin.buffer.read().decode("utf-8-sig")
         return Path(name).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -51,13 +51,13 @@ def read_text(name: str) -> str:
         raise InputError(f"{name} cannot be read: {error.strerror}.") from None
 
 
-def refuse_stdin_of_several() -> None:
+def refuse_shared_stdin() -> None:
     """Each process would get a part of it."""
-    if launch().several:
+    if read_launch().several:
         raise UsageError("`text_file='-'`: several processes cannot read one stdin: give a file.")
 
 
-def paragraphs(content: str, name: str) -> Iterator[str]:
+def split_paragraphs(content: str, name: str) -> Iterator[str]:
     """Pieces between blank lines."""
     piece: list[str] = []
     for line in [*content.splitlines(), ""]:
@@ -68,19 +68,19 @@ def paragraphs(content: str, name: str) -> Iterator[str]:
             piece = []
 
 
-def lines_of_json(content: str, name: str) -> Iterator[str]:
+def read_json_lines(content: str, name: str) -> Iterator[str]:
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
-            yield text_of(parsed(line, f"{name}, line {number}"), f"{name}, line {number}")
+            yield extract_text(parse_json(line, f"{name}, line {number}"), f"{name}, line {number}")
 
 
-def one_json(content: str, name: str) -> Iterator[str]:
-    found = parsed(content, name)
+def read_json_texts(content: str, name: str) -> Iterator[str]:
+    found = parse_json(content, name)
     for number, record in enumerate(found if isinstance(found, list) else [found], start=1):
-        yield text_of(record, f"{name}, entry {number}")
+        yield extract_text(record, f"{name}, entry {number}")
 
 
-def parsed(content: str, where: str) -> Any:
+def parse_json(content: str, where: str) -> Any:
     try:
         return json.loads(content)
     except BROKEN_JSON as error:
@@ -88,14 +88,14 @@ def parsed(content: str, where: str) -> Any:
         raise InputError(f"{where} cannot be read as JSON: {why}; plain text goes into .txt.") from None  # fmt: skip
 
 
-def text_of(record: Any, where: str) -> str:
+def extract_text(record: Any, where: str) -> str:
     found = record.get(FIELD) if isinstance(record, dict) else record
     if not isinstance(found, str):
         raise InputError(f'{where} has no text: write "…" or {{"{FIELD}": "…"}}.')
     return found
 
 
-def column(content: str, name: str) -> Iterator[str]:
+def read_text_column(content: str, name: str) -> Iterator[str]:
     """Of a table with a header."""
     csv.field_size_limit(sys.maxsize)  # a text is as long as it is
     delimiter = "\t" if name.lower().endswith(".tsv") else ","
@@ -104,15 +104,15 @@ def column(content: str, name: str) -> Iterator[str]:
         if FIELD not in (rows.fieldnames or ()):
             raise InputError(f"{name} has no column '{FIELD}' in its first line: plain text goes into .txt.")  # fmt: skip
         for row in rows:
-            yield text_of(row, f"{name}, line {rows.line_num}")
+            yield extract_text(row, f"{name}, line {rows.line_num}")
     except csv.Error as error:
         raise InputError(f"{name} cannot be read as a table: {error}.") from None
 
 
 READERS: Mapping[str, Callable[[str, str], Iterator[str]]] = {
-    ".jsonl": lines_of_json,
-    ".ndjson": lines_of_json,
-    ".json": one_json,
-    ".csv": column,
-    ".tsv": column,
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
+    ".json": read_json_texts,
+    ".csv": read_text_column,
+    ".tsv": read_text_column,
 }

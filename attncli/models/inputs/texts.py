@@ -12,24 +12,24 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.capture.position_counts import positions
-from attncli.capture.stacks.foreign_modules import HeldModule
-from attncli.errors import InputError, UsageError, parameters
-from attncli.models.inputs.decoder_inputs import shifted
-from attncli.models.inputs.extra_inputs import TEXT_OPTIONS, WORDS, Company, company
-from attncli.models.inputs.id_lists import Named, id_lists
-from attncli.models.inputs.requested_input import WantedInput, refuse_impossible
-from attncli.models.inputs.text_files import texts_in
-from attncli.models.inputs.token_ranges import longest, vocabulary
-from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
+from attncli.capture.position_counts import count_positions
+from attncli.capture.stacks.foreign_modules import ForeignModule
+from attncli.errors import InputError, UsageError, join_parameters
+from attncli.models.inputs.decoder_inputs import shift_ids_right
+from attncli.models.inputs.extra_inputs import TEXT_OPTIONS, WORDS, ExtraInputs, find_extra_inputs
+from attncli.models.inputs.id_lists import Named, read_id_lists
+from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible
+from attncli.models.inputs.text_files import read_text_file
+from attncli.models.inputs.token_ranges import max_positions, vocabulary_size
+from attncli.models.inputs.tokenizing import Encoded, encode_text, label_ids, load_tokenizer
 from attncli.models.inputs.user_inputs import (
-    given_keywords,
-    in_type,
-    keys_seen,
-    refuse_what_does_not_run,
+    cast_inputs,
+    count_keys,
+    iter_forward_arguments,
+    require_inputs_run,
 )
-from attncli.models.loading.load import Ahead, Checkpoint
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.loading.load import Ahead, LoadedModel
+from attncli.models.random.dummy_inputs import make_example_inputs
 
 OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
 """What is read where nothing is said, and files of it."""
@@ -56,14 +56,14 @@ class ModelInput:
 
     def in_float64(self) -> "ModelInput":
         """The same for a model in float64: its images and sounds are numbers of the model's own type."""
-        return replace(self, kwargs=in_type(self.kwargs, torch.float64))
+        return replace(self, kwargs=cast_inputs(self.kwargs, torch.float64))
 
     @property
     def sha256(self) -> str:
         """Of all that the model is given."""
         digest = hashlib.sha256()
         for name, tensor in self.kwargs.items():
-            value = as_bytes(tensor) if isinstance(tensor, Tensor) else repr(tensor).encode()
+            value = tensor_bytes(tensor) if isinstance(tensor, Tensor) else repr(tensor).encode()
             digest.update(name.encode() + value)
         return digest.hexdigest()
 
@@ -73,96 +73,100 @@ class ModelInput:
         return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256, **drawn}
 
 
-def as_bytes(tensor: Tensor) -> bytes:
+def tensor_bytes(tensor: Tensor) -> bytes:
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     return (
         f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
     )
 
 
-def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
+def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
     """Every input that the options name, in their order."""
     refuse_impossible(options)
     if checkpoint.given is not None:
-        return given_inputs(checkpoint, options)
-    asked = asks_for_texts(options)
+        return make_user_inputs(checkpoint, options)
+    asked = requests_texts(options)
     if checkpoint.body.main_input_name != WORDS:
         refuse_texts(checkpoint, options)
-        return random_inputs(checkpoint, options, options.random_tokens)
+        return make_random_inputs(checkpoint, options, options.random_tokens)
     if options.random_tokens is not None or (not checkpoint.reads_texts and not asked):
-        return random_inputs(checkpoint, options, options.random_tokens)
+        return make_random_inputs(checkpoint, options, options.random_tokens)
     ahead = checkpoint.read_ahead
-    known = ahead if ahead is not None and ahead.options == options else read(checkpoint, options)
-    reading = Reading(checkpoint, company(checkpoint.body), options.seed)
+    known = (
+        ahead
+        if ahead is not None and ahead.options == options
+        else encode_texts(checkpoint, options)
+    )
+    reading = TextReader(checkpoint, find_extra_inputs(checkpoint.body), options.seed)
     kind = "token ids" if options.token_ids else "text"
-    return [words(reading, name, kind, encoded) for name, encoded in known.texts]
+    return [make_text_input(reading, name, kind, encoded) for name, encoded in known.texts]
 
 
-def asks_for_texts(options: WantedInput) -> bool:
+def requests_texts(options: RequestedInput) -> bool:
     return bool(options.texts or options.text_file is not None or options.token_ids)
 
 
-def refuse_texts(checkpoint: Checkpoint, options: WantedInput) -> None:
+def refuse_texts(checkpoint: LoadedModel, options: RequestedInput) -> None:
     """Of a model that reads images or sounds."""
     model = checkpoint.model
-    if asks_for_texts(options):
+    if requests_texts(options):
         raise UsageError(
             f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
             about=TEXT_OPTIONS,
         )
 
 
-class ReadTexts(NamedTuple):
+class EncodedTexts(NamedTuple):
     """Token ids that the model knows, no more of them than it has positions for."""
 
-    options: WantedInput
+    options: RequestedInput
     texts: list[tuple[str, Encoded]]
 
 
-def ahead(options: WantedInput) -> Ahead:
+def make_early_check(options: RequestedInput) -> Ahead:
     """What config and tokenizer can refuse, before weights are read; texts are kept, as a stream is read once."""
 
-    def look(checkpoint: Checkpoint) -> ReadTexts | None:
+    def look(checkpoint: LoadedModel) -> EncodedTexts | None:
         if checkpoint.body.main_input_name != WORDS:
             refuse_texts(checkpoint, options)
             return None
         if options.random_tokens is not None:
-            random_length(checkpoint.model, options, options.random_tokens)
+            choose_random_length(checkpoint.model, options, options.random_tokens)
             return None
-        return read(checkpoint, options)
+        return encode_texts(checkpoint, options)
 
     return look
 
 
-def read(checkpoint: Checkpoint, options: WantedInput) -> ReadTexts:
+def encode_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTexts:
     """Texts or ids, refused where the model cannot read them."""
     model = checkpoint.model
     if options.token_ids:
-        lists = cut(id_lists(options.token_ids), options.tokens)
-        found = [(name, Encoded(ids, shown(ids), 0)) for name, ids in lists]
+        lists = truncate_ids(read_id_lists(options.token_ids), options.tokens)
+        found = [(name, Encoded(ids, label_ids(ids), 0)) for name, ids in lists]
     else:
-        tokenizer = tokenizer_of(checkpoint)
+        tokenizer = load_tokenizer(checkpoint)
         where = checkpoint.folder or f"this {type(model).__name__}"
         found = [
-            (name, encode(where, tokenizer, name, text, options.tokens))
-            for name, text in named_texts(options)
+            (name, encode_text(where, tokenizer, name, text, options.tokens))
+            for name, text in collect_named_texts(options)
         ]
     for name, encoded in found:
         refuse_unknown_ids(model, name, encoded.ids)
         refuse_too_long(model, name, len(encoded.ids))
-    return ReadTexts(options, found)
+    return EncodedTexts(options, found)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TextReader:
     """Who reads the texts, and what else it needs."""
 
-    checkpoint: Checkpoint
-    company: Company
+    checkpoint: LoadedModel
+    company: ExtraInputs
     seed: int
 
 
-def said_of_company(texts: Sequence[ModelInput]) -> Iterator[str]:
+def describe_extra_inputs(texts: Sequence[ModelInput]) -> Iterator[str]:
     """What was drawn beside texts, for whoever reads numbers of them."""
     beside = dict.fromkeys(name for text in texts for name in text.beside)
     if beside:
@@ -172,7 +176,7 @@ def said_of_company(texts: Sequence[ModelInput]) -> Iterator[str]:
         )
 
 
-def given_inputs(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
+def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
     """What the caller of Python has given."""
     said = {
         "text": bool(options.texts),
@@ -184,61 +188,63 @@ def given_inputs(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInpu
     }
     idle = [name for name, there in said.items() if there]
     if idle:
-        raise UsageError(f"{parameters(idle)} and `inputs` exclude each other: leave one out.", about=[*idle, "inputs"])  # fmt: skip
+        raise UsageError(f"{join_parameters(idle)} and `inputs` exclude each other: leave one out.", about=[*idle, "inputs"])  # fmt: skip
     body = checkpoint.body
-    found = [in_type(each, body.dtype) for each in given_keywords(body, checkpoint.given)]
+    found = [
+        cast_inputs(each, body.dtype) for each in iter_forward_arguments(body, checkpoint.given)
+    ]
     return [
-        ModelInput(f"inputs {number}", "given inputs", each, tokens_given(body, each))
+        ModelInput(f"inputs {number}", "given inputs", each, count_user_tokens(body, each))
         for number, each in enumerate(found, 1)
     ]
 
 
-def tokens_given(body: Any, given: Mapping[str, Any]) -> int:
+def count_user_tokens(body: Any, given: Mapping[str, Any]) -> int:
     """Words are counted; what else a module is given becomes as many tokens as its attention sees."""
-    refuse_what_does_not_run(body, given)
-    if isinstance(body, HeldModule):
+    require_inputs_run(body, given)
+    if isinstance(body, ForeignModule):
         if not body.attending:  # of the first, on which the capture is proved
             body.look(given)
-        return keys_seen(body, given)
+        return count_keys(body, given)
     ids = given.get(WORDS)
     refuse_too_long(body, "`inputs`", 0 if ids is None else ids.shape[-1])
-    return ids.shape[-1] if ids is not None else positions(body, given) or 1
+    return ids.shape[-1] if ids is not None else count_positions(body, given) or 1
 
 
-def named_texts(options: WantedInput) -> list[tuple[str, str]]:
+def collect_named_texts(options: RequestedInput) -> list[tuple[str, str]]:
     """Texts of the command line, then those of the file, else the package's own."""
     found = [(f"text {n}", text) for n, text in enumerate(options.texts, start=1)]
     if options.text_file is not None:
-        parts = texts_in(options.text_file)
+        parts = read_text_file(options.text_file)
         found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
-    return found or own_texts(options.own_texts)
+    return found or bundled_texts(options.own_texts)
 
 
-def own_texts(count: int) -> list[tuple[str, str]]:
+def bundled_texts(count: int) -> list[tuple[str, str]]:
     """What ships with the package."""
-    return [(name, shipped(file)) for name, file in OWN_TEXTS[:count]]
+    return [(name, read_bundled_file(file)) for name, file in OWN_TEXTS[:count]]
 
 
 def default_text() -> str:
-    return own_texts(1)[0][1]
+    return bundled_texts(1)[0][1]
 
 
-def shipped(file: str) -> str:
+def read_bundled_file(file: str) -> str:
     return (files("attncli.models.inputs") / file).read_text(encoding="utf-8")
 
 
-def cut(lists: Sequence[Named], most: int | None) -> list[Named]:
+def truncate_ids(lists: Sequence[Named], most: int | None) -> list[Named]:
     return [(name, ids[:most]) for name, ids in lists]
 
 
-def words(reading: Reading, name: str, kind: str, encoded: Encoded) -> ModelInput:
+def make_text_input(reading: TextReader, name: str, kind: str, encoded: Encoded) -> ModelInput:
     """Token ids, and what the model reads beside them."""
     model, company = reading.checkpoint.model, reading.company
     ids = torch.tensor([encoded.ids], dtype=torch.long)
     others = company.made(reading.checkpoint.body, len(encoded.ids), reading.seed)
     kwargs = {WORDS: ids, **others}
     if model.config.is_encoder_decoder and company.reads_decoder_ids:
-        kwargs["decoder_input_ids"] = shifted(model, ids)
+        kwargs["decoder_input_ids"] = shift_ids_right(model, ids)
     placed = {
         key: value.to(model.device) if isinstance(value, Tensor) else value
         for key, value in kwargs.items()
@@ -249,13 +255,13 @@ def words(reading: Reading, name: str, kind: str, encoded: Encoded) -> ModelInpu
         placed,
         len(encoded.ids),
         tuple(encoded.labels),
-        labels_of_decoder(placed, encoded.labels),
+        decoder_labels(placed, encoded.labels),
         tuple(others),
     )
 
 
 def refuse_unknown_ids(model: Any, name: str, ids: Sequence[int]) -> None:
-    known = vocabulary(model)
+    known = vocabulary_size(model)
     outside = [each for each in ids if each < 0 or (known is not None and each >= known)]
     if outside:
         least = "ids from 0 on" if known is None else f"0 … {known - 1}"
@@ -264,7 +270,7 @@ def refuse_unknown_ids(model: Any, name: str, ids: Sequence[int]) -> None:
         )
 
 
-def labels_of_decoder(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple[str, ...]:
+def decoder_labels(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple[str, ...]:
     """The encoder's labels by their ids; what begins a decoder's text has its id alone, and sounds have none."""
     moved, ids = kwargs.get("decoder_input_ids"), kwargs.get(WORDS)
     if moved is None or ids is None or moved.dim() > 2:
@@ -274,47 +280,47 @@ def labels_of_decoder(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple
 
 
 def refuse_too_long(model: Any, name: str, length: int) -> None:
-    most = longest(model)
+    most = max_positions(model)
     if most is not None and length > most:
         raise InputError(
             f"{name} has {length} tokens, {type(model).__name__} has positions for {most}: cut it with `tokens={most!r}`."
         )
 
 
-def random_inputs(
-    checkpoint: Checkpoint, options: WantedInput, length: int | None
+def make_random_inputs(
+    checkpoint: LoadedModel, options: RequestedInput, length: int | None
 ) -> list[ModelInput]:
     """Random tokens, images or sounds, whatever the model reads; each sample from its own seed."""
-    length = random_length(checkpoint.model, options, length)
+    length = choose_random_length(checkpoint.model, options, length)
     main = checkpoint.model.main_input_name
     kind = "random tokens" if main == WORDS else f"random {main}"
     return [
-        random_input(checkpoint, f"{kind}, seed {seed}", kind, length, seed)
+        make_random_input(checkpoint, f"{kind}, seed {seed}", kind, length, seed)
         for seed in range(options.seed, options.seed + options.samples)
     ]
 
 
-def random_length(model: Any, options: WantedInput, length: int | None) -> int:
+def choose_random_length(model: Any, options: RequestedInput, length: int | None) -> int:
     """As asked, if the model has so many positions."""
     asked = [each for each in (length, options.tokens) if each is not None]
-    length = min(asked or [DEFAULT_LENGTH, longest(model) or DEFAULT_LENGTH])
+    length = min(asked or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])
     refuse_too_long(model, "`random_tokens`", length)
     return length
 
 
-def random_input(
-    checkpoint: Checkpoint, name: str, kind: str, length: int, seed: int
+def make_random_input(
+    checkpoint: LoadedModel, name: str, kind: str, length: int, seed: int
 ) -> ModelInput:
     body = checkpoint.body
-    made = example_inputs(body, length, seed)
+    made = make_example_inputs(body, length, seed)
     placed = {
         key: value.to(checkpoint.model.device) if isinstance(value, Tensor) else value
         for key, value in made.items()
     }
     ids = made.get(WORDS)
     if ids is None:
-        return ModelInput(name, kind, placed, positions(body, placed) or length)
-    labels = shown(ids[0].tolist())
+        return ModelInput(name, kind, placed, count_positions(body, placed) or length)
+    labels = label_ids(ids[0].tolist())
     return ModelInput(
-        name, kind, placed, len(labels), tuple(labels), labels_of_decoder(placed, labels)
+        name, kind, placed, len(labels), tuple(labels), decoder_labels(placed, labels)
     )

@@ -14,19 +14,19 @@ POSITIONS = (
 """What configs call it; relative positions such as T5's have no such limit and no such name."""
 
 
-def vocabulary(model: PreTrainedModel) -> int | None:
+def vocabulary_size(model: PreTrainedModel) -> int | None:
     """Rows of the table of words, which is what an id must stay below, whatever the config says.
 
     Of a model that has no such table, or one for each of its parts, what its config says; None where that is silent too.
     """
-    table = table_of_words(model)
+    table = word_embedding(model)
     if table is not None:
         return len(table)
     said = getattr(text_config(model.config), "vocab_size", None)
     return said if isinstance(said, int) and said > 0 else None
 
 
-def table_of_words(model: PreTrainedModel) -> Tensor | None:
+def word_embedding(model: PreTrainedModel) -> Tensor | None:
     """[id, feature], where transformers knows of one."""
     try:
         found = model.get_input_embeddings()
@@ -36,14 +36,14 @@ def table_of_words(model: PreTrainedModel) -> Tensor | None:
     return rows if isinstance(rows, Tensor) and rows.dim() == 2 else None
 
 
-def usual_ids(model: PreTrainedModel) -> Tensor:
+def ordinary_ids(model: PreTrainedModel) -> Tensor:
     """Ids that mean words: not such as the end of a text; none where the vocabulary is not known."""
     return torch.tensor(
-        sorted(set(range(vocabulary(model) or 0)) - special(model)), dtype=torch.long
+        sorted(set(range(vocabulary_size(model) or 0)) - special_ids(model)), dtype=torch.long
     )
 
 
-def special(model: PreTrainedModel) -> set[int]:
+def special_ids(model: PreTrainedModel) -> set[int]:
     """Ids that the config gives a meaning of their own, such as the end of a text."""
     said = text_config(model.config).to_dict()
     return {
@@ -53,16 +53,16 @@ def special(model: PreTrainedModel) -> set[int]:
     }
 
 
-def longest(model: PreTrainedModel) -> int | None:
+def max_positions(model: PreTrainedModel) -> int | None:
     """Tokens that the model has positions for; None where nothing limits them."""
     config = text_config(model.config)
     found = [getattr(config, name, None) for name in POSITIONS]
-    found += [usable_rows(name, module) for name, module in model.named_modules()]
+    found += [usable_positions(name, module) for name, module in model.named_modules()]
     limits = [limit for limit in found if isinstance(limit, int) and limit > 0]
     return min(limits, default=None)
 
 
-def usable_rows(name: str, module: nn.Module) -> int | None:
+def usable_positions(name: str, module: nn.Module) -> int | None:
     """RoBERTa's positions begin behind the padding's row: two of its 514 rows are never used.
 
     DETR's `query_position_embeddings` are its queries, and no positions of what it reads.

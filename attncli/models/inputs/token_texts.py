@@ -29,7 +29,7 @@ LETTERS = byte_letters()
 
 
 @dataclass(frozen=True)
-class Writing:
+class PieceDecoder:
     """How a vocabulary writes its pieces."""
 
     letters_for_bytes: bool = False
@@ -41,15 +41,15 @@ class Writing:
         """Of one token, with nothing in it that a terminal would act upon."""
         bare = piece.removesuffix(self.word_end) or piece
         if self.letters_for_bytes and all(letter in LETTERS for letter in bare):
-            return visible(decoded(bytes(LETTERS[letter] for letter in bare)))
+            return show_piece(decode_bytes(bytes(LETTERS[letter] for letter in bare)))
         if self.marked_spaces:
             if byte := BYTE.fullmatch(bare):
-                return visible(decoded(bytes.fromhex(byte[1])))
+                return show_piece(decode_bytes(bytes.fromhex(byte[1])))
             bare = bare.replace(SPACE, " ")
-        return visible(bare)
+        return show_piece(bare)
 
 
-def decoded(raw: bytes) -> str:
+def decode_bytes(raw: bytes) -> str:
     """UTF-8; bytes of which no character is made, one by one."""
     return "".join(
         f"<0x{ord(letter) - 0xDC00:02X}>" if "\udc80" <= letter <= "\udcff" else letter
@@ -57,7 +57,7 @@ def decoded(raw: bytes) -> str:
     )
 
 
-def visible(text: str) -> str:
+def show_piece(text: str) -> str:
     r"""Letters as they are, and `\n` for a line break; a token of nothing but spaces too."""
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
@@ -65,26 +65,29 @@ def visible(text: str) -> str:
     )
 
 
-def writing_of(tokenizer: Any) -> Writing:
+def find_piece_decoder(tokenizer: Any) -> PieceDecoder:
     """How a `tokenizers.Tokenizer` writes, from the parts that it says it is made of."""
-    kinds = {*parts_of(tokenizer.decoder), *parts_of(tokenizer.pre_tokenizer)}
-    return Writing(
+    kinds = {
+        *iter_component_names(tokenizer.decoder),
+        *iter_component_names(tokenizer.pre_tokenizer),
+    }
+    return PieceDecoder(
         "ByteLevel" in kinds,
         bool({"Metaspace", f"Replace {SPACE}", "ByteFallback"} & kinds),
         getattr(tokenizer.model, "end_of_word_suffix", None) or "",
     )
 
 
-def parts_of(part: Any) -> Iterator[str]:
+def iter_component_names(part: Any) -> Iterator[str]:
     """Names of a decoder or pre-tokenizer, and of those that it is a sequence of."""
     if part is not None:
-        yield from names_in(json.loads(part.__getstate__()))
+        yield from iter_type_names(json.loads(part.__getstate__()))
 
 
-def names_in(said: Any) -> Iterator[str]:
+def iter_type_names(said: Any) -> Iterator[str]:
     if isinstance(said, list):
         for each in said:
-            yield from names_in(each)
+            yield from iter_type_names(each)
     elif isinstance(said, dict):
         name = str(said.get("type", ""))
         pattern = said.get("pattern")
@@ -92,19 +95,19 @@ def names_in(said: Any) -> Iterator[str]:
         if name == "Replace" and isinstance(pattern, dict):
             yield f"Replace {pattern.get('String', '')}"
         for inner in ("decoders", "pretokenizers"):
-            yield from names_in(said.get(inner, []))
+            yield from iter_type_names(said.get(inner, []))
 
 
-def texts(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str]) -> list[str]:
+def decode_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str]) -> list[str]:
     """What each of these tokens reads."""
-    writing, added = writing_of(tokenizer), tokenizer.get_added_tokens_decoder()
+    writing, added = find_piece_decoder(tokenizer), tokenizer.get_added_tokens_decoder()
     return [
-        visible(piece) if number in added else writing.text(piece)
+        show_piece(piece) if number in added else writing.text(piece)
         for number, piece in zip(ids, pieces, strict=True)
     ]
 
 
-def plain_texts(pieces: Sequence[str]) -> list[str]:
+def decode_plain_pieces(pieces: Sequence[str]) -> list[str]:
     """Of a tokenizer in Python, which does not say how it writes: sentencepiece's marks have no other meaning."""
-    writing = Writing(marked_spaces=True)
+    writing = PieceDecoder(marked_spaces=True)
     return [writing.text(piece) for piece in pieces]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from attncli.errors import InputError, UsageError
-from attncli.models.inputs.token_texts import plain_texts, texts
-from attncli.models.library_errors import understood
-from attncli.models.loading.load import Checkpoint
-from attncli.models.quiet_libraries import hushed
+from attncli.models.inputs.token_texts import decode_pieces, decode_plain_pieces
+from attncli.models.library_errors import translate_library_errors
+from attncli.models.loading.load import LoadedModel
+from attncli.models.quiet_libraries import silence_native_stderr
 
 ONE_FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "*.model")
@@ -41,7 +41,7 @@ class Tokenizer(Protocol):
         ...
 
 
-class OneFile:
+class JsonTokenizer:
     """tokenizer.json, read without transformers, which takes fifty times as long."""
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +56,7 @@ class OneFile:
             self.tokenizer.enable_truncation(limit)
         found = self.tokenizer.encode(text)
         unknown = sum(token == self.unknown_token() for token in found.tokens)
-        labels = texts(self.tokenizer, found.ids, found.tokens)
+        labels = decode_pieces(self.tokenizer, found.ids, found.tokens)
         return Encoded(found.ids, labels, unknown, sum(found.special_tokens_mask))
 
     def words(self, ids: Sequence[int]) -> list[str]:
@@ -64,14 +64,14 @@ class OneFile:
         known = [
             str(each) if piece is None else piece for each, piece in zip(ids, pieces, strict=True)
         ]
-        return texts(self.tokenizer, ids, known)
+        return decode_pieces(self.tokenizer, ids, known)
 
     def unknown_token(self) -> str | None:
         token: str | None = getattr(self.tokenizer.model, "unk_token", None)
         return token
 
 
-class SeveralFiles:
+class TransformersTokenizer:
     """A tokenizer of transformers: put together from vocab.txt and its kin, or a live model's own."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -79,7 +79,7 @@ class SeveralFiles:
         self.tokenizer = tokenizer
 
     @classmethod
-    def of(cls, folder: Path) -> "SeveralFiles":
+    def of(cls, folder: Path) -> "TransformersTokenizer":
         from transformers import AutoTokenizer
 
         found = AutoTokenizer.from_pretrained(
@@ -88,7 +88,7 @@ class SeveralFiles:
         return cls(found)
 
     def encode(self, text: str, limit: int | None) -> Encoded:
-        with as_set(getattr(self.tokenizer, "backend_tokenizer", None)):
+        with preserve_tokenizer_settings(getattr(self.tokenizer, "backend_tokenizer", None)):
             found = self.tokenizer(
                 text,
                 truncation=limit is not None,
@@ -102,11 +102,11 @@ class SeveralFiles:
     def words(self, ids: Sequence[int]) -> list[str]:
         pieces = [str(self.tokenizer.convert_ids_to_tokens(each)) for each in ids]
         inner = getattr(self.tokenizer, "backend_tokenizer", None)
-        return plain_texts(pieces) if inner is None else texts(inner, ids, pieces)
+        return decode_plain_pieces(pieces) if inner is None else decode_pieces(inner, ids, pieces)
 
 
 @contextmanager
-def as_set(inner: Any) -> Iterator[None]:
+def preserve_tokenizer_settings(inner: Any) -> Iterator[None]:
     """A fast tokenizer cuts and pads as it was last asked to; its owner finds it as it was."""
     if inner is None:
         yield
@@ -128,11 +128,11 @@ def refuse_no_tokenizer(given: Any) -> None:
         )
 
 
-def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
+def load_tokenizer(checkpoint: LoadedModel) -> Tokenizer:
     """The checkpoint's own tokenizer; without one there are no texts, but still ids."""
     folder = checkpoint.folder
     if checkpoint.tokenizer is not None:
-        return SeveralFiles(checkpoint.tokenizer)
+        return TransformersTokenizer(checkpoint.tokenizer)
     if folder is None and checkpoint.identity.get("kind") == "live":
         name = type(checkpoint.model).__name__
         raise InputError(f"this {name} came without a tokenizer: give `tokenizer` beside it, `token_ids` or `random_tokens`.")  # fmt: skip
@@ -140,16 +140,18 @@ def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
         raise InputError(f"a random model has no tokenizer: {ADVICE}.")
     if (folder / ONE_FILE).is_file():
         path = folder / ONE_FILE
-        with hushed():
-            return understood(folder, f"{ONE_FILE} is not understood", lambda: OneFile(path))
+        with silence_native_stderr():
+            return translate_library_errors(
+                folder, f"{ONE_FILE} is not understood", lambda: JsonTokenizer(path)
+            )
     if any(any(folder.glob(pattern)) for pattern in VOCABULARIES):
         what = f"its tokenizer does not load, {ADVICE}"
-        with hushed():
-            return understood(folder, what, lambda: SeveralFiles.of(folder))
+        with silence_native_stderr():
+            return translate_library_errors(folder, what, lambda: TransformersTokenizer.of(folder))
     raise InputError(f"{folder} has no tokenizer: {ADVICE}.")
 
 
-def encode(
+def encode_text(
     folder: Path | str, tokenizer: Tokenizer, name: str, text: str, limit: int | None
 ) -> Encoded:
     """One text, refused where the tokenizer makes nothing of it.
@@ -158,8 +160,8 @@ def encode(
     vocab.txt under model type albert), for which every word is unknown.
     """
     what = f"{name} cannot be tokenized"
-    with hushed():
-        found = understood(folder, what, lambda: tokenizer.encode(text, limit))
+    with silence_native_stderr():
+        found = translate_library_errors(folder, what, lambda: tokenizer.encode(text, limit))
     words = len(found.ids) - found.special
     if limit is not None and (len(found.ids) > limit or (words < 1 and text.strip())):
         raise UsageError(f"`tokens={limit!r}` leaves no room beside the special tokens of {name}.")
@@ -173,6 +175,6 @@ def encode(
     return found
 
 
-def shown(ids: Sequence[int]) -> list[str]:
+def label_ids(ids: Sequence[int]) -> list[str]:
     """Labels where there is no tokenizer: the ids themselves."""
     return [str(each) for each in ids]

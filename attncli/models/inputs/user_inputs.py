@@ -8,39 +8,39 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.capture import Site, Strip, streaming
-from attncli.capture.model_errors import first_run
-from attncli.capture.stacks.foreign_modules import HeldModule
-from attncli.capture.unseen_attention import why_unseen
-from attncli.errors import InputError, UsageError, parameter, with_article
-from attncli.models.forward_names import forward_of
-from attncli.models.inputs.single_texts import single_texts
+from attncli.capture import AttentionSite, Strip, capture_attention
+from attncli.capture.model_errors import run_or_refuse
+from attncli.capture.stacks.foreign_modules import ForeignModule
+from attncli.capture.unseen_attention import explain_unseen_attention
+from attncli.errors import InputError, UsageError, quote_parameter, with_article
+from attncli.models.forward_names import forward_signature
+from attncli.models.inputs.single_texts import split_batch
 
 PLAIN = (Tensor, bool, int, float, str, type(None))
 
 WRITE = "a tensor, a tuple of tensors, a mapping by name, or a list of these, one for each text"
 
 
-class FirstStrip(Exception):
+class StopAtFirstStrip(Exception):
     """The first attention has been reached: no more of the forward is needed."""
 
     def __init__(self, strip: Strip) -> None:
         self.strip = strip
 
 
-def given_keywords(model: nn.Module, given: Any) -> Iterator[dict[str, Any]]:
+def iter_forward_arguments(model: nn.Module, given: Any) -> Iterator[dict[str, Any]]:
     """Of every text, in order; a batch of a model of transformers is taken apart."""
-    texts = given if isinstance(given, list) and not is_ids(given) else [given]
+    texts = given if isinstance(given, list) and not is_id_list(given) else [given]
     if not texts:
         raise UsageError(f"`inputs` is empty: give {WRITE}.")
-    held = isinstance(model, HeldModule)
+    held = isinstance(model, ForeignModule)
     module: Any = model.model if held else model
     device: Any = model.device
     for text in texts:
-        found = keywords(module, in_torch(text, device))
+        found = bind_arguments(module, to_torch(text, device))
         if held:
             refuse_key_padding(found)
-        yield from [found] if held else single_texts(module, found)
+        yield from [found] if held else split_batch(module, found)
 
 
 def refuse_key_padding(given: Mapping[str, Any]) -> None:
@@ -50,22 +50,22 @@ def refuse_key_padding(given: Mapping[str, Any]) -> None:
             raise UsageError(f"`inputs`: {name} marks padding: give each text without it.")
 
 
-def is_ids(given: Any) -> bool:
+def is_id_list(given: Any) -> bool:
     """Whether a list is the token ids of one text."""
     return isinstance(given, list) and bool(given) and all(type(each) is int for each in given)
 
 
-def in_torch(value: Any, device: torch.device) -> Any:
+def to_torch(value: Any, device: torch.device) -> Any:
     """numpy's arrays, and lists of numbers, as tensors; whatever else as it is."""
     if isinstance(value, Mapping):
-        return {name: in_torch(each, device) for name, each in value.items()}
+        return {name: to_torch(each, device) for name, each in value.items()}
     if isinstance(value, tuple):
-        return tuple(in_torch(each, device) for each in value)
+        return tuple(to_torch(each, device) for each in value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return torch.tensor(value, device=device)
-    if is_ids(value):
+    if is_id_list(value):
         return torch.tensor([value], device=device)
-    if isinstance(value, list) and value and all(map(is_ids, value)):
+    if isinstance(value, list) and value and all(map(is_id_list, value)):
         if len(set(map(len, value))) > 1:
             raise UsageError(
                 "`inputs` holds lists of several lengths under one name: give a list of texts, or what the tokenizer returns "
@@ -75,38 +75,38 @@ def in_torch(value: Any, device: torch.device) -> Any:
     return value
 
 
-def keywords(module: nn.Module, text: Any, called: str = "inputs") -> dict[str, Any]:
+def bind_arguments(module: nn.Module, text: Any, called: str = "inputs") -> dict[str, Any]:
     """Positional ones by the names that the forward has for them; `called`: the parameter that holds them."""
     args = text if isinstance(text, tuple) else () if isinstance(text, Mapping) else (text,)
     named = dict(text) if isinstance(text, Mapping) else {}
     wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
-        raise UsageError(f"{parameter(called)} holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}.")  # fmt: skip
+        raise UsageError(f"{quote_parameter(called)} holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}.")  # fmt: skip
     try:
-        bound = signature_for(module, args).bind(*args, **named)
+        bound = find_signature(module, args).bind(*args, **named)
     except TypeError as error:
         raise UsageError(
-            f"{parameter(called)} does not fit the forward of {type(module).__name__}: {error}."
+            f"{quote_parameter(called)} does not fit the forward of {type(module).__name__}: {error}."
         ) from None
     found: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             raise UsageError(
-                f"{type(module).__name__} takes any number of arguments: give {parameter(called)} by name."
+                f"{type(module).__name__} takes any number of arguments: give {quote_parameter(called)} by name."
             )
         found |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return found
 
 
-def signature_for(module: nn.Module, args: tuple[Any, ...]) -> inspect.Signature:
+def find_signature(module: nn.Module, args: tuple[Any, ...]) -> inspect.Signature:
     """Its own; what comes without a name takes that of the forward to which this one hands all on."""
     own = inspect.signature(module.forward)
     hands_on = any(each.kind is each.VAR_KEYWORD for each in own.parameters.values())
-    return forward_of(module) if args and hands_on else own
+    return forward_signature(module) if args and hands_on else own
 
 
-def in_type(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
+def cast_inputs(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
     """Floating tensors as the model has them, which the question may run in another type than its own, and none of inference."""
 
     def cast(value: Any) -> Any:
@@ -118,29 +118,29 @@ def in_type(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
     return {name: cast(value) for name, value in inputs.items()}
 
 
-def refuse_what_does_not_run(model: nn.Module, inputs: Mapping[str, Any]) -> None:
+def require_inputs_run(model: nn.Module, inputs: Mapping[str, Any]) -> None:
     """What the module's own code says of inputs that do not fit it."""
     with torch.no_grad():
-        first_run(model, inputs, wrong="on its `inputs`", advice="")
+        run_or_refuse(model, inputs, wrong="on its `inputs`", advice="")
 
 
-def keys_seen(model: nn.Module, inputs: Mapping[str, Any]) -> int:
+def count_keys(model: nn.Module, inputs: Mapping[str, Any]) -> int:
     """How many tokens the first attention looks at, by a forward that ends there; several texts at once are refused."""
 
-    def stop(_: Site, strip: Strip) -> None:
-        raise FirstStrip(strip)
+    def stop(_: AttentionSite, strip: Strip) -> None:
+        raise StopAtFirstStrip(strip)
 
     try:
-        with torch.no_grad(), streaming(model, stop):
+        with torch.no_grad(), capture_attention(model, stop):
             model(**inputs)
-    except FirstStrip as reached:
+    except StopAtFirstStrip as reached:
         texts = reached.strip.weights.shape[0]
-        if texts > 1 and not is_one(first_tensor(inputs)):
+        if texts > 1 and not is_single_text(first_tensor(inputs)):
             raise UsageError(
                 f"`inputs` holds {texts} texts at once: give a list, with a batch of one for each text."
             ) from None
         return reached.strip.keys
-    raise InputError(why_unseen(model, inputs))
+    raise InputError(explain_unseen_attention(model, inputs))
 
 
 def first_tensor(inputs: Mapping[str, Any]) -> Any:
@@ -148,6 +148,6 @@ def first_tensor(inputs: Mapping[str, Any]) -> Any:
     return next((each for each in inputs.values() if isinstance(each, Tensor) and each.ndim >= 2), None)  # fmt: skip
 
 
-def is_one(value: Any) -> bool:
+def is_single_text(value: Any) -> bool:
     """Whether a tensor is a batch of one, with the batch or the tokens first."""
     return isinstance(value, Tensor) and value.ndim >= 2 and 1 in value.shape[:2]

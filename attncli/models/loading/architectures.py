@@ -11,8 +11,8 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig, PreTraine
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 from attncli.errors import InputError, unknown_name
-from attncli.models.library_errors import understood
-from attncli.models.model_classes import body_class, classes_for, configs_of
+from attncli.models.library_errors import translate_library_errors
+from attncli.models.model_classes import body_class, find_model_classes, iter_configs
 
 REMOTE_ORDER = (
     "AutoModelForCausalLM",
@@ -43,34 +43,40 @@ class Architecture:
             with torch.device("meta"):
                 return self.model_class(self.config)
 
-        return understood(folder, "its config describes no model that can be built", build)
+        return translate_library_errors(
+            folder, "its config describes no model that can be built", build
+        )
 
 
-def architecture_of(folder: Path, said: Mapping[str, Any], trust_remote_code: bool) -> Architecture:
+def find_architecture(
+    folder: Path, said: Mapping[str, Any], trust_remote_code: bool
+) -> Architecture:
     """The config's own class; code that came with the checkpoint runs only if it is trusted."""
     remote = trust_remote_code and isinstance(said.get("auto_map"), dict)
     if not remote:
         refuse_unknown_type(folder, said)
-    config = understood(
+    config = translate_library_errors(
         folder,
         "config.json is not understood",
         lambda: AutoConfig.from_pretrained(
             folder, trust_remote_code=trust_remote_code, local_files_only=True
         ),
     )
-    leave_kernels_out(config)
+    reset_kernel_choice(config)
     if remote:
-        found = understood(
-            folder, "its own code does not load", lambda: remote_class(folder, said["auto_map"])
+        found = translate_library_errors(
+            folder,
+            "its own code does not load",
+            lambda: load_remote_class(folder, said["auto_map"]),
         )
         return Architecture(config, found, remote=True)
-    model_class, warnings = named_class(folder, config)
+    model_class, warnings = find_model_class(folder, config)
     return Architecture(config, model_class, remote=False, warnings=warnings)
 
 
-def leave_kernels_out(config: PreTrainedConfig) -> None:
+def reset_kernel_choice(config: PreTrainedConfig) -> None:
     """Which code computed the attention when the model was saved says nothing of its weights: others may not be here."""
-    for each in configs_of(config):
+    for each in iter_configs(config):
         if each._attn_implementation_internal not in (None, *HERE):
             each._attn_implementation_internal = None
 
@@ -89,7 +95,7 @@ def refuse_unknown_type(folder: Path, said: Mapping[str, Any]) -> None:
     )
 
 
-def remote_class(folder: Path, auto_map: Mapping[str, Any]) -> type[PreTrainedModel]:
+def load_remote_class(folder: Path, auto_map: Mapping[str, Any]) -> type[PreTrainedModel]:
     names = [*REMOTE_ORDER, *(name for name in auto_map if name.startswith("AutoModel"))]
     for name in names:
         if isinstance(auto_map.get(name), str):
@@ -98,16 +104,16 @@ def remote_class(folder: Path, auto_map: Mapping[str, Any]) -> type[PreTrainedMo
     raise InputError(f"{folder}: its auto_map names no model class.")
 
 
-def named_class(
+def find_model_class(
     folder: Path, config: PreTrainedConfig
 ) -> tuple[type[PreTrainedModel], tuple[str, ...]]:
     """The class that `architectures` names, if transformers has it for this config; else the body without a head."""
     said = config.architectures
     names = [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
-    own = {found.__name__: found for found in classes_for(type(config))}
+    own = {found.__name__: found for found in find_model_classes(type(config))}
     for name in names:
         found = getattr(transformers, name, None) or own.get(name)
-        if isinstance(found, type) and fits(found, config):
+        if isinstance(found, type) and matches_config(found, config):
             return found, ()
     body = body_class(config)
     if body.__name__ in names:  # a type that shares another type's class
@@ -120,6 +126,6 @@ def named_class(
     return body, (f"{folder}: config.json {instead}: loaded as {body.__name__}.",)
 
 
-def fits(found: type, config: PreTrainedConfig) -> bool:
+def matches_config(found: type, config: PreTrainedConfig) -> bool:
     wanted = getattr(found, "config_class", None)
     return issubclass(found, PreTrainedModel) and wanted is not None and isinstance(config, wanted)

@@ -5,7 +5,7 @@ from typing import cast
 from transformers import PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from attncli.capture.stacks.foreign_modules import HeldModule
+from attncli.capture.stacks.foreign_modules import ForeignModule
 
 
 def body_of(model: PreTrainedModel) -> PreTrainedModel:
@@ -14,7 +14,7 @@ def body_of(model: PreTrainedModel) -> PreTrainedModel:
     The class that transformers has for the type itself, and not For a task, is no head even where it calls its encoder
     its base (DINOv3): running that alone would leave out embeddings and positions.
     """
-    if isinstance(model, HeldModule):  # of another origin: run as it is
+    if isinstance(model, ForeignModule):  # of another origin: run as it is
         return model
     bare, name = MODEL_MAPPING_NAMES.get(model.config.model_type, ()), type(model).__name__
     headless = name in ((bare,) if isinstance(bare, str) else bare) and "For" not in name

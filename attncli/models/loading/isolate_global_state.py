@@ -11,41 +11,41 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 from attncli.threads import TURNS
 
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "ipu", "xla", "privateuseone")
 """Types that autocast knows of, whether this machine has one or not."""
 
 
-def alone() -> None:
+def isolate_question() -> None:
     """From here to the end of the question no other one runs a model, and it runs in calm."""
     turn = TURNS.take()
     if turn is not None:
-        turn.enter_context(calm())
+        turn.enter_context(neutral_global_state())
 
 
 @contextmanager
-def in_turn() -> Iterator[None]:
+def take_turn() -> Iterator[None]:
     """For what no question asked for, such as a look at a training: as one of its own, or as a part of the one that is open."""
     if TURNS.holder is not None:
         yield
         return
     with TURNS.question():
-        alone()
+        isolate_question()
         yield
 
 
 @contextmanager
-def calm() -> Iterator[None]:
+def neutral_global_state() -> Iterator[None]:
     """No autocast, no inference mode, no compiled code; torch's own default type and device; libraries say nothing."""
     before = torch.get_default_dtype()
     with ExitStack() as stack:
-        stack.enter_context(quiet())
+        stack.enter_context(silence_libraries())
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
         stack.enter_context(without_autocast())
-        stack.enter_context(uncompiled())
+        stack.enter_context(disable_compiler())
         if torch.get_default_device() != torch.device("cpu"):
             stack.enter_context(torch.device("cpu"))
         stack.callback(torch.set_default_dtype, before)
@@ -70,14 +70,14 @@ def is_autocast(device: str) -> bool:
         return False
 
 
-def uncompiled() -> AbstractContextManager[Any]:
+def disable_compiler() -> AbstractContextManager[Any]:
     """Modules run their own code; where nothing was compiled, the compiler is not even loaded."""
     loaded = "torch._dynamo" in sys.modules
     return torch.compiler.set_stance("force_eager") if loaded else nullcontext()
 
 
 @contextmanager
-def ordinary_tensors(model: nn.Module) -> Iterator[None]:
+def replace_inference_tensors(model: nn.Module) -> Iterator[None]:
     """Weights that were made in inference mode, which neither change nor have gradients outside, as copies that do."""
     with ExitStack() as stack:
         copies: dict[torch.Tensor, torch.Tensor] = {}
@@ -88,12 +88,12 @@ def ordinary_tensors(model: nn.Module) -> Iterator[None]:
                     if tensor is not None and tensor.is_inference():
                         stack.callback(held.__setitem__, name, tensor)
                         if tensor not in copies:
-                            copies[tensor] = copied(tensor)
+                            copies[tensor] = copy_tensor(tensor)
                         held[name] = copies[tensor]
         yield
 
 
-def copied(tensor: Any) -> Any:
+def copy_tensor(tensor: Any) -> Any:
     """The same numbers; a parameter stays one."""
     copy = tensor.detach().clone()
     is_parameter = isinstance(tensor, nn.Parameter)

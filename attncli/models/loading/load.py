@@ -9,50 +9,50 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
-from attncli.models.casting import in_dtype
+from attncli.models.casting import cast_model
 from attncli.models.files.folders import read_config
-from attncli.models.files.local_folder import Fetching, local_folder, revision_of
-from attncli.models.files.weight_files import unread_shards
-from attncli.models.files.whole_weights import Weights, read_weights, state_sha256
-from attncli.models.loading.architectures import Architecture, architecture_of
+from attncli.models.files.local_folder import FetchSettings, find_local_folder, requested_revision
+from attncli.models.files.weight_files import describe_unread_shards
+from attncli.models.files.whole_weights import LoadedWeights, hash_state, read_weights
+from attncli.models.loading.architectures import Architecture, find_architecture
 from attncli.models.loading.body import body_of
-from attncli.models.loading.in_memory.eval_mode import at_rest
-from attncli.models.loading.in_memory.in_memory_model import LiveModel
-from attncli.models.loading.isolate_global_state import alone
+from attncli.models.loading.in_memory.eval_mode import set_eval_mode
+from attncli.models.loading.in_memory.in_memory_model import InMemoryModel
+from attncli.models.loading.isolate_global_state import isolate_question
 from attncli.models.loading.load_options import LoadOptions
-from attncli.models.loading.memory_estimate import require_room_for_weights
-from attncli.models.loading.placing import placement, refuse_no_device
+from attncli.models.loading.memory_estimate import require_memory_for_weights
+from attncli.models.loading.placing import placement_arguments, refuse_no_device
 from attncli.models.loading.precision import (
-    checked_device,
-    checked_device_map,
+    choose_dtype,
+    describe_dtype_change,
     dtype_name,
+    parse_device,
+    parse_device_map,
     require_accelerate,
-    said_of_dtype,
     stored_dtype,
-    wanted_dtype,
 )
 from attncli.models.loading.state_dict import (
-    fill,
-    refuse_other_numbers,
+    find_usable_names,
+    place_tensors,
+    refuse_integer_weights,
     refuse_oversize,
-    refuse_two_for_one,
-    usable_names,
+    refuse_prefix_duplicates,
 )
 from attncli.models.loading.strictness import (
-    Loaded,
+    LoadingResult,
+    classify_issues,
     computed_weights,
     foreign_prefix,
-    judge,
     refuse_mismatches,
-    report,
+    report_issues,
 )
-from attncli.models.quiet_libraries import quiet
-from attncli.ranks import launch
-from attncli.sources import Source, parse
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.ranks import read_launch
+from attncli.sources import Source, parse_source
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class LoadedModel:
     """A model that is ready to run, and what a report says about it."""
 
     model: PreTrainedModel
@@ -79,32 +79,32 @@ class Checkpoint:
         return body_of(self.model)
 
 
-Ahead = Callable[[Checkpoint], Any]
+Ahead = Callable[[LoadedModel], Any]
 """Of a model without memory: what can be refused before its weights are read, and what is kept of that."""
 
 
-def load(
+def load_model(
     source: Source | str, options: LoadOptions | None = None, ahead: Ahead | None = None
-) -> Checkpoint:
+) -> LoadedModel:
     """The model that SOURCE names."""
-    alone()
+    isolate_question()
     options = options or LoadOptions()
-    source = parse(source) if isinstance(source, str) else source
-    revision_of(source, options.revision)
-    device = checked_device(options.device)
-    checked_device_map(options.device_map, options.device)
+    source = parse_source(source) if isinstance(source, str) else source
+    requested_revision(source, options.revision)
+    device = parse_device(options.device)
+    parse_device_map(options.device_map, options.device)
     if options.tensor_parallel:
         require_accelerate("tensor_parallel")
     if source.kind == "live":
-        return live_checkpoint(source.live, options, device)
+        return load_in_memory_model(source.live, options, device)
     if source.kind == "random":
-        return random_checkpoint(source, options, device)
-    with quiet():
-        how = Fetching(
+        return load_random_model(source, options, device)
+    with silence_libraries():
+        how = FetchSettings(
             options.revision, options.offline, options.allow_pickle, options.trust_remote_code
         )
-        local = local_folder(source, how)
-        found = folder_checkpoint(local.folder, options, device, ahead)
+        local = find_local_folder(source, how)
+        found = load_folder(local.folder, options, device, ahead)
     return replace(
         found,
         identity={**local.described(), **found.identity},
@@ -112,32 +112,32 @@ def load(
     )
 
 
-def folder_checkpoint(
+def load_folder(
     folder: Path, options: LoadOptions, device: torch.device, ahead: Ahead | None = None
-) -> Checkpoint:
+) -> LoadedModel:
     """Config, class, files, room, weights, judgement: each step refuses what the next could not bear."""
-    architecture = architecture_of(folder, read_config(folder), options.trust_remote_code)
+    architecture = find_architecture(folder, read_config(folder), options.trust_remote_code)
     blank = architecture.without_memory(folder)
     weights = read_weights(folder, options.allow_pickle)
     stored = stored_dtype(weights.dtypes.values())
-    dtype = wanted_dtype(options.dtype, stored, device)
+    dtype = choose_dtype(options.dtype, stored, device)
     if options.dtype is None and not options.half:
         dtype = torch.promote_types(dtype, torch.float32)
-    refuse_two_for_one(folder, weights, blank)
+    refuse_prefix_duplicates(folder, weights, blank)
     if not options.allow_missing:
         refuse_oversize(folder, blank, weights)
-    require_room_for_weights(
+    require_memory_for_weights(
         folder,
         blank,
         dtype,
         in_place=options.device_map is not None or (dtype == stored and device.type == "cpu"),
-        parts=launch().size if options.tensor_parallel else 1,
+        parts=read_launch().size if options.tensor_parallel else 1,
     )
-    read_ahead = None if ahead is None else ahead(Checkpoint(blank, {}, folder))
+    read_ahead = None if ahead is None else ahead(LoadedModel(blank, {}, folder))
     weight_sha256 = weights.sha256()
-    loaded, warnings = filled(folder, architecture, blank, weights, dtype, options)
+    loaded, warnings = fill_model(folder, architecture, blank, weights, dtype, options)
     placed = options.device_map or options.tensor_parallel
-    model = at_rest(loaded.model, None if placed else device)
+    model = set_eval_mode(loaded.model, None if placed else device)
     refuse_no_device(model)
     identity = {
         "model_type": model.config.model_type,
@@ -150,51 +150,53 @@ def folder_checkpoint(
         "weight_sha256": weight_sha256,
     }
     if options.tensor_parallel:
-        identity["split_over"] = launch().size
+        identity["split_over"] = read_launch().size
     if architecture.remote:
         identity["remote_code"] = True
-    shards = filter(None, [unread_shards(folder)])
-    said = (*said_of_dtype(options.dtype, stored, dtype), *shards, *warnings)
+    shards = filter(None, [describe_unread_shards(folder)])
+    said = (*describe_dtype_change(options.dtype, stored, dtype), *shards, *warnings)
     said = (*architecture.warnings, *said)
-    return Checkpoint(model, identity, folder, said, read_ahead=read_ahead)
+    return LoadedModel(model, identity, folder, said, read_ahead=read_ahead)
 
 
-def filled(
+def fill_model(
     folder: Path,
     architecture: Architecture,
     blank: PreTrainedModel,
-    weights: Weights,
+    weights: LoadedWeights,
     dtype: torch.dtype,
     options: LoadOptions,
-) -> tuple[Loaded, list[str]]:
+) -> tuple[LoadingResult, list[str]]:
     """The model with its weights, judged."""
-    placing = placement(blank, options.device_map, options.tensor_parallel)
+    placing = placement_arguments(blank, options.device_map, options.tensor_parallel)
     with weights.opened() as state:
-        usable = {name: state[name] for name in usable_names(weights, blank)}
+        usable = {name: state[name] for name in find_usable_names(weights, blank)}
 
-        def once(seed: int) -> Loaded:
-            return fill(folder, architecture, usable, dtype, placing, seed)
+        def once(seed: int) -> LoadingResult:
+            return place_tensors(folder, architecture, usable, dtype, placing, seed)
 
         loaded = once(options.seed)
         refuse_mismatches(folder, loaded)
-        refuse_other_numbers(folder, weights, set(usable), loaded)
+        refuse_integer_weights(folder, weights, set(usable), loaded)
         computed = computed_weights(loaded.random(), blank, loaded, lambda: once(options.seed + 1))
-    judged = judge(loaded, computed)
+    judged = classify_issues(loaded, computed)
     prefix = foreign_prefix(weights.dtypes, blank) if judged.missing else None
-    return loaded, report(folder, judged, prefix, options.allow_missing)
+    return loaded, report_issues(folder, judged, prefix, options.allow_missing)
 
 
-def live_checkpoint(live: LiveModel, options: LoadOptions, device: torch.device) -> Checkpoint:
-    """The caller's own module, where it is; only within `left_as_it_was`, which undoes what is done to it here."""
+def load_in_memory_model(
+    live: InMemoryModel, options: LoadOptions, device: torch.device
+) -> LoadedModel:
+    """The caller's own module, where it is; only within `restore_model`, which undoes what is done to it here."""
     if device.type != "cpu" or options.device_map is not None or options.tensor_parallel:
         raise UsageError("a live module is measured where it is: move it, or leave `device` out.")
     model, identity = cast(PreTrainedModel, live.model), live.identity()
-    dtype = wanted_dtype(options.dtype, model.dtype, model.device)
+    dtype = choose_dtype(options.dtype, model.dtype, model.device)
     if options.dtype is None and not options.half:
         dtype = torch.promote_types(dtype, torch.float32)
-    in_dtype(model, dtype)
-    at_rest(model, None)
-    return Checkpoint(
+    cast_model(model, dtype)
+    set_eval_mode(model, None)
+    return LoadedModel(
         model,
         {**identity, "dtype": dtype_name(dtype)},
         None,
@@ -203,9 +205,9 @@ def live_checkpoint(live: LiveModel, options: LoadOptions, device: torch.device)
     )
 
 
-def random_checkpoint(source: Source, options: LoadOptions, device: torch.device) -> Checkpoint:
+def load_random_model(source: Source, options: LoadOptions, device: torch.device) -> LoadedModel:
     """Seeded random weights; nothing is read."""
-    from attncli.models.random.random_models import random_model
+    from attncli.models.random.random_models import make_random_model
 
     if options.device_map is not None:
         raise UsageError(
@@ -217,10 +219,10 @@ def random_checkpoint(source: Source, options: LoadOptions, device: torch.device
             "`tensor_parallel` splits checkpoints: a random model is built whole.",
             about=["tensor_parallel"],
         )
-    dtype = wanted_dtype(options.dtype, torch.float32, device)
-    with quiet():
-        built = random_model(source.name, source.sizes, options.seed, dtype)
-        model = at_rest(built.model, device)
+    dtype = choose_dtype(options.dtype, torch.float32, device)
+    with silence_libraries():
+        built = make_random_model(source.name, source.sizes, options.seed, dtype)
+        model = set_eval_mode(built.model, device)
     identity = {
         "kind": "random",
         "name": source.name,
@@ -232,6 +234,6 @@ def random_checkpoint(source: Source, options: LoadOptions, device: torch.device
         "parameters": model.num_parameters(),
         "dtype": dtype_name(dtype),
         "device": str(device),
-        "weight_sha256": state_sha256(f"random:{source.name}", model.state_dict()),
+        "weight_sha256": hash_state(f"random:{source.name}", model.state_dict()),
     }
-    return Checkpoint(model, identity, None, (built.note,) if built.note else ())
+    return LoadedModel(model, identity, None, (built.note,) if built.note else ())

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
-from attncli.errors import counted
+from attncli.errors import format_count
 from attncli.limits import require_memory
-from attncli.models.layer_configs import heads_of_layers
+from attncli.models.layer_configs import head_counts
 from attncli.models.loading.precision import dtype_name
-from attncli.models.model_classes import configs_of
+from attncli.models.model_classes import iter_configs
 
 ALIVE = 8
 """States as wide as the widest product that a block has alive at once: a GPT-2 of 124M parameters takes 374 MB for
@@ -20,7 +20,7 @@ MAPS_ALIVE = 3
 """Logits, softmax and the copy in float32, where a layer's map is made at once."""
 
 
-def require_room_for_weights(
+def require_memory_for_weights(
     folder: Path, blank: nn.Module, dtype: torch.dtype, in_place: bool, parts: int = 1
 ) -> None:
     """Refuse a model whose weights do not fit, or one of its parts; in place, the system pages them from the file."""
@@ -34,7 +34,7 @@ def require_room_for_weights(
     )
 
 
-def require_room_to_run(
+def require_memory_to_run(
     body: nn.Module,
     tokens: int,
     strip_memory: int,
@@ -47,33 +47,36 @@ def require_room_to_run(
     `kept`: states that are held in float64 until the end; `advice`: by what the question calls it.
     """
     require_memory(
-        room_to_run(body, tokens, strip_memory, heads_at_once) + 8 * kept * tokens * width(body),
-        f"a text of {counted(tokens, 'token')}",
+        estimate_run_memory(body, tokens, strip_memory, heads_at_once)
+        + 8 * kept * tokens * state_width(body),
+        f"a text of {format_count(tokens, 'token')}",
         advice,
     )
 
 
-def room_to_run(body: nn.Module, tokens: int, strip_memory: int, heads_at_once: int = 0) -> int:
+def estimate_run_memory(
+    body: nn.Module, tokens: int, strip_memory: int, heads_at_once: int = 0
+) -> int:
     """Bytes beside the weights."""
     itemsize = max((weight.dtype.itemsize for weight in body.parameters()), default=4)
-    states = ALIVE * tokens * widest(body) * itemsize
+    states = ALIVE * tokens * widest_matrix_side(body) * itemsize
     maps = MAPS_ALIVE * heads_at_once * tokens**2 * max(itemsize, 4)
     return states + strip_memory + maps
 
 
-def most_heads(body: nn.Module) -> int:
+def max_head_count(body: nn.Module) -> int:
     """Of any of its layers, as its config and those nested in it say."""
-    configs = configs_of(cast("PreTrainedConfig", body.config))
-    return max((heads for config in configs for heads in heads_of_layers(config)), default=1)
+    configs = iter_configs(cast("PreTrainedConfig", body.config))
+    return max((heads for config in configs for heads in head_counts(config)), default=1)
 
 
-def width(body: nn.Module) -> int:
+def state_width(body: nn.Module) -> int:
     """Of a state; at most as wide as anything."""
     own = vars(getattr(body, "config", body)).get("hidden_size")
-    return own if isinstance(own, int) else widest(body)
+    return own if isinstance(own, int) else widest_matrix_side(body)
 
 
-def widest(body: nn.Module) -> int:
+def widest_matrix_side(body: nn.Module) -> int:
     """The longest side of any product's matrix; tables of words are looked up, not multiplied."""
     sides = [
         max(weight.shape[:2])

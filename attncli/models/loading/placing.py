@@ -10,24 +10,24 @@ from transformers import PreTrainedModel
 from attncli.errors import InputError, LimitError
 
 
-def placement(
+def placement_arguments(
     blank: PreTrainedModel, device_map: str | None, tensor_parallel: bool
 ) -> Mapping[str, Any]:
     """What transformers is told beside the weights."""
     if tensor_parallel:
-        from attncli.models.loading.split_layers import split_evenly
+        from attncli.models.loading.split_layers import tensor_parallel_arguments
 
-        return split_evenly(blank)
-    return {"device_map": device_map, "offload_folder": scratch().name} if device_map else {}
+        return tensor_parallel_arguments(blank)
+    return {"device_map": device_map, "offload_folder": offload_folder().name} if device_map else {}
 
 
 @cache
-def scratch() -> tempfile.TemporaryDirectory[str]:
+def offload_folder() -> tempfile.TemporaryDirectory[str]:
     """Where what fits no device and no memory is written; it goes with the process."""
     return tempfile.TemporaryDirectory(prefix="attn-offload-")
 
 
-def places(model: PreTrainedModel) -> set[str]:
+def model_devices(model: PreTrainedModel) -> set[str]:
     """The devices that accelerate has spread the model over; empty where it lies on one."""
     found = {str(place) for place in (getattr(model, "hf_device_map", None) or {}).values()}
     return found if len(found) > 1 or "disk" in found else set()
@@ -44,7 +44,7 @@ def refuse_no_device(model: PreTrainedModel) -> None:
 
 def require_one_device(model: PreTrainedModel, what: str) -> None:
     """For what takes the weights by themselves, and not the model's own call that fetches them."""
-    spread = places(model)
+    spread = model_devices(model)
     if spread:
         raise InputError(
             f"{what} needs the model on one device, and `device_map` has spread it over {', '.join(sorted(spread))}: "

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from attncli.capture.reruns.float64 import precision_of
-from attncli.errors import UsageError, parameter
+from attncli.capture.reruns.float64 import native_precision
+from attncli.errors import UsageError, quote_parameter
 from attncli.models.files.hashing import FLOATS
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 
 STORED = {
     "F64": torch.float64,
@@ -24,7 +24,7 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def wanted_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -> torch.dtype:
+def choose_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -> torch.dtype:
     """The type asked for; else the file's own, but for float16 on a CPU, which takes two to five times as long as float32."""
     chosen: torch.dtype = getattr(torch, asked) if asked is not None else stored
     if chosen == torch.float64 and device.type == "mps":
@@ -37,7 +37,7 @@ def wanted_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -
     return chosen
 
 
-def said_of_dtype(asked: str | None, stored: torch.dtype, dtype: torch.dtype) -> list[str]:
+def describe_dtype_change(asked: str | None, stored: torch.dtype, dtype: torch.dtype) -> list[str]:
     """Where nobody has asked for it, a type that takes more memory than the file's own."""
     if asked is not None or dtype.itemsize <= stored.itemsize:
         return []
@@ -56,7 +56,7 @@ def stored_dtype(dtypes: Iterable[str]) -> torch.dtype:
     return together
 
 
-def checked_device(text: str) -> torch.device:
+def parse_device(text: str) -> torch.device:
     """A device that is really there."""
     try:
         device = torch.device(text)
@@ -78,7 +78,7 @@ def checked_device(text: str) -> torch.device:
     raise UsageError(f"`device={text!r}`: choose cpu, cuda, cuda:N or mps.")
 
 
-def checked_device_map(text: str | None, device: str) -> str | None:
+def parse_device_map(text: str | None, device: str) -> str | None:
     """How accelerate may spread the model, if it is installed."""
     if text is None:
         return None
@@ -93,11 +93,11 @@ def checked_device_map(text: str | None, device: str) -> str | None:
 
 def require_accelerate(option: str) -> None:
     if importlib.util.find_spec("accelerate") is None:
-        raise UsageError(f"{parameter(option)} needs accelerate: pip install 'attncli[big]'.")
+        raise UsageError(f"{quote_parameter(option)} needs accelerate: pip install 'attncli[big]'.")
 
 
 @contextmanager
 def own_precision(body: nn.Module) -> Iterator[None]:
     """A float64 model stays in float64, whatever its code casts to; what it advises while it runs is not told."""
-    with quiet(), precision_of(body):
+    with silence_libraries(), native_precision(body):
         yield

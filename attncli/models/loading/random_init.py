@@ -3,16 +3,16 @@
 import torch
 from transformers import PreTrainedModel
 
-from attncli.models.casting import in_dtype
-from attncli.models.loading.in_memory.eval_mode import at_rest
-from attncli.models.quiet_libraries import quiet
+from attncli.models.casting import cast_model
+from attncli.models.loading.in_memory.eval_mode import set_eval_mode
+from attncli.models.quiet_libraries import silence_libraries
 
 
-def random_twin(model: PreTrainedModel, seed: int) -> PreTrainedModel:
+def make_random_init_model(model: PreTrainedModel, seed: int) -> PreTrainedModel:
     """A model of the same class, config, dtype and device, drawn as its class draws its weights."""
     first = next(model.parameters())
-    with quiet(), torch.random.fork_rng(devices=[]):
+    with silence_libraries(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         twin: PreTrainedModel = type(model)._from_config(model.config)  # type: ignore[no-untyped-call]
-    in_dtype(twin, first.dtype)
-    return at_rest(twin, first.device)
+    cast_model(twin, first.dtype)
+    return set_eval_mode(twin, first.device)

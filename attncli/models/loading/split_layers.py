@@ -11,11 +11,11 @@ from transformers.distributed.configuration_utils import DistributedConfig
 
 from attncli.capture.strips.attention_sites import ATTENDS
 from attncli.errors import InputError, UsageError
-from attncli.models.layer_configs import configs_of_layers, said_by
+from attncli.models.layer_configs import config_value, per_layer_configs
 from attncli.models.text_configs import text_config
 from attncli.processes.collectives import LINE
 from attncli.processes.work_sharing import WORK
-from attncli.ranks import launch
+from attncli.ranks import read_launch
 
 UNDERSTOOD = {
     "colwise",
@@ -27,11 +27,11 @@ UNDERSTOOD = {
 """Ways to split an attention's layers that leave each process whole heads that follow one another, or all of them."""
 
 
-def split_evenly(blank: PreTrainedModel) -> dict[str, Any]:
+def tensor_parallel_arguments(blank: PreTrainedModel) -> dict[str, Any]:
     """How transformers is told to split the model; from now on all processes work on every text together."""
-    kind, size = blank.config.model_type, launch().size
+    kind, size = blank.config.model_type, read_launch().size
     refuse_without_plan(blank, kind)
-    refuse_broken_heads(text_config(blank.config), kind, size)
+    refuse_split_heads(text_config(blank.config), kind, size)
     if not WORK.together:
         WORK.together = True
         LINE.work_together()
@@ -53,11 +53,11 @@ def refuse_without_plan(blank: PreTrainedModel, kind: str) -> None:
             )
 
 
-def refuse_broken_heads(config: PreTrainedConfig, kind: str, size: int) -> None:
+def refuse_split_heads(config: PreTrainedConfig, kind: str, size: int) -> None:
     """Heads stay whole, those of keys and values too."""
-    counts = product(configs_of_layers(config), ("num_attention_heads", "num_key_value_heads"))
+    counts = product(per_layer_configs(config), ("num_attention_heads", "num_key_value_heads"))
     for each, name in counts:
-        count = said_by(each, name)
+        count = config_value(each, name)
         if isinstance(count, int) and count % size:
             raise UsageError(
                 f"`tensor_parallel`: {size} processes cannot share the {count} {name} of this '{kind}' evenly."

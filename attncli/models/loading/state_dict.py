@@ -9,10 +9,10 @@ from transformers import PreTrainedModel
 
 from attncli.errors import InputError
 from attncli.models.files.hashing import FLOATS
-from attncli.models.files.whole_weights import State, Weights
-from attncli.models.library_errors import understood
+from attncli.models.files.whole_weights import LoadedWeights, State
+from attncli.models.library_errors import translate_library_errors
 from attncli.models.loading.architectures import Architecture
-from attncli.models.loading.strictness import Loaded
+from attncli.models.loading.strictness import LoadingResult
 
 OVERSIZE = 4
 """A model with this many times the numbers of its files is of another config; tied weights make it 2 at most."""
@@ -20,7 +20,7 @@ SLACK = 1_000_000
 """Numbers that small checkpoints may lack of what their config describes before the sizes alone are held against it."""
 
 
-def usable_names(weights: Weights, blank: PreTrainedModel) -> list[str]:
+def find_usable_names(weights: LoadedWeights, blank: PreTrainedModel) -> list[str]:
     """Whole numbers are handed over only under last names that the model gives to whole numbers alone.
 
     Elsewhere transformers would cast them, and a spoilt type in a header would become wrong weights without a word.
@@ -35,7 +35,7 @@ def usable_names(weights: Weights, blank: PreTrainedModel) -> list[str]:
     ]
 
 
-def refuse_two_for_one(folder: Path, weights: Weights, blank: PreTrainedModel) -> None:
+def refuse_prefix_duplicates(folder: Path, weights: LoadedWeights, blank: PreTrainedModel) -> None:
     """transformers reads names with and without the body's prefix as one, puts both tensors in, and the last one stays."""
     own, held = blank.state_dict().keys(), weights.dtypes.keys()
     for name in sorted(held) if blank.base_model_prefix else ():
@@ -47,14 +47,14 @@ def refuse_two_for_one(folder: Path, weights: Weights, blank: PreTrainedModel) -
             )
 
 
-def refuse_other_numbers(
-    folder: Path, weights: Weights, usable: Collection[str], loaded: Loaded
+def refuse_integer_weights(
+    folder: Path, weights: LoadedWeights, usable: Collection[str], loaded: LoadingResult
 ) -> None:
     """Floats that the model lacks and the files hold as whole numbers: packed, or of a spoilt header."""
     others = [name for name in weights.dtypes if name not in usable]
     lacking = sorted(loaded.missing) if others else []
     for name in lacking:
-        held = next((each for each in others if same_place(each, name)), None)
+        held = next((each for each in others if differ_by_prefix(each, name)), None)
         if held is not None:
             raise InputError(
                 f"{folder}: tensor {held} holds {weights.dtypes[held]} where the model has floats, which is not read: give a "
@@ -62,7 +62,7 @@ def refuse_other_numbers(
             )
 
 
-def same_place(one: str, other: str) -> bool:
+def differ_by_prefix(one: str, other: str) -> bool:
     """Whether two names differ by a prefix alone."""
     return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
 
@@ -71,14 +71,14 @@ def last_name(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def fill(
+def place_tensors(
     folder: Path,
     architecture: Architecture,
     state: State,
     dtype: torch.dtype,
     placing: Mapping[str, Any],
     seed: int,
-) -> Loaded:
+) -> LoadingResult:
     """transformers places the tensors; whatever stays without one is drawn from the seed."""
 
     def place() -> Any:
@@ -94,11 +94,13 @@ def fill(
                 **placing,
             )
 
-    model, info = understood(folder, "its weights do not load", place)
-    return Loaded(model, info["missing_keys"], info["unexpected_keys"], info["mismatched_keys"])
+    model, info = translate_library_errors(folder, "its weights do not load", place)
+    return LoadingResult(
+        model, info["missing_keys"], info["unexpected_keys"], info["mismatched_keys"]
+    )
 
 
-def refuse_oversize(folder: Path, blank: PreTrainedModel, weights: Weights) -> None:
+def refuse_oversize(folder: Path, blank: PreTrainedModel, weights: LoadedWeights) -> None:
     """Before memory is taken for a model that its files could never fill."""
     wanted = sum(parameter.numel() for parameter in blank.parameters())
     held = weights.floats()

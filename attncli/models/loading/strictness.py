@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from attncli.errors import InputError, counted
+from attncli.errors import InputError, format_count
 from attncli.models.loading.body import body_of
 
 POOLER = "pooler"
@@ -20,7 +20,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadingResult:
     """What one loading did."""
 
     model: PreTrainedModel
@@ -42,7 +42,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class LoadingIssues:
     """What is wrong with a loading, by how much it matters."""
 
     missing: tuple[str, ...] = ()
@@ -53,24 +53,24 @@ class Judgement:
     unexpected_heads: tuple[str, ...] = ()
 
 
-def refuse_mismatches(where: Path, loaded: Loaded) -> None:
+def refuse_mismatches(where: Path, loaded: LoadingResult) -> None:
     """A weight of another shape: the config and the files are of two models."""
     found = sorted(loaded.mismatched, key=lambda each: each[0])
     if found:
         shown = [f"{name} is {tuple(ours)} not {tuple(wanted)}" for name, ours, wanted in found]
         raise InputError(
-            f"{where}: config.json and the weights disagree about {counted(len(found), 'shape')} ({some(shown)}): "
+            f"{where}: config.json and the weights disagree about {format_count(len(found), 'shape')} ({first_names(shown)}): "
             "one of them is of another model."
         )
 
 
-def judge(loaded: Loaded, computed: Collection[str]) -> Judgement:
+def classify_issues(loaded: LoadingResult, computed: Collection[str]) -> LoadingIssues:
     """Sort what did not fit; `computed` came from no file, but the model's code makes it right."""
     missing = [name for name in loaded.random() if name not in computed]
     heads = {name for name in missing if is_head(loaded.model, name)}
     unexpected = sorted(loaded.unexpected)
-    beside = {name for name in unexpected if not is_inside(loaded.model, name)}
-    return Judgement(
+    beside = {name for name in unexpected if not belongs_to_body(loaded.model, name)}
+    return LoadingIssues(
         missing=tuple(name for name in missing if name not in heads),
         missing_heads=tuple(name for name in missing if name in heads),
         unexpected=tuple(name for name in unexpected if name not in beside),
@@ -89,7 +89,7 @@ def is_head(model: PreTrainedModel, name: str) -> bool:
     return owner is model.get_output_embeddings()  # type: ignore[no-untyped-call]
 
 
-def is_inside(model: PreTrainedModel, name: str) -> bool:
+def belongs_to_body(model: PreTrainedModel, name: str) -> bool:
     """Whether the files' weight would belong into the body: the body has a part that bears the name's first word."""
     body, prefix = body_of(model), model.base_model_prefix
     own = name if hasattr(body, prefix) else name.removeprefix(f"{prefix}.")
@@ -99,7 +99,9 @@ def is_inside(model: PreTrainedModel, name: str) -> bool:
     return hasattr(body, first) if rest else own != name
 
 
-def report(where: Path, found: Judgement, prefix: str | None, allow_missing: bool) -> list[str]:
+def report_issues(
+    where: Path, found: LoadingIssues, prefix: str | None, allow_missing: bool
+) -> list[str]:
     """Refuse what makes numbers wrong; the rest in warnings."""
     if found.missing and not allow_missing:
         hint = (
@@ -108,12 +110,12 @@ def report(where: Path, found: Judgement, prefix: str | None, allow_missing: boo
             else ("config.json and the files do not belong together")
         )
         raise InputError(
-            f"{where} lacks {some_of(found.missing, 'weight')} of the model: {hint}; "
+            f"{where} lacks {counted_names(found.missing, 'weight')} of the model: {hint}; "
             "`allow_missing=True` would leave them random."
         )
     if found.unexpected:
         raise InputError(
-            f"{where} holds {some_of(found.unexpected, 'weight')} that the model of config.json has no place for: "
+            f"{where} holds {counted_names(found.unexpected, 'weight')} that the model of config.json has no place for: "
             "the config is of another model."
         )
     warnings = []
@@ -123,15 +125,15 @@ def report(where: Path, found: Judgement, prefix: str | None, allow_missing: boo
         (found.unexpected_heads, "in the files but not in the model; beside the body"),
     ):
         if names:
-            warnings.append(f"{where}: {some_of(names, 'weight')}: {text}.")
+            warnings.append(f"{where}: {counted_names(names, 'weight')}: {text}.")
     return warnings
 
 
-def some_of(names: Sequence[str], word: str) -> str:
-    return f"{counted(len(names), word)} ({some(names)})"
+def counted_names(names: Sequence[str], word: str) -> str:
+    return f"{format_count(len(names), word)} ({first_names(names)})"
 
 
-def some(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """The first few."""
     return ", ".join([*names[:SHOWN], "…"] if len(names) > SHOWN else names)
 
@@ -151,7 +153,10 @@ def foreign_prefix(stored: Iterable[str], model: PreTrainedModel) -> str | None:
 
 
 def computed_weights(
-    names: Collection[str], blank: PreTrainedModel, loaded: Loaded, again: Callable[[], Loaded]
+    names: Collection[str],
+    blank: PreTrainedModel,
+    loaded: LoadingResult,
+    again: Callable[[], LoadingResult],
 ) -> set[str]:
     """Those that the model's code makes by itself: sinusoid positions, index tables.
 
@@ -167,10 +172,10 @@ def computed_weights(
     if not candidates:
         return set()
     first, second = loaded.model.state_dict(), again().model.state_dict()
-    return {name for name in candidates if made_alike(name, first[name], second[name])}
+    return {name for name in candidates if is_computed_alike(name, first[name], second[name])}
 
 
-def made_alike(name: str, one: torch.Tensor, other: torch.Tensor) -> bool:
+def is_computed_alike(name: str, one: torch.Tensor, other: torch.Tensor) -> bool:
     if name.endswith("num_batches_tracked"):  # counts training steps; evaluation never reads it
         return True
     constant = one.numel() > 0 and bool((one == one.flatten()[0]).all())

@@ -3,7 +3,7 @@
 size_words      layers, width, heads … as each config calls them
 tiny_sizes      its sizes, by the names of attributes
 tiny_overrides  what single types need beside
-stand_ins       parts of other packages, by parts of transformers
+timm_backbones  parts of other packages, by parts of transformers
 tiny_configs    a small config of any type
 random_models   random:ARCH → model
 makers          how each of them is made, by what the model reads

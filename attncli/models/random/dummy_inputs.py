@@ -11,11 +11,11 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attncli.capture.reruns.float64 import precision_of
+from attncli.capture.reruns.float64 import native_precision
 from attncli.errors import InputError
-from attncli.models.forward_names import forward_of, named
-from attncli.models.model_classes import configs_of
-from attncli.models.random.makers import Drawing, maker_of
+from attncli.models.forward_names import forward_signature, named_parameters
+from attncli.models.model_classes import iter_configs
+from attncli.models.random.makers import InputSampler, find_maker
 
 COMPANIONS = (
     "decoder_input_ids",
@@ -70,29 +70,29 @@ OF_OTHER_PARTS = (
 """States that a part of a model is handed by another part: given where the forward does not run without."""
 
 
-def example_inputs(
+def make_example_inputs(
     model: PreTrainedModel, tokens: int = 12, seed: int = 0, small: bool = False
 ) -> dict[str, Any]:
     """Inputs under which the model's forward runs, on its device; `tokens` is the length of texts.
 
     `small`: images of a few patches, which not every model takes.
     """
-    names = wanted(model)
-    inputs = made(model, names, tokens, seed, small)
-    more = handed_over(model, names)
-    if not more or runs(model, inputs):
+    names = required_input_names(model)
+    inputs = make_named_inputs(model, names, tokens, seed, small)
+    more = encoder_state_inputs(model, names)
+    if not more or accepts_inputs(model, inputs):
         return inputs
-    filled = made(model, [*names, *more], tokens, seed, small)
-    return filled if runs(model, filled) else inputs
+    filled = make_named_inputs(model, [*names, *more], tokens, seed, small)
+    return filled if accepts_inputs(model, filled) else inputs
 
 
-def made(
+def make_named_inputs(
     model: PreTrainedModel, names: Sequence[str], tokens: int, seed: int, small: bool
 ) -> dict[str, Any]:
     """One input for each of these names, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = Drawing(model, tokens, generator, frozenset(names), small)
-    makers = {name: maker_of(name) for name in names}
+    drawn = InputSampler(model, tokens, generator, frozenset(names), small)
+    makers = {name: find_maker(name) for name in names}
     for name, maker in makers.items():
         if maker is None:
             raise InputError(
@@ -102,44 +102,44 @@ def made(
     return {name: maker(drawn).to(model.device) for name, maker in makers.items() if maker}
 
 
-def handed_over(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
+def encoder_state_inputs(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
     """Inputs that stand for the states of other parts, and that a decoder without cross-attention never reads."""
     if getattr(model.config, "add_cross_attention", None) is False:
         return []
-    parameters = forward_of(model).parameters
+    parameters = forward_signature(model).parameters
     return [name for name in OF_OTHER_PARTS if name in parameters and name not in names]
 
 
-def runs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
+def accepts_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
     """Whether the model takes them: one that does not says so in words of its own, of many kinds."""
     try:
-        with torch.no_grad(), precision_of(model):
+        with torch.no_grad(), native_precision(model):
             model(**inputs)
     except Exception:
         return False
     return True
 
 
-def wanted(model: PreTrainedModel) -> list[str]:
+def required_input_names(model: PreTrainedModel) -> list[str]:
     """Names of the inputs to make, in the order of the signature."""
-    parameters = named(forward_of(model))
+    parameters = named_parameters(forward_signature(model))
     names = {name: each.default is each.empty for name, each in parameters.items()}
     main = model.main_input_name
     given = {name for name, required in names.items() if required} | set(COMPANIONS)
     given |= {main} if isinstance(main, str) else set(main)
-    if stands_beside_text(model.config):
+    if has_separate_text(model.config):
         given |= {"input_ids", "pixel_values", "input_features"}
     given |= {name for main in given & set(BESIDE) & set(names) for name in BESIDE[main]}
     given |= BY_TYPE.get(model.config.model_type, set())
     if not given & set(names):
         given.add("input_ids")
-    if "input_ids" in given & set(names) and "inputs_embeds" in names and not embeds(model):
+    if "input_ids" in given & set(names) and "inputs_embeds" in names and not embeds_ids(model):
         given = given - {"input_ids"} | {"inputs_embeds"}
     passed_on = BY_TYPE.get(model.config.model_type, set()) - set(names)
     return [*(name for name in names if name in given), *sorted(passed_on)]
 
 
-def stands_beside_text(config: PreTrainedConfig) -> bool:
+def has_separate_text(config: PreTrainedConfig) -> bool:
     """Text beside an image or sound, as in CLIP: nothing of it stands among the text's tokens."""
     places = (
         "image_token_id",
@@ -149,10 +149,10 @@ def stands_beside_text(config: PreTrainedConfig) -> bool:
         "audio_token_id",
         "audio_token_index",
     )
-    return not any(hasattr(nested, name) for nested in configs_of(config) for name in places)
+    return not any(hasattr(nested, name) for nested in iter_configs(config) for name in places)
 
 
-def embeds(model: PreTrainedModel) -> bool:
+def embeds_ids(model: PreTrainedModel) -> bool:
     """Whether it turns ids into embeddings itself, rather than another part of the model it belongs to."""
     if model.config.model_type in EMBEDDED_ELSEWHERE:
         return False

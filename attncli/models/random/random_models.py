@@ -13,14 +13,21 @@ from typing import NamedTuple
 import torch
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attncli.errors import AttnError, InputError, LimitError, UsageError, lacks_memory, unknown_name
+from attncli.errors import (
+    AttnError,
+    InputError,
+    LimitError,
+    UsageError,
+    is_memory_error,
+    unknown_name,
+)
 from attncli.limits import require_memory
-from attncli.models.casting import in_dtype
-from attncli.models.files.folders import refuse_endless
-from attncli.models.library_errors import library, zero_divisor
-from attncli.models.model_classes import body_class, body_classes, configs_of
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.size_words import check_sizes, resolved, with_sizes
+from attncli.models.casting import cast_model
+from attncli.models.files.folders import refuse_oversized_values
+from attncli.models.library_errors import describe_zero_division, missing_library
+from attncli.models.model_classes import body_class, body_classes, iter_configs
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.size_words import apply_sizes, check_sizes, resolve_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
 from attncli.models.text_configs import text_config
@@ -45,53 +52,53 @@ class RandomModel(NamedTuple):
     """One sentence about that, for the report; empty where the user decided."""
 
 
-def build(
+def build_model(
     arch: str, sizes: Mapping[str, Size], seed: int, dtype: torch.dtype = torch.float32
 ) -> PreTrainedModel:
-    """The model of a type; see `random_model`."""
-    return random_model(arch, sizes, seed, dtype).model
+    """The model of a type; see `make_random_model`."""
+    return make_random_model(arch, sizes, seed, dtype).model
 
 
-def random_model(
+def make_random_model(
     arch: str, sizes: Mapping[str, Size], seed: int, dtype: torch.dtype = torch.float32
 ) -> RandomModel:
     """A model in eval mode and without gradients; the same seed gives the same weights, rounded to the dtype."""
     if arch not in CONFIG_MAPPING:
         raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
     refuse_many_layers(arch, sizes)
-    with refusals(arch, sizes), quiet():
-        config, tiny, note = configured(arch, sizes)
-        model, said = drawn_or_part(config, seed)
-        in_dtype(model, dtype)
+    with translate_build_errors(arch, sizes), silence_libraries():
+        config, tiny, note = make_config(arch, sizes)
+        model, said = draw_model_or_text_part(config, seed)
+        cast_model(model, dtype)
         if dtype == torch.float64:
             model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
         return RandomModel(model, tiny, f"{note} {said}".strip())
 
 
-def drawn_or_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, str]:
+def draw_model_or_text_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, str]:
     """The model; or that of its text where a library that another part needs is missing; and a sentence about that."""
-    whole = main_part(config)
+    whole = find_main_config(config)
     try:
-        model = drawn(whole, seed)
+        model = draw_model(whole, seed)
     except ImportError as error:
-        text = text_part(whole)
+        text = find_text_config(whole)
         if text is None:
             raise
-        needed = f"{config.model_type} needs {library(error)}, which is not installed"
-        return drawn(text, seed), f"{needed}: its text model alone was built."
+        needed = f"{config.model_type} needs {missing_library(error)}, which is not installed"
+        return draw_model(text, seed), f"{needed}: its text model alone was built."
     return (
         model,
         "" if whole is config else f"Of {config.model_type}, {whole.model_type} was built.",
     )
 
 
-def text_part(config: PreTrainedConfig) -> PreTrainedConfig | None:
+def find_text_config(config: PreTrainedConfig) -> PreTrainedConfig | None:
     """The config of its text, where it has one beside others, and a model class for it."""
     text = text_config(config)
     return text if text is not config and body_classes(text) else None
 
 
-def main_part(config: PreTrainedConfig) -> PreTrainedConfig:
+def find_main_config(config: PreTrainedConfig) -> PreTrainedConfig:
     """The config, or the first nested one with a model class where transformers has none for the whole."""
     nested = [value for value in vars(config).values() if isinstance(value, PreTrainedConfig)]
     return next((each for each in (config, *nested) if body_classes(each)), config)
@@ -106,39 +113,39 @@ def refuse_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
         )
 
 
-def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, bool, str]:
+def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, bool, str]:
     """The config with the sizes given; whether the others are tiny; and a note where that was not asked for."""
     sizes = dict(sizes)
     if sizes.pop("tiny", None) is not None:
-        return tiny(arch, sizes), True, ""
+        return make_tiny_config(arch, sizes), True, ""
     config = CONFIG_MAPPING[arch]()
     if sizes:
-        given = resolved(config, sizes)
-        refuse_endless(f"random:{arch}", given, LimitError)
+        given = resolve_sizes(config, sizes)
+        refuse_oversized_values(f"random:{arch}", given, LimitError)
         try:
-            config = with_sizes(config, given)
+            config = apply_sizes(config, given)
         except AttnError:
             raise
         except (
             Exception
         ):  # a list of another length, say; what tiny ones do not go with either, is said then
             note = f"{arch}'s own sizes do not go with these: what is not given is tiny instead."
-            return tiny(arch, sizes), True, note
+            return make_tiny_config(arch, sizes), True, note
         check_sizes(config)
-    config = with_image_token(config)
+    config = set_image_token(config)
     try:
-        count = parameters_of(config)
+        count = count_parameters(config)
     except ImportError as error:
-        why = f"need {library(error)}, which is not installed"
+        why = f"need {missing_library(error)}, which is not installed"
     else:
         if count is not None and count <= LARGEST_DEFAULT:
             return config, False, ""
         why = "cannot be built" if count is None else f"make {count:.2g} parameters"
     note = f"{arch}'s own sizes {why}: what is not given is tiny instead."
-    return tiny(arch, sizes), True, note
+    return make_tiny_config(arch, sizes), True, note
 
 
-def with_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
+def set_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
     """With the last id for the places of images where BLIP-2 and its kin leave it open, which run with none."""
     if "num_query_tokens" in vars(config):
         vocabulary = text_config(config).vocab_size
@@ -148,10 +155,10 @@ def with_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
     return config
 
 
-def tiny(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
+def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     """The type's tiny config; sizes given by a word set the scale of all others."""
-    given = resolved(CONFIG_MAPPING[arch](), sizes)
-    refuse_endless(f"random:{arch}", given, LimitError)
+    given = resolve_sizes(CONFIG_MAPPING[arch](), sizes)
+    refuse_oversized_values(f"random:{arch}", given, LimitError)
     words = {
         UNITS[name.replace("_", "-")]: int(value)
         for name, value in sizes.items()
@@ -162,7 +169,7 @@ def tiny(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     config = tiny_config(arch, replace(Units(), **words), given)
     check_sizes(config)
     try:
-        count = parameters_of(config) or 0
+        count = count_parameters(config) or 0
     except ImportError:  # said where the model is built
         count = 0
     require_memory(DRAWN * count, f"random:{arch} of {count:,} numbers", "choose smaller sizes")
@@ -180,12 +187,12 @@ UNITS = {
 """The unit that a word sets."""
 
 
-def parameters_of(config: PreTrainedConfig) -> int | None:
+def count_parameters(config: PreTrainedConfig) -> int | None:
     """Counted without memory; None where the class cannot be built from this config. A missing library is an ImportError."""
     try:
-        config = main_part(config)
+        config = find_main_config(config)
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
-            model = first_built(config, lambda found: found(config))
+            model = build_first_class(config, lambda found: found(config))
     except ImportError:
         raise
     except Exception:  # whatever the class raises: the tiny config that is tried next says why
@@ -194,12 +201,12 @@ def parameters_of(config: PreTrainedConfig) -> int | None:
     return sum(tensor.numel() for tensor in held)
 
 
-def drawn(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
+def draw_model(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
     """The body with its class's own initialisation, which `_from_config` runs for classes unknown to AutoModel too."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = first_built(config, lambda found: found._from_config(config))  # type: ignore[no-untyped-call]
-    for nested in configs_of(config):
+        model = build_first_class(config, lambda found: found._from_config(config))  # type: ignore[no-untyped-call]
+    for nested in iter_configs(config):
         if hasattr(nested, "use_cache"):
             nested.use_cache = False  # one forward pass keeps nothing for a next one
     model.eval()  # type: ignore[no-untyped-call]
@@ -207,7 +214,7 @@ def drawn(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
     return model
 
 
-def first_built(
+def build_first_class(
     config: PreTrainedConfig, make: Callable[[type[PreTrainedModel]], PreTrainedModel]
 ) -> PreTrainedModel:
     """By the body's class, or by the next one where that reads what its own config does not have, as Musicgen's."""
@@ -221,7 +228,7 @@ def first_built(
 
 
 @contextmanager
-def refusals(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
+def translate_build_errors(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
     """Whatever a config or model class raises, as one sentence."""
     try:
         yield
@@ -229,15 +236,15 @@ def refusals(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
         raise
     except ImportError as error:
         raise InputError(
-            f"model type '{arch}' needs {library(error)}, which is not installed: install it or choose another type."
+            f"model type '{arch}' needs {missing_library(error)}, which is not installed: install it or choose another type."
         ) from error
     except Exception as error:
-        if lacks_memory(error):
+        if is_memory_error(error):
             raise LimitError(
                 f"random:{arch} does not fit into the memory at these sizes: choose smaller ones."
             ) from error
         if isinstance(error, ZeroDivisionError):
-            said = zero_divisor(error)
+            said = describe_zero_division(error)
         else:
             said = " ".join(str(error.__cause__ or error).split()).rstrip(".")
         if set(sizes) - {"tiny"}:

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from attncli.capture.context import eager_everywhere
-from attncli.capture.stacks.truncate_stream import Cut, cut_of
-from attncli.models.forward_names import forward_of
-from attncli.models.model_classes import configs_of
-from attncli.models.random.dummy_inputs import example_inputs, runs
+from attncli.capture.context import force_eager_attention
+from attncli.capture.stacks.truncate_stream import StreamTruncation, find_truncation
+from attncli.models.forward_names import forward_signature
+from attncli.models.model_classes import iter_configs
+from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
 
 FITTED = "interpolate_pos_encoding"
 """The argument by which many a forward fits its positions to an image."""
@@ -28,42 +28,46 @@ NOT_ONE_ROW = frozenset(
 """In the configs of models that merge patches or attend in windows."""
 
 
-def short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
+def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
     """Inputs under which the model's forward runs; one of its own size where it takes no smaller one."""
-    usual = example_inputs(model, tokens)
-    if "pixel_values" not in usual or not of_one_row(model):
+    usual = make_example_inputs(model, tokens)
+    if "pixel_values" not in usual or not takes_one_row(model):
         return usual
-    small = example_inputs(model, tokens, small=True)
+    small = make_example_inputs(model, tokens, small=True)
     if small["pixel_values"].numel() >= usual["pixel_values"].numel():
         return usual
-    if FITTED in forward_of(model).parameters:
+    if FITTED in forward_signature(model).parameters:
         small[FITTED] = torch.tensor(True)  # inputs are tensors
-    return small if runs(model, small) else usual
+    return small if accepts_inputs(model, small) else usual
 
 
-def short_streams(model: PreTrainedModel, inputs: Mapping[str, Any], tokens: int) -> Cut:
+def find_short_streams(
+    model: PreTrainedModel, inputs: Mapping[str, Any], tokens: int
+) -> StreamTruncation:
     """Where an image or a sound among these inputs, too long for a proof, can be cut behind the embeddings."""
     measured = any(value.is_floating_point() for value in inputs.values())
     return (
-        cut_of(model, inputs, tokens, runs_both_ways) if measured and not in_parts(model) else Cut()
+        find_truncation(model, inputs, tokens, runs_as_set_and_eager)
+        if measured and not is_hierarchical(model)
+        else StreamTruncation()
     )
 
 
-def runs_both_ways(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
+def runs_as_set_and_eager(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
     """As it is set and by its eager attention, which proofs compare: only one may look at a mask's width."""
-    if not runs(model, inputs):
+    if not accepts_inputs(model, inputs):
         return False
-    with eager_everywhere(model):
-        return runs(model, inputs)
+    with force_eager_attention(model):
+        return accepts_inputs(model, inputs)
 
 
-def of_one_row(model: PreTrainedModel) -> bool:
-    with_patches = any("patch_size" in vars(config) for config in configs_of(model.config))
-    return with_patches and not in_parts(model)
+def takes_one_row(model: PreTrainedModel) -> bool:
+    with_patches = any("patch_size" in vars(config) for config in iter_configs(model.config))
+    return with_patches and not is_hierarchical(model)
 
 
-def in_parts(model: PreTrainedModel) -> bool:
+def is_hierarchical(model: PreTrainedModel) -> bool:
     """Whether it merges patches or attends in windows."""
     return any(
-        vars(config).get(name) for config in configs_of(model.config) for name in NOT_ONE_ROW
+        vars(config).get(name) for config in iter_configs(model.config) for name in NOT_ONE_ROW
     )

@@ -10,7 +10,7 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 from attncli.errors import UsageError, unknown_name
-from attncli.models.layer_configs import said_by
+from attncli.models.layer_configs import config_value
 
 Given = Mapping[str, Any]
 """Attributes by dotted name."""
@@ -64,40 +64,40 @@ WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 WHOLE = "a whole number"
 
 
-def resolved(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_sizes(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Sizes by the config's own dotted names, with values of the attributes' types."""
-    own = dict(attributes(config))
+    own = dict(iter_attributes(config))
     given: dict[str, Any] = {}
     for name, value in sizes.items():
-        paths = meant_by(config, own, name)
+        paths = match_attributes(config, own, name)
         if not paths:
-            known = {*(word for word in WORDS if meant_by(config, own, word)), *own, "tiny"}
+            known = {*(word for word in WORDS if match_attributes(config, own, word)), *own, "tiny"}
             raise unknown_name(f"size of model type '{config.model_type}'", name, known)
-        given |= {path: converted(name, value, own[path]) for path in paths}
+        given |= {path: convert_size(name, value, own[path]) for path in paths}
     return given
 
 
-def attributes(config: PreTrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def iter_attributes(config: PreTrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every attribute by its dotted name, nested configs' included."""
     for name, value in vars(config).items():
         if name.startswith("_"):
             continue
         if isinstance(value, PreTrainedConfig):
-            yield from attributes(value, f"{prefix}{name}.")
+            yield from iter_attributes(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
 
-def meant_by(config: PreTrainedConfig, own: Mapping[str, Any], name: str) -> list[str]:
+def match_attributes(config: PreTrainedConfig, own: Mapping[str, Any], name: str) -> list[str]:
     """Dotted names of the attributes that a word or name stands for."""
     word = name.replace("_", "-")
     if word in WORDS:
-        return word_in(config, word, "")
+        return find_word_attributes(config, word, "")
     name = config.attribute_map.get(name, name)
     return [name] if name in own else []
 
 
-def word_in(config: PreTrainedConfig, word: str, prefix: str) -> list[str]:
+def find_word_attributes(config: PreTrainedConfig, word: str, prefix: str) -> list[str]:
     """The config's own names for a word, or those of the configs nested in it."""
     own = vars(config)
     for group in WORDS[word]:
@@ -108,23 +108,23 @@ def word_in(config: PreTrainedConfig, word: str, prefix: str) -> list[str]:
         path
         for name, value in own.items()
         if isinstance(value, PreTrainedConfig)
-        for path in word_in(value, word, f"{prefix}{name}.")
+        for path in find_word_attributes(value, word, f"{prefix}{name}.")
     ]
 
 
-def converted(name: str, value: Any, present: Any) -> Any:
+def convert_size(name: str, value: Any, present: Any) -> Any:
     """The value as the attribute's present type has it; what is None now takes the type that the text looks like."""
     if isinstance(present, (list, tuple)) and present:
-        return [converted(name, part, present[0]) for part in str(value).split(",")]
+        return [convert_size(name, part, present[0]) for part in str(value).split(",")]
     if isinstance(present, bool):
-        return yes_or_no(name, value)
+        return parse_bool(name, value)
     if isinstance(present, str):
         return str(value)
     if present is None:
-        return guessed(value)
+        return guess_type(value)
     if isinstance(present, float):
-        return number_of(name, value, "a number")
-    number = number_of(name, value, WHOLE)
+        return parse_number(name, value, "a number")
+    number = parse_number(name, value, WHOLE)
     if not number.is_integer():
         raise UsageError(f"{name}={value} is not {WHOLE}.")
     if name in WORDS and number < 1:
@@ -132,14 +132,14 @@ def converted(name: str, value: Any, present: Any) -> Any:
     return value if isinstance(value, int) else int(number)
 
 
-def number_of(name: str, value: Any, what: str) -> float:
+def parse_number(name: str, value: Any, what: str) -> float:
     try:
         return float(value)
     except (ValueError, OverflowError):
         raise UsageError(f"{name}={value} is not {what}.") from None
 
 
-def guessed(value: Any) -> Any:
+def guess_type(value: Any) -> Any:
     """Of a size that is None now: the number that a text looks like."""
     for kind in (int, float):
         try:
@@ -149,7 +149,7 @@ def guessed(value: Any) -> Any:
     return value
 
 
-def yes_or_no(name: str, value: Any) -> bool:
+def parse_bool(name: str, value: Any) -> bool:
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     if str(value).lower() not in words:
         raise UsageError(f"{name}={value}: write true or false.")
@@ -162,7 +162,7 @@ def check_sizes(config: PreTrainedConfig) -> None:
     for inner in nested:
         check_sizes(inner)
     width, heads, key_heads = (
-        whole(config, name)
+        whole_size(config, name)
         for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")
     )
     if heads and width and "head_dim" not in vars(config) and width % heads:
@@ -175,19 +175,19 @@ def check_sizes(config: PreTrainedConfig) -> None:
         )
 
 
-def whole(config: PreTrainedConfig, name: str) -> int:
+def whole_size(config: PreTrainedConfig, name: str) -> int:
     """A size of the config, 0 where it has none."""
-    value = said_by(config, name)
+    value = config_value(config, name)
     return value if isinstance(value, int) else 0
 
 
-def with_sizes(config: PreTrainedConfig, given: Given, prefix: str = "") -> PreTrainedConfig:
+def apply_sizes(config: PreTrainedConfig, given: Given, prefix: str = "") -> PreTrainedConfig:
     """The config with other sizes; what its class derives from sizes is derived again."""
     fresh = vars(type(config)())
     values: dict[str, Any] = {}
     for name, value in vars(config).items():
         if isinstance(value, PreTrainedConfig):
-            values[name] = with_sizes(value, given, f"{prefix}{name}.")
+            values[name] = apply_sizes(value, given, f"{prefix}{name}.")
         elif prefix + name in given:
             values[name] = given[prefix + name]
         elif not name.startswith("_") and value != fresh.get(name):

@@ -12,10 +12,10 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
-from attncli.models.model_classes import configs_of
-from attncli.models.random.stand_ins import native
+from attncli.models.model_classes import iter_configs
+from attncli.models.random.timm_backbones import replace_timm_backbone
 from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
-from attncli.models.random.tiny_sizes import Units, scaled_together, tiny_size
+from attncli.models.random.tiny_sizes import Units, scale_stage_widths, tiny_size
 
 LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth", "encoder_layers")
 """Names of the number of layers, the usual one first."""
@@ -87,7 +87,7 @@ class Shrinker:
         stages = [] if "depths" in vars(config) else vars(config).get("_out_indices") or []
         if len(stages) > 1:
             return list(range(len(stages)))
-        kept = first_of_each_kind(config, count)
+        kept = first_layer_of_each_kind(config, count)
         others = [layer for layer in range(count) if layer not in kept]
         return sorted(kept + others[: max(0, self.units.layers - len(kept))])
 
@@ -95,7 +95,7 @@ class Shrinker:
         """What one attribute becomes."""
         name = path.rpartition(".")[2]
         if isinstance(value, PreTrainedConfig):
-            return self.shrink(native(config, name, value), f"{path}.")
+            return self.shrink(replace_timm_backbone(config, name, value), f"{path}.")
         if isinstance(value, dict):
             return {key: self.small(config, str(key), inner, kept) for key, inner in value.items()}
         if name == "backbone_feature_sizes":
@@ -141,7 +141,7 @@ class Shrinker:
             small = image_side(config, min(values))
             return [value // min(values) * small for value in values]
         if STAGE_WIDTHS.fullmatch(name):
-            return scaled_together(values, self.units.width)
+            return scale_stage_widths(values, self.units.width)
         return values
 
     def sections(self, values: Sequence[int]) -> list[int]:
@@ -198,7 +198,7 @@ def numbers_layers(values: Sequence[Any]) -> bool:
     return integers and all(before < after for before, after in pairwise(values))
 
 
-def first_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:
+def first_layer_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:
     """Numbers of the layers that differ in what the config's lists say about them."""
     lists = [value for name, value in vars(config).items() if is_per_layer(config, name, value)]
     kinds = [tuple(str(column[layer]) for column in lists) for layer in range(count)]
@@ -209,7 +209,7 @@ def feature_sizes(config: PreTrainedConfig, sides: Sequence[Sequence[int]]) -> l
     """Rows and columns of the maps that a backbone hands on, for the image it sees when it is tiny."""
     seen = [
         inner
-        for inner in configs_of(config)
+        for inner in iter_configs(config)
         if inner is not config and hasattr(inner, "image_size")
     ]
     if not seen:

@@ -12,7 +12,7 @@ Overrides = Mapping[str, Any | Callable[[Units], Any]]
 """Attributes; a function is asked for the value at the given units."""
 
 
-def turned_by_sections(share: float = 1.0) -> Overrides:
+def rotary_sections(share: float = 1.0) -> Overrides:
     """Rotary angles shared by time, rows and columns, which the config's default leaves out or gives for 128 wide heads."""
 
     def rope(units: Units) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def turned_by_sections(share: float = 1.0) -> Overrides:
     return {"rope_parameters": rope}
 
 
-def in_turn(*kinds: str) -> Callable[[Units], list[str]]:
+def alternate_layer_kinds(*kinds: str) -> Callable[[Units], list[str]]:
     """The kinds of all layers, however many there are."""
     return lambda units: [kinds[layer % len(kinds)] for layer in range(units.layers)]
 
@@ -75,17 +75,21 @@ OVERRIDES: Mapping[str, Overrides] = {
     # hybrids whose kinds of layers follow from a period, not from a list
     "bamba": {"attn_layer_indices": [1]},
     "gpt_neo": {
-        "attention_types": lambda units: [[[kind], 1] for kind in in_turn("global", "local")(units)]
+        "attention_types": lambda units: [
+            [[kind], 1] for kind in alternate_layer_kinds("global", "local")(units)
+        ]
     },
-    "granitemoehybrid": {"layer_types": in_turn("linear_attention", "full_attention")},
+    "granitemoehybrid": {
+        "layer_types": alternate_layer_kinds("linear_attention", "full_attention")
+    },
     "jamba": {
         "attn_layer_period": 2,
         "attn_layer_offset": 1,
         "expert_layer_period": 2,
         "expert_layer_offset": 1,
     },
-    "lfm2": {"layer_types": in_turn("conv", "full_attention")},
-    "lfm2_moe": {"layer_types": in_turn("conv", "full_attention")},
+    "lfm2": {"layer_types": alternate_layer_kinds("conv", "full_attention")},
+    "lfm2_moe": {"layer_types": alternate_layer_kinds("conv", "full_attention")},
     "recurrent_gemma": {
         "num_hidden_layers": 3,
         "attention_window_size": 4,
@@ -107,16 +111,16 @@ OVERRIDES: Mapping[str, Overrides] = {
             "mrope_section": [3, 3, 2],
         }
     },
-    "glm4v_moe_text": turned_by_sections(0.5),
-    "glm4v_text": turned_by_sections(),
-    "glm_image_text": turned_by_sections(),
-    "glm_ocr_text": turned_by_sections(),
-    "hunyuan_vl_text": {**HEAD_WIDTH, **turned_by_sections()},
-    "paddleocr_vl_text": turned_by_sections(),
-    "qwen2_5_omni_talker": turned_by_sections(),
-    "qwen2_5_omni_text": turned_by_sections(),
-    "qwen2_5_vl_text": turned_by_sections(),
-    "qwen2_vl_text": turned_by_sections(),
+    "glm4v_moe_text": rotary_sections(0.5),
+    "glm4v_text": rotary_sections(),
+    "glm_image_text": rotary_sections(),
+    "glm_ocr_text": rotary_sections(),
+    "hunyuan_vl_text": {**HEAD_WIDTH, **rotary_sections()},
+    "paddleocr_vl_text": rotary_sections(),
+    "qwen2_5_omni_talker": rotary_sections(),
+    "qwen2_5_omni_text": rotary_sections(),
+    "qwen2_5_vl_text": rotary_sections(),
+    "qwen2_vl_text": rotary_sections(),
     # sizes that the default leaves open
     "autoformer": FORECASTS,
     "cohere_compass_text": {
@@ -126,7 +130,10 @@ OVERRIDES: Mapping[str, Overrides] = {
         }
     },
     "chameleon": {"vocabulary_map": {"<image>": 120}},
-    "deepseek_ocr2_text": {"mlp_layer_types": in_turn("dense", "sparse"), "num_experts_per_tok": 2},
+    "deepseek_ocr2_text": {
+        "mlp_layer_types": alternate_layer_kinds("dense", "sparse"),
+        "num_experts_per_tok": 2,
+    },
     "deepseek_v2": {"num_experts_per_tok": 2},
     "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 64},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},

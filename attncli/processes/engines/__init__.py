@@ -30,15 +30,15 @@ Engine = Callable[[Iterable[Job], int], Outcomes]
 """Of jobs, taken as there is room for them, and how many there are at most."""
 
 
-def opened(text: str, options: Sequence[str]) -> Engine:
+def open_engine(text: str, options: Sequence[str]) -> Engine:
     """The engine that `local:4` or `dask:tcp://host:8786` names."""
     require_one_line("engine", text)
     name, _, where = text.partition(":")
-    engine: Engine = ENGINES[name](where, parsed(options))
+    engine: Engine = ENGINES[name](where, parse_engine_options(options))
     return engine
 
 
-def parsed(texts: Sequence[str]) -> dict[str, str | int | float]:
+def parse_engine_options(texts: Sequence[str]) -> dict[str, str | int | float]:
     """`partition=a,timeout_min=60`, repeatable."""
     found: dict[str, str | int | float] = {}
     for text in texts:
@@ -49,7 +49,7 @@ def parsed(texts: Sequence[str]) -> dict[str, str | int | float]:
             raise UsageError(f"cannot read '{part}' of `engine_options`: write name=value,….")
         if name in found:
             raise UsageError(f"`engine_options` gives {name} twice: leave one out.")
-        found[name] = number_or_text(value)
+        found[name] = parse_value(value)
     return found
 
 
@@ -59,7 +59,7 @@ def require_one_line(option: str, text: str) -> None:
         raise UsageError(f"`{option}={text!r}` holds a newline or another control character: leave it out.")  # fmt: skip
 
 
-def number_or_text(value: str) -> str | int | float:
+def parse_value(value: str) -> str | int | float:
     for kind in (int, float):
         try:
             return kind(value)
@@ -75,5 +75,5 @@ def refuse_options(engine: str, options: EngineOptions, known: Sequence[str]) ->
             raise UsageError(f"{name} of `engine_options`: the engine '{engine}' {takes}.")
 
 
-def needs(engine: str, library: str, extra: str) -> UsageError:
+def missing_library(engine: str, library: str, extra: str) -> UsageError:
     return UsageError(f"`engine={engine!r}` needs {library}: pip install 'attncli[{extra}]'.")

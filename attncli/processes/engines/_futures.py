@@ -10,7 +10,7 @@ from attncli.processes.runs import ProcessRun
 SILENT = logging.CRITICAL + 1
 
 
-def lost(error: BaseException | None) -> ProcessRun:
+def lost_job(error: BaseException | None) -> ProcessRun:
     """A worker that was killed, or a job that its scheduler has given up."""
     first = (str(error).strip().splitlines() or [""])[0]
     why = f"{type(error).__name__}: {first}" if error is not None else "no reason was given"
@@ -23,7 +23,7 @@ def lost_scheduler(what: str) -> LimitError:
 
 
 @contextmanager
-def silent(*libraries: str) -> Iterator[None]:
+def silence_loggers(*libraries: str) -> Iterator[None]:
     """What the libraries log, by loggers that are there or not yet, is for those who look after a cluster."""
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in libraries]
     loggers = [logging.getLogger(name) for name in {*libraries, *names}]

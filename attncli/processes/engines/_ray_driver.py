@@ -16,47 +16,47 @@ from typing import Any
 import ray
 
 from attncli.errors import first_line
-from attncli.processes.engines._futures import lost
+from attncli.processes.engines._futures import lost_job
 from attncli.processes.engines.ray import REFUSED
-from attncli.processes.jobs import Job, made
+from attncli.processes.jobs import Job, run_job
 from attncli.processes.runs import ProcessRun
 
 
-def serve() -> None:
+def serve_jobs() -> None:
     """Whatever else writes to stdout does not reach the engine, and Ctrl-C is the engine's to answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         where, options = json.loads(sys.stdin.readline())
-        for answer in outcomes(where, options):
+        for answer in run_jobs(where, options):
             print(json.dumps(answer), file=answers, flush=True)
         ray.shutdown()
 
 
-def outcomes(where: str, options: dict[str, Any]) -> Iterator[tuple[int, ProcessRun | str]]:
+def run_jobs(where: str, options: dict[str, Any]) -> Iterator[tuple[int, ProcessRun | str]]:
     """Every job is a task that is tried once."""
     try:
-        begin(where)
+        connect_cluster(where)
     except (ConnectionError, ValueError, RuntimeError) as error:
         yield REFUSED, first_line(error)
         return
-    task = ray.remote(**{"num_cpus": 1, **options, "max_retries": 0})(made)
-    places = {task.remote(job): job.place for job in jobs()}
+    task = ray.remote(**{"num_cpus": 1, **options, "max_retries": 0})(run_job)
+    places = {task.remote(job): job.place for job in read_jobs()}
     waiting = list(places)
-    threading.Thread(target=end_with_stdin, args=(waiting,), daemon=True).start()
+    threading.Thread(target=exit_with_stdin, args=(waiting,), daemon=True).start()
     while waiting:
         (done, *_), _ = ray.wait(waiting, num_returns=1)
         waiting.remove(done)
-        yield places[done], result(done)
+        yield places[done], read_result(done)
 
 
-def jobs() -> Iterator[Job]:
+def read_jobs() -> Iterator[Job]:
     for line in iter(sys.stdin.readline, "\n"):
         place, words, *rest = json.loads(line)
         yield Job(place, tuple(words), *rest)
 
 
-def end_with_stdin(waiting: list[Any]) -> None:
+def exit_with_stdin(waiting: list[Any]) -> None:
     """Nobody wants the rest."""
     sys.stdin.read()
     for left in list(waiting):
@@ -65,15 +65,15 @@ def end_with_stdin(waiting: list[Any]) -> None:
     os._exit(0)
 
 
-def result(done: Any) -> ProcessRun:
+def read_result(done: Any) -> ProcessRun:
     try:
         found: ProcessRun = ray.get(done)
     except ray.exceptions.RayError as error:
-        return lost(error)
+        return lost_job(error)
     return found
 
 
-def begin(where: str) -> None:
+def connect_cluster(where: str) -> None:
     """Join the cluster, or start one that ends with the sweep; nothing is sent to its makers."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -86,4 +86,4 @@ def begin(where: str) -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve_jobs()

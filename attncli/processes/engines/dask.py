@@ -5,9 +5,15 @@ from functools import partial
 from typing import Any
 
 from attncli.errors import UsageError
-from attncli.processes.engines import Engine, EngineOptions, Outcomes, needs, refuse_options
-from attncli.processes.engines._futures import lost, lost_scheduler, silent
-from attncli.processes.jobs import Job, made
+from attncli.processes.engines import (
+    Engine,
+    EngineOptions,
+    Outcomes,
+    missing_library,
+    refuse_options,
+)
+from attncli.processes.engines._futures import lost_job, lost_scheduler, silence_loggers
+from attncli.processes.jobs import Job, run_job
 from attncli.processes.runs import ProcessRun
 
 OWN = ("workers", "memory_limit")
@@ -19,7 +25,7 @@ def dask(where: str, options: EngineOptions) -> Engine:
     try:
         import distributed
     except ImportError:
-        raise needs("dask", "dask", "dask") from None
+        raise missing_library("dask", "dask", "dask") from None
     if where:
         for name in OWN:
             if name in options:
@@ -28,10 +34,10 @@ def dask(where: str, options: EngineOptions) -> Engine:
     for name, value in resources.items():
         if isinstance(value, str):
             refuse_options("dask", {name: value}, (*OWN, "and resources with numbers"))
-    return partial(run, distributed, where, options, resources)
+    return partial(run_jobs, distributed, where, options, resources)
 
 
-def run(
+def run_jobs(
     distributed: Any,
     where: str,
     options: EngineOptions,
@@ -41,35 +47,35 @@ def run(
 ) -> Outcomes:
     """Every item is a task; one whose worker is lost is not tried on the others, which it would kill too."""
     with (
-        silent("distributed", "tornado", "asyncio"),
-        client_of(distributed, where, options, resources, total) as client,
+        silence_loggers("distributed", "tornado", "asyncio"),
+        open_client(distributed, where, options, resources, total) as client,
     ):
         places = {
-            client.submit(made, job, pure=False, retries=0, resources=dict(resources) or None): job.place
+            client.submit(run_job, job, pure=False, retries=0, resources=dict(resources) or None): job.place
             for job in jobs
         }  # fmt: skip
         try:
             for future in distributed.as_completed(list(places)):
-                yield places[future], outcome(future)
+                yield places[future], read_outcome(future)
         finally:
             with suppress(OSError):
                 client.cancel(list(places), force=True)
 
 
-def outcome(future: Any) -> ProcessRun:
+def read_outcome(future: Any) -> ProcessRun:
     """Of a task that is over; a client without its scheduler calls all that is left cancelled, or closes."""
     from concurrent.futures import CancelledError
 
     try:
         error = future.exception() if future.status != "finished" else None
-        found: ProcessRun = future.result() if error is None else lost(error)
+        found: ProcessRun = future.result() if error is None else lost_job(error)
     except (CancelledError, OSError):
         raise lost_scheduler("the scheduler of dask") from None
     return found
 
 
 @contextmanager
-def client_of(
+def open_client(
     distributed: Any, where: str, options: EngineOptions, resources: EngineOptions, total: int
 ) -> Iterator[Any]:
     """Of the scheduler that there is, or of one that lives as long as the sweep."""

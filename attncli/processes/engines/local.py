@@ -11,8 +11,8 @@ from attncli.errors import UsageError
 from attncli.limits import MEMORY, free_memory, whole_number
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
-from attncli.processes.runs import ProcessRun, ended
-from attncli.ranks import without_launch
+from attncli.processes.runs import ProcessRun, describe_exit
+from attncli.ranks import environment_without_launch
 
 WORKER = "attncli.processes.engines._warm_worker"
 PATIENCE = 5.0
@@ -25,10 +25,10 @@ def local(where: str, options: EngineOptions) -> Engine:
     count = whole_number(where or "1")
     if not count:
         raise UsageError(f"`engine={f'local:{where}'!r}`: write how many workers, as in local:4.")
-    return partial(run, count)
+    return partial(run_jobs, count)
 
 
-def run(count: int, jobs: Iterable[Job], total: int) -> Outcomes:
+def run_jobs(count: int, jobs: Iterable[Job], total: int) -> Outcomes:
     """Each job to the worker that is free first."""
     workers = Workers(min(count, total))
     try:
@@ -62,7 +62,7 @@ class Worker:
         """How the job has ended; a worker that says nothing is gone."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        return ProcessRun(*json.loads(line)) if line else ended(self.process.wait())
+        return ProcessRun(*json.loads(line)) if line else describe_exit(self.process.wait())
 
     @property
     def lives(self) -> bool:
@@ -86,7 +86,7 @@ class Workers:
     """So many of them; one that dies is replaced when the next job comes."""
 
     def __init__(self, count: int) -> None:
-        self.environment = shared_between(count)
+        self.environment = divide_resources(count)
         self.count = count
         self.busy: list[Worker] = []
         self.free: list[Worker] = []
@@ -127,9 +127,9 @@ class Workers:
             worker.stop()
 
 
-def shared_between(count: int) -> dict[str, str]:
+def divide_resources(count: int) -> dict[str, str]:
     """The environment of each worker: its part of the cores, and of the memory that is free now."""
-    environment = without_launch(os.environ)
+    environment = environment_without_launch(os.environ)
     if count > 1:
         threads = max(1, (os.cpu_count() or 1) // count)
         environment.setdefault("OMP_NUM_THREADS", str(threads))

@@ -6,7 +6,13 @@ from contextlib import suppress
 from functools import partial
 
 from attncli.errors import UsageError
-from attncli.processes.engines import Engine, EngineOptions, Outcomes, needs, refuse_options
+from attncli.processes.engines import (
+    Engine,
+    EngineOptions,
+    Outcomes,
+    missing_library,
+    refuse_options,
+)
 from attncli.processes.engines._futures import lost_scheduler
 from attncli.processes.jobs import Job
 from attncli.processes.runs import ProcessRun
@@ -25,15 +31,15 @@ def ray(where: str, options: EngineOptions) -> Engine:
     try:
         import ray as _library  # noqa: F401
     except ImportError:
-        raise needs("ray", "ray", "ray") from None
+        raise missing_library("ray", "ray", "ray") from None
     refuse_options("ray", options, KNOWN)
     for name, value in options.items():
         if isinstance(value, str):
             raise UsageError(f"{name}={value} of `engine_options`: it must be a number.")
-    return partial(run, where, options)
+    return partial(run_jobs, where, options)
 
 
-def run(where: str, options: EngineOptions, jobs: Iterable[Job], total: int) -> Outcomes:
+def run_jobs(where: str, options: EngineOptions, jobs: Iterable[Job], total: int) -> Outcomes:
     """By a process of its own, which goes where its cluster is lost."""
     with subprocess.Popen(
         [sys.executable, "-P", "-m", DRIVER],
@@ -44,12 +50,12 @@ def run(where: str, options: EngineOptions, jobs: Iterable[Job], total: int) -> 
         encoding="utf-8",
     ) as driver:
         try:
-            yield from outcomes(driver, [(where, options), *jobs])
+            yield from read_outcomes(driver, [(where, options), *jobs])
         finally:
-            stop(driver)
+            stop_driver(driver)
 
 
-def outcomes(driver: subprocess.Popen[str], asked: Sequence[object]) -> Outcomes:
+def read_outcomes(driver: subprocess.Popen[str], asked: Sequence[object]) -> Outcomes:
     """As they come; a driver that ends before its last job is gone with its cluster."""
     assert driver.stdin is not None
     assert driver.stdout is not None
@@ -66,7 +72,7 @@ def outcomes(driver: subprocess.Popen[str], asked: Sequence[object]) -> Outcomes
         yield place, ProcessRun(*found)
 
 
-def stop(driver: subprocess.Popen[str]) -> None:
+def stop_driver(driver: subprocess.Popen[str]) -> None:
     """It ends with its stdin, and takes along what it has started."""
     assert driver.stdin is not None
     with suppress(BrokenPipeError):

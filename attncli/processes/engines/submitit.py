@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import UsageError, first_line
-from attncli.processes.engines import Engine, EngineOptions, Outcomes, needs
-from attncli.processes.engines._futures import lost, silent
-from attncli.processes.jobs import Job, made
+from attncli.processes.engines import Engine, EngineOptions, Outcomes, missing_library
+from attncli.processes.engines._futures import lost_job, silence_loggers
+from attncli.processes.jobs import Job, run_job
 from attncli.processes.runs import ProcessRun
 
 POLLED = 0.2
@@ -33,36 +33,40 @@ def submitit(where: str, options: EngineOptions) -> Engine:
     try:
         import submitit as library
     except ImportError:
-        raise needs("submitit", "submitit", "slurm") from None
+        raise missing_library("submitit", "submitit", "slurm") from None
     if where not in CLUSTERS:
         raise UsageError(f"`engine={f'submitit:{where}'!r}`: write submitit, submitit:slurm or submitit:local.")  # fmt: skip
     try:
         executor = library.AutoExecutor(folder=Path(LOGS) / "%j", cluster=where or None)
         executor.update_parameters(
-            **{"name": "attn-sweep", "timeout_min": minutes(executor), **spelled(options)}
+            **{
+                "name": "attn-sweep",
+                "timeout_min": default_timeout(executor),
+                **spell_options(options),
+            }
         )
     except (NameError, ValueError, TypeError, AssertionError, RuntimeError) as error:
         raise UsageError(f"`engine='submitit'`: {first_line(error)}.") from None
-    return partial(run, executor)
+    return partial(run_jobs, executor)
 
 
-def minutes(executor: Any) -> int:
+def default_timeout(executor: Any) -> int:
     """An item's time, if nobody says; the library's own five minutes would end most of them."""
     return A_WEEK if executor.cluster == "local" else A_DAY
 
 
-def spelled(options: EngineOptions) -> Mapping[str, Any]:
+def spell_options(options: EngineOptions) -> Mapping[str, Any]:
     return {
         name if name in COMMON or name.startswith("slurm_") else f"slurm_{name}": value
         for name, value in options.items()
     }
 
 
-class Resumed:
+class ResumableJob:
     """A job that Slurm may take off its node and start again: it goes on with its finished texts."""
 
     def __call__(self, job: Job) -> ProcessRun:
-        return made(job)
+        return run_job(job)
 
     def checkpoint(self, job: Job) -> Any:
         """Asked for by submitit when the node is to be given up."""
@@ -105,12 +109,12 @@ def known_jobs() -> frozenset[str] | None:
     return frozenset(found.stdout.split())
 
 
-def run(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
-    with silent("submitit"):
-        yield from arrays(executor, jobs, total)
+def run_jobs(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
+    with silence_loggers("submitit"):
+        yield from submit_arrays(executor, jobs, total)
 
 
-def arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
+def submit_arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
     """One array of all jobs for Slurm; here as many at a time as there are cores, for nobody else holds them back."""
     here = executor.cluster == "local"
     waiting, queue = iter(jobs), Queue()
@@ -120,7 +124,7 @@ def arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
             room = (os.cpu_count() or 1) - len(running) if here else total
             batch = list(islice(waiting, room)) if room > 0 else []
             if batch:
-                submitted = executor.map_array(Resumed(), batch)
+                submitted = executor.map_array(ResumableJob(), batch)
                 for one in submitted if here else ():
                     one._results_timeout_s = (
                         0  # of files on this machine: what is not there yet never comes
@@ -128,7 +132,7 @@ def arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
                 running.update(zip(submitted, batch, strict=True))
             if not running:
                 return
-            yield from finished(running, None if here else queue)
+            yield from wait_for_results(running, None if here else queue)
             time.sleep(POLLED)
     finally:
         for job in running:
@@ -136,23 +140,25 @@ def arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
                 job.cancel(check=False)
 
 
-def finished(running: dict[Any, Job], queue: Queue | None) -> Iterator[tuple[int, ProcessRun]]:
+def wait_for_results(
+    running: dict[Any, Job], queue: Queue | None
+) -> Iterator[tuple[int, ProcessRun]]:
     """Those that have left a result, and those that will leave none."""
     for submitted in list(running):
-        found = outcome(submitted, queue)
+        found = read_outcome(submitted, queue)
         if found is not None:
             yield running.pop(submitted).place, found
 
 
-def outcome(job: Any, queue: Queue | None) -> ProcessRun | None:
+def read_outcome(job: Any, queue: Queue | None) -> ProcessRun | None:
     """None while it may still come."""
     there = job.done() if queue is None else has_result(job)
     if not there:
-        return forgotten(job) if queue is not None and queue.has_lost(job.job_id) else None
+        return describe_lost_job(job) if queue is not None and queue.has_lost(job.job_id) else None
     try:
         found: ProcessRun = job.result()
     except Exception as error:
-        return lost(error)
+        return lost_job(error)
     return found
 
 
@@ -164,8 +170,10 @@ def has_result(job: Any) -> bool:
     return bool(job.paths.result_pickle.exists())
 
 
-def forgotten(job: Any) -> ProcessRun:
+def describe_lost_job(job: Any) -> ProcessRun:
     """The last line of its log says why, where there is one, as of memory that ran out."""
     log = (job.stderr() or "").strip().splitlines()[-1:]
     last = f": {log[0]}" if log else ""
-    return lost(LookupError(f"Slurm no longer knows job {job.job_id}, and it left no result{last}"))
+    return lost_job(
+        LookupError(f"Slurm no longer knows job {job.job_id}, and it left no result{last}")
+    )

@@ -5,20 +5,20 @@ from attncli.errors import UsageError
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
 from attncli.processes.runs import run_to_file
-from attncli.ranks import launch
+from attncli.ranks import read_launch
 
 
 def torchrun(where: str, options: EngineOptions) -> Engine:
     """The processes that torchrun has started, every n-th item in each, and each item in a process of its own."""
     refuse_options("torchrun", options, ())
-    if where or not launch().several:
+    if where or not read_launch().several:
         raise UsageError(
             "`engine='torchrun'` takes the processes that there are: torchrun --nproc-per-node N -m attncli sweep …"
         )
-    return run
+    return run_jobs
 
 
-def run(jobs: Iterable[Job], total: int) -> Outcomes:
+def run_jobs(jobs: Iterable[Job], total: int) -> Outcomes:
     """One after the other: the other processes have the others."""
     for job in jobs:
         yield job.place, run_to_file(job.words, Path(job.report))

@@ -36,16 +36,16 @@ class Asset(NamedTuple):
 
 
 @functools.cache
-def script() -> Asset:
-    return joined("scripts", SCRIPTS, "js")
+def load_script() -> Asset:
+    return join_files("scripts", SCRIPTS, "js")
 
 
 @functools.cache
-def style() -> Asset:
-    return joined("styles", STYLES, "css")
+def load_style() -> Asset:
+    return join_files("styles", STYLES, "css")
 
 
-def joined(folder: str, names: tuple[str, ...], ending: str) -> Asset:
+def join_files(folder: str, names: tuple[str, ...], ending: str) -> Asset:
     room = files(__package__) / folder
     text = "\n" + "\n".join(
         (room / f"{name}.{ending}").read_text(encoding="utf-8") for name in names

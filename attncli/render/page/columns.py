@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attncli.records import ROW_COLUMNS, Report, Row, Scalar
-from attncli.sanitize import visible
+from attncli.sanitize import make_visible
 
 FEWEST_NUMBERS = 256
 """Distinct floats above which a further axis is a column of numbers, as a null beside each value is."""
@@ -21,41 +21,43 @@ Cell = Scalar | None
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedColumn:
     """A column's description, and its bytes."""
 
     described: dict[str, Any]
     data: bytes
 
 
-def columns(report: Report) -> Iterator[Packed]:
+def pack_columns(report: Report) -> Iterator[PackedColumn]:
     """Those of the report contract, then the further axes in order of appearance; empty ones are left out."""
     for name in ROW_COLUMNS:
         cells = [getattr(row, name) for row in report.rows]
-        yield from column(name, cells, numbers=name in ("value", "spread"))
-    for name in further(report.rows):
-        yield from column(visible(name), [row.keys.get(name) for row in report.rows])
+        yield from pack_column(name, cells, numbers=name in ("value", "spread"))
+    for name in extra_axes(report.rows):
+        yield from pack_column(make_visible(name), [row.keys.get(name) for row in report.rows])
 
 
-def further(rows: Iterable[Row]) -> list[str]:
+def extra_axes(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(key for row in rows for key in row.keys))
 
 
-def column(name: str, cells: Sequence[Cell], numbers: bool = False) -> Iterator[Packed]:
+def pack_column(name: str, cells: Sequence[Cell], numbers: bool = False) -> Iterator[PackedColumn]:
     if all(cell is None for cell in cells):
         return
-    if numbers or is_of_numbers(cells):
-        yield of_numbers(name, [math.nan if cell is None else as_float(cell) for cell in cells])
+    if numbers or is_numeric(cells):
+        yield pack_numbers(name, [math.nan if cell is None else to_float(cell) for cell in cells])
     else:
-        yield of_codes(name, [visible(cell) if isinstance(cell, str) else cell for cell in cells])
+        yield pack_codes(
+            name, [make_visible(cell) if isinstance(cell, str) else cell for cell in cells]
+        )
 
 
-def is_of_numbers(cells: Sequence[Cell]) -> bool:
+def is_numeric(cells: Sequence[Cell]) -> bool:
     distinct = set(cells) - {None}
     return len(distinct) > FEWEST_NUMBERS and all(isinstance(cell, float) for cell in distinct)
 
 
-def as_float(cell: Scalar) -> float:
+def to_float(cell: Scalar) -> float:
     """A whole number may be larger than any float."""
     try:
         return float(cell)
@@ -63,7 +65,7 @@ def as_float(cell: Scalar) -> float:
         return math.inf
 
 
-def of_numbers(name: str, cells: list[float]) -> Packed:
+def pack_numbers(name: str, cells: list[float]) -> PackedColumn:
     """`exact`: rows whose number four bytes would change, with it."""
     odd = [index for index, cell in enumerate(cells) if cell and not SMALL < abs(cell) < LARGE]
     exact = [index for index in odd if not math.isnan(cells[index])]
@@ -73,20 +75,20 @@ def of_numbers(name: str, cells: list[float]) -> Packed:
         described["exact"] = [[index, cells[index]] for index in exact]
         for index in exact:
             cells[index] = 0.0
-    return Packed(described, planes(array("d" if wide else "f", cells)))
+    return PackedColumn(described, split_byte_planes(array("d" if wide else "f", cells)))
 
 
-def of_codes(name: str, cells: Sequence[Cell]) -> Packed:
+def pack_codes(name: str, cells: Sequence[Cell]) -> PackedColumn:
     """1 and 1.0 are the same number, in a page as in Python."""
     codes: dict[Cell, int] = {}
     found = [codes.setdefault(cell, len(codes)) for cell in cells]
     kind = "B" if len(codes) <= 2**8 else "H" if len(codes) <= 2**16 else "I"
     data = array(kind, found)
     described = {"name": name, "kind": "codes", "width": data.itemsize, "values": list(codes)}
-    return Packed(described, planes(data))
+    return PackedColumn(described, split_byte_planes(data))
 
 
-def planes(values: "array[Any]") -> bytes:
+def split_byte_planes(values: "array[Any]") -> bytes:
     """Little end first, and the first bytes of all values before the second ones: so they compress."""
     if sys.byteorder == "big":
         values.byteswap()

@@ -11,15 +11,15 @@ from typing import Any
 from attncli import __version__
 from attncli.analysis.controls import NULLS
 from attncli.records import FOUND_KEYS, Report, View
-from attncli.render._cells import grids
+from attncli.render._cells import build_grids
 from attncli.render.page import pictures, prose
-from attncli.render.page.assets import script, style
-from attncli.render.page.both_reports import BOTH, compared, grid_of
-from attncli.render.page.columns import columns
-from attncli.render.page.packed import Store
-from attncli.render.page.tables import plain, table_of, tag
-from attncli.render.page.tiles import left_out, maps_of
-from attncli.sanitize import visible
+from attncli.render.page.assets import load_script, load_style
+from attncli.render.page.byte_store import ByteStore
+from attncli.render.page.columns import pack_columns
+from attncli.render.page.comparison import BOTH, build_comparisons, build_grid
+from attncli.render.page.tables import escape_text, format_table, html_tag
+from attncli.render.page.tiles import count_left_out, pack_maps
+from attncli.sanitize import make_visible
 
 WITHOUT_SCRIPT = (
     "Pictures and the table of all numbers need JavaScript with DecompressionStream, as every browser has it since 2023; "
@@ -27,21 +27,21 @@ WITHOUT_SCRIPT = (
 )
 
 
-def document(report: Report) -> str:
+def build_page(report: Report) -> str:
     return "".join(
         (
             "<!doctype html>\n<html lang=en>\n<head>",
-            head(report),
+            build_head(report),
             "</head>\n<body>\n",
-            *body(report),
+            *build_body(report),
             "</body>\n</html>\n",
         )
     )
 
 
-def head(report: Report) -> str:
+def build_head(report: Report) -> str:
     policy = (
-        f"default-src 'none'; script-src {script().allowed}; style-src {style().allowed}; "
+        f"default-src 'none'; script-src {load_script().allowed}; style-src {load_style().allowed}; "
         "base-uri 'none'; form-action 'none'"
     )
     return "".join(
@@ -50,49 +50,49 @@ def head(report: Report) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name=viewport content="width=device-width, initial-scale=1">',
             '<meta name=color-scheme content="light dark">',
-            f'<meta name=generator content="attn {plain(__version__)}">',
-            tag("title", plain(prose.title(report))),
-            f"<style>{style().text}</style>",
+            f'<meta name=generator content="attn {escape_text(__version__)}">',
+            html_tag("title", escape_text(prose.format_title(report))),
+            f"<style>{load_style().text}</style>",
         )
     )
 
 
-def body(report: Report) -> Iterator[str]:
-    yield prose.opening(report)
+def build_body(report: Report) -> Iterator[str]:
+    yield prose.format_opening(report)
     yield "<main>\n"
-    yield tag("noscript", tag("p", WITHOUT_SCRIPT))
+    yield html_tag("noscript", html_tag("p", WITHOUT_SCRIPT))
     yield "<p id=unread class=unread hidden role=alert></p>"
-    yield prose.verdicts(report)
-    yield prose.findings(report)
-    yield prose.warnings(report)
+    yield prose.format_verdicts(report)
+    yield prose.format_findings(report)
+    yield prose.format_warnings(report)
     yield "<section id=heads hidden></section>\n"
     yield "<section id=maps hidden></section>\n"
-    yield from sections(report)
+    yield from build_sections(report)
     yield "<section id=all hidden></section>\n"
-    yield prose.provenance(report)
+    yield prose.format_provenance(report)
     yield "</main>\n<div id=tip role=tooltip hidden></div>\n"
-    yield f"<script type=application/gzip id=numbers>{numbers(report)}</script>\n"
-    yield f"<script type=module>{script().text}</script>\n"
+    yield f"<script type=application/gzip id=numbers>{pack_data(report)}</script>\n"
+    yield f"<script type=module>{load_script().text}</script>\n"
 
 
-def sections(report: Report) -> Iterator[str]:
+def build_sections(report: Report) -> Iterator[str]:
     """Numbers and tables of the views that are not said in words above."""
-    for index, view in enumerate(pictures.views_of(report)):
+    for index, view in enumerate(pictures.list_views(report)):
         if view is BOTH:
-            yield section(index, table_of(grid_of(next(compared(report)))))
+            yield build_section(index, format_table(build_grid(next(build_comparisons(report)))))
             continue
-        for grid in grids(dataclasses.replace(report, views=(view,))):
+        for grid in build_grids(dataclasses.replace(report, views=(view,))):
             if not view.findings:
-                yield section(index, table_of(grid))
+                yield build_section(index, format_table(grid))
 
 
-def section(index: int, table: str) -> str:
-    return tag(
+def build_section(index: int, table: str) -> str:
+    return html_tag(
         "section",
-        tag("div", class_="picture")
-        + tag(
+        html_tag("div", class_="picture")
+        + html_tag(
             "details",
-            tag("summary", "As a table") + tag("div", table, class_="wide", tabindex=0),
+            html_tag("summary", "As a table") + html_tag("div", table, class_="wide", tabindex=0),
             class_="numbers",
             open="",
         ),
@@ -101,41 +101,41 @@ def section(index: int, table: str) -> str:
     )
 
 
-def numbers(report: Report) -> str:
+def pack_data(report: Report) -> str:
     """What the script reads."""
-    store = Store()
+    store = ByteStore()
     header = {
-        "study": visible(report.study),
+        "study": make_visible(report.study),
         "count": len(report.rows),
-        "columns": store.add_all(columns(report)),
+        "columns": store.add_all(pack_columns(report)),
         "metrics": {
-            visible(name): [visible(found.unit), visible(found.definition)]
+            make_visible(name): [make_visible(found.unit), make_visible(found.definition)]
             for name, found in report.metrics.items()
         },
         "nulls": NULLS,
         "found": sorted(FOUND_KEYS),
         "findings": [
-            {"metric": finding.metric, "heads": list(map(visible, finding.heads))}
+            {"metric": finding.metric, "heads": list(map(make_visible, finding.heads))}
             for finding in report.findings
         ],
-        "views": [view_of(report, view) for view in pictures.views_of(report)],
-        "maps": maps_of(report, store),
-        "left_out": left_out(report),
+        "views": [describe_view(report, view) for view in pictures.list_views(report)],
+        "maps": pack_maps(report, store),
+        "left_out": count_left_out(report),
     }
     return store.text(header)
 
 
-def view_of(report: Report, view: View) -> dict[str, Any]:
-    kind = pictures.kind_of(report, view)
+def describe_view(report: Report, view: View) -> dict[str, Any]:
+    kind = pictures.picture_kind(report, view)
     found: dict[str, Any] = {
         "kind": kind,
-        "title": visible(prose.capital(view.title)),
-        "down": visible(view.down),
-        "across": visible(view.across or ""),
-        "metrics": list(map(visible, view.metrics)),
+        "title": make_visible(prose.capitalize(view.title)),
+        "down": make_visible(view.down),
+        "across": make_visible(view.across or ""),
+        "metrics": list(map(make_visible, view.metrics)),
     }
     if kind == pictures.CURVES:
-        found["panels"] = list(map(dataclasses.asdict, pictures.curves_of(report, view)))
+        found["panels"] = list(map(dataclasses.asdict, pictures.build_panels(report, view)))
     if kind == pictures.BOXES:
-        found["boxes"] = pictures.boxes_in(report, view)
+        found["boxes"] = pictures.build_boxes(report, view)
     return found

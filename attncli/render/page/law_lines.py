@@ -4,16 +4,16 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.maths.curves.laws import CONSTANT, RATES, law_at
+from attncli.maths.curves.laws import CONSTANT, RATES, evaluate_law
 from attncli.records import Report
-from attncli.sanitize import visible
+from attncli.sanitize import make_visible
 
 OF = "d_min"
 """The metric that laws are fitted to."""
 POINTS = 48
 
 
-def laws_of(report: Report, metric: str, lengths: list[float]) -> Iterator[dict[str, Any]]:
+def build_law_lines(report: Report, metric: str, lengths: list[float]) -> Iterator[dict[str, Any]]:
     """Through the range of the lengths; each says of which series it is."""
     if metric != OF or len(lengths) < 2:
         return
@@ -25,15 +25,15 @@ def laws_of(report: Report, metric: str, lengths: list[float]) -> Iterator[dict[
             continue
         fit, law = str(row.keys["fit"]), str(row.keys["law"])
         start, rate = (
-            number(report, name, fit, law) for name in ("law_at_one_token", RATES.get(law, ""))
+            find_number(report, name, fit, law) for name in ("law_at_one_token", RATES.get(law, ""))
         )
         if start is not None and (rate is not None or law == CONSTANT):
-            points = [[n, law_at(law, start, rate or 0.0, n)] for n in places]
-            name = visible(f"{fit}: {law} law")
-            yield {"of": visible(fit), "kind": "law", "name": name, "points": points}
+            points = [[n, evaluate_law(law, start, rate or 0.0, n)] for n in places]
+            name = make_visible(f"{fit}: {law} law")
+            yield {"of": make_visible(fit), "kind": "law", "name": name, "points": points}
 
 
-def number(report: Report, metric: str, fit: str, law: str) -> float | None:
+def find_number(report: Report, metric: str, fit: str, law: str) -> float | None:
     for row in report.rows:
         if row.metric == metric and row.keys.get("fit") == fit and row.keys.get("law") == law:
             return row.value

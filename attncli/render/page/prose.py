@@ -4,27 +4,28 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from attncli.records import Finding, Report
-from attncli.render.page.tables import described, plain, tag
+from attncli.render.page.tables import escape_text, format_facts, html_tag
 
 UNNAMED = "What stands out"
 
 
-def title(report: Report) -> str:
+def format_title(report: Report) -> str:
     """The study and what it is about, short enough for a tab."""
     about = report.source.get("name") or report.source.get("path") or ""
     name = PurePath(str(about)).name or str(about)
     return f"{report.study}: {name}" if name else report.study
 
 
-def opening(report: Report) -> str:
+def format_opening(report: Report) -> str:
     said = " ".join(report.command) if report.command else f"attn {report.study}"
-    return tag(
+    return html_tag(
         "header",
-        tag("p", plain(said), class_="asked") + tag("h1", plain(report.headline)),
+        html_tag("p", escape_text(said), class_="asked")
+        + html_tag("h1", escape_text(report.headline)),
     )
 
 
-def verdicts(report: Report) -> str:
+def format_verdicts(report: Report) -> str:
     """Failed gates before those that passed."""
     if not report.verdicts:
         return ""
@@ -32,85 +33,95 @@ def verdicts(report: Report) -> str:
     failed = sum(verdict.failed for verdict in ordered)
     summary = f"{failed} of {len(ordered)} failed" if failed else f"all {len(ordered)} passed"
     lines = "".join(
-        tag(
+        html_tag(
             "li",
-            tag("strong", "FAIL" if verdict.failed else "pass")
-            + tag("code", plain(verdict.condition))
-            + tag("span", plain(verdict.text)),
+            html_tag("strong", "FAIL" if verdict.failed else "pass")
+            + html_tag("code", escape_text(verdict.condition))
+            + html_tag("span", escape_text(verdict.text)),
             class_="failed" if verdict.failed else "passed",
         )
         for verdict in ordered
     )
-    return tag(
+    return html_tag(
         "section",
-        tag("h2", f"Gates: {summary}", id="gates-title") + tag("ul", lines, class_="gates"),
+        html_tag("h2", f"Gates: {summary}", id="gates-title")
+        + html_tag("ul", lines, class_="gates"),
         id="gates",
         aria_labelledby="gates-title",
     )
 
 
-def findings(report: Report) -> str:
+def format_findings(report: Report) -> str:
     """Under the name that their view gives them; the script makes links of the heads that they name."""
-    told = [place for place, each in enumerate(report.findings) if not repeats(report, each)]
+    told = [
+        place for place, each in enumerate(report.findings) if not repeats_headline(report, each)
+    ]
     if not told:
         return ""
     name = next((view.title for view in report.views if view.findings), UNNAMED)
     items = "".join(
-        tag("dt", plain(report.findings[place].about))
-        + tag("dd", plain(report.findings[place].text), data_finding=place)
+        html_tag("dt", escape_text(report.findings[place].about))
+        + html_tag("dd", escape_text(report.findings[place].text), data_finding=place)
         for place in told
     )
-    return tag(
+    return html_tag(
         "section",
-        tag("h2", plain(capital(name)), id="findings-title") + tag("dl", items),
+        html_tag("h2", escape_text(capitalize(name)), id="findings-title") + html_tag("dl", items),
         id="findings",
         aria_labelledby="findings-title",
     )
 
 
-def repeats(report: Report, finding: Finding) -> bool:
+def repeats_headline(report: Report, finding: Finding) -> bool:
     """Whether it is the headline once more."""
     said, headline = (text.rstrip(".").casefold() for text in (finding.text, report.headline))
     return said == headline
 
 
-def capital(text: str) -> str:
+def capitalize(text: str) -> str:
     """With a large letter, but for names such as log10_residual."""
     first = text.partition(" ")[0].strip(":;,")
     return text[:1].upper() + text[1:] if first.isalpha() else text
 
 
-def warnings(report: Report) -> str:
+def format_warnings(report: Report) -> str:
     if not report.warnings:
         return ""
-    items = "".join(tag("li", plain(warning)) for warning in report.warnings)
-    return tag("section", tag("h2", "To bear in mind") + tag("ul", items), id="warnings")
+    items = "".join(html_tag("li", escape_text(warning)) for warning in report.warnings)
+    return html_tag(
+        "section", html_tag("h2", "To bear in mind") + html_tag("ul", items), id="warnings"
+    )
 
 
-def provenance(report: Report) -> str:
+def format_provenance(report: Report) -> str:
     """Folded: what was run on what, with which versions, and what every metric means."""
-    return tag(
+    return html_tag(
         "details",
-        tag("summary", "Where these numbers come from") + "".join(origins(report)),
+        html_tag("summary", "Where these numbers come from") + "".join(format_origins(report)),
         id="provenance",
     )
 
 
-def origins(report: Report) -> Iterator[str]:
+def format_origins(report: Report) -> Iterator[str]:
     if report.command:
-        yield tag("h3", "Command") + tag("p", tag("code", plain(" ".join(report.command))))
+        yield html_tag("h3", "Command") + html_tag(
+            "p", html_tag("code", escape_text(" ".join(report.command)))
+        )
     for name in ("source", "input", "environment"):
         if facts := getattr(report, name):
-            yield tag("h3", capital(name)) + described(facts)
+            yield html_tag("h3", capitalize(name)) + format_facts(facts)
     if report.seeds:
-        yield tag("h3", "Seeds") + tag("p", plain(", ".join(map(str, report.seeds))))
+        yield html_tag("h3", "Seeds") + html_tag(
+            "p", escape_text(", ".join(map(str, report.seeds)))
+        )
     if report.metrics:
-        yield tag("h3", "What the metrics mean") + glossary(report)
+        yield html_tag("h3", "What the metrics mean") + format_glossary(report)
 
 
-def glossary(report: Report) -> str:
+def format_glossary(report: Report) -> str:
     lines = "".join(
-        tag("dt", plain(name)) + tag("dd", plain(f"{found.definition} [{found.unit}]"))
+        html_tag("dt", escape_text(name))
+        + html_tag("dd", escape_text(f"{found.definition} [{found.unit}]"))
         for name, found in report.metrics.items()
     )
-    return tag("dl", lines)
+    return html_tag("dl", lines)

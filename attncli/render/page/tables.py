@@ -6,66 +6,72 @@ from html import escape
 from typing import Any
 
 from attncli.render._cells import Grid
-from attncli.sanitize import visible
+from attncli.sanitize import make_visible
 
 MOST_CELLS = 6_000
 """Of a table that is written out; the rest of a longer one is among all numbers at the page's end."""
 
 
-def plain(text: Any) -> str:
+def escape_text(text: Any) -> str:
     """Text from anywhere, inert."""
-    return escape(visible(str(text)))
+    return escape(make_visible(str(text)))
 
 
-def tag(name: str, inside: str = "", **attributes: Any) -> str:
+def html_tag(name: str, inside: str = "", **attributes: Any) -> str:
     """`class_` is written class; None leaves an attribute out."""
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{plain(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape_text(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
     return f"<{name}{given}>{inside}</{name}>"
 
 
-def short(grid: Grid) -> tuple[Grid, int]:
+def shorten_grid(grid: Grid) -> tuple[Grid, int]:
     """The lines that there is room for, and how many are left out."""
     most = max(1, MOST_CELLS // max(1, len(grid.header)))
     return replace(grid, lines=grid.lines[:most]), max(0, len(grid.lines) - most)
 
 
-def table_of(grid: Grid) -> str:
-    kept, left_out = short(grid)
-    head = tag("tr", "".join(tag("th", plain(name), scope="col") for name in kept.header))
-    lines = "".join(line_of(line, kept.words) for line in kept.lines)
-    caption = tag("caption", plain(kept.title))
+def format_table(grid: Grid) -> str:
+    kept, left_out = shorten_grid(grid)
+    head = html_tag(
+        "tr", "".join(html_tag("th", escape_text(name), scope="col") for name in kept.header)
+    )
+    lines = "".join(format_line(line, kept.words) for line in kept.lines)
+    caption = html_tag("caption", escape_text(kept.title))
     if left_out:
         more = f"{left_out:,} more lines are left out here: all numbers are at the end of the page."
-        lines += tag("tr", tag("td", plain(more), colspan=len(kept.header), class_="said"))
-    return tag("table", caption + tag("thead", head) + tag("tbody", lines))
+        lines += html_tag(
+            "tr", html_tag("td", escape_text(more), colspan=len(kept.header), class_="said")
+        )
+    return html_tag("table", caption + html_tag("thead", head) + html_tag("tbody", lines))
 
 
-def line_of(cells: Sequence[str], words: bool) -> str:
-    first = tag("th", plain(cells[0]), scope="row")
+def format_line(cells: Sequence[str], words: bool) -> str:
+    first = html_tag("th", escape_text(cells[0]), scope="row")
     kind = "said" if words else None
-    return tag("tr", first + "".join(tag("td", plain(cell), class_=kind) for cell in cells[1:]))
+    return html_tag(
+        "tr", first + "".join(html_tag("td", escape_text(cell), class_=kind) for cell in cells[1:])
+    )
 
 
-def described(facts: Mapping[str, Any]) -> str:
+def format_facts(facts: Mapping[str, Any]) -> str:
     """Nested facts as nested lists of terms."""
-    return tag("dl", "".join(facts_of(facts)))
+    return html_tag("dl", "".join(format_fact_items(facts)))
 
 
-def facts_of(facts: Mapping[str, Any]) -> Iterator[str]:
+def format_fact_items(facts: Mapping[str, Any]) -> Iterator[str]:
     for name, value in facts.items():
-        yield tag("dt", plain(name))
-        yield tag("dd", value_of(value))
+        yield html_tag("dt", escape_text(name))
+        yield html_tag("dd", format_value(value))
 
 
-def value_of(value: Any) -> str:
+def format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return described(value)
+        return format_facts(value)
     if isinstance(value, list | tuple):
         if any(isinstance(each, Mapping) for each in value):
-            return "".join(map(value_of, value))
-        return plain(", ".join(map(str, value)))
-    return plain("–" if value is None else value)
+            return "".join(map(format_value, value))
+        return escape_text(", ".join(map(str, value)))
+    return escape_text("–" if value is None else value)

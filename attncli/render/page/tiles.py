@@ -5,32 +5,32 @@ from collections.abc import Iterator
 from typing import Any
 
 from attncli.records import Picture, Report, Tile
-from attncli.render.page.columns import Packed
-from attncli.render.page.packed import Store
-from attncli.render.plots.maps import scales_of
-from attncli.sanitize import visible
+from attncli.render.page.byte_store import ByteStore
+from attncli.render.page.columns import PackedColumn
+from attncli.render.plots.maps import panel_scales
+from attncli.sanitize import make_visible
 
 STEPS = 255
 MOST_PICTURES = 24
 """Of a study of many patterns; the page says how many are left out."""
 
 
-def maps_of(report: Report, store: Store) -> list[dict[str, Any]]:
+def pack_maps(report: Report, store: ByteStore) -> list[dict[str, Any]]:
     """Pictures of several maps side by side, then the maps of heads."""
-    pictures = (picture_of(each, store) for each in report.pictures[:MOST_PICTURES])
-    return [*pictures, *(head_of(each, store) for each in report.tiles)]
+    pictures = (pack_picture(each, store) for each in report.pictures[:MOST_PICTURES])
+    return [*pictures, *(pack_head(each, store) for each in report.tiles)]
 
 
-def left_out(report: Report) -> int:
+def count_left_out(report: Report) -> int:
     return max(0, len(report.pictures) - MOST_PICTURES)
 
 
-def picture_of(picture: Picture, store: Store) -> dict[str, Any]:
-    names = list(map(visible, picture.labels))
-    panels = list(panels_of(picture, store))
+def pack_picture(picture: Picture, store: ByteStore) -> dict[str, Any]:
+    names = list(map(make_visible, picture.labels))
+    panels = list(pack_panels(picture, store))
     return {
         "head": None,
-        "title": visible(picture.title),
+        "title": make_visible(picture.title),
         "queries": names,
         "keys": names,
         "step": 1,
@@ -38,28 +38,28 @@ def picture_of(picture: Picture, store: Store) -> dict[str, Any]:
     }
 
 
-def panels_of(picture: Picture, store: Store) -> Iterator[dict[str, Any]]:
-    scales = scales_of(picture)
+def pack_panels(picture: Picture, store: ByteStore) -> Iterator[dict[str, Any]]:
+    scales = panel_scales(picture)
     for name, cells in picture.panels.items():
         full = scales[name]
         scale = STEPS / full if full > 0.0 else 0.0
         steps = (min(STEPS, max(0, round(cell * scale))) for row in cells for cell in row)
-        yield panel(name, len(cells), len(cells[0]), full, array("B", steps).tobytes(), store)
+        yield pack_panel(name, len(cells), len(cells[0]), full, array("B", steps).tobytes(), store)
 
 
-def head_of(tile: Tile, store: Store) -> dict[str, Any]:
+def pack_head(tile: Tile, store: ByteStore) -> dict[str, Any]:
     return {
-        "head": visible(tile.head),
+        "head": make_visible(tile.head),
         "title": "",
-        "queries": list(map(visible, tile.queries)),
-        "keys": list(map(visible, tile.keys)),
+        "queries": list(map(make_visible, tile.queries)),
+        "keys": list(map(make_visible, tile.keys)),
         "step": tile.step,
-        "panels": [panel(tile.head, tile.rows, tile.columns, tile.full, tile.weights, store)],
+        "panels": [pack_panel(tile.head, tile.rows, tile.columns, tile.full, tile.weights, store)],
     }
 
 
-def panel(
-    name: str, rows: int, columns: int, full: float, data: bytes, store: Store
+def pack_panel(
+    name: str, rows: int, columns: int, full: float, data: bytes, store: ByteStore
 ) -> dict[str, Any]:
-    described = {"name": visible(name), "rows": rows, "columns": columns, "full": full}
-    return store.add(Packed(described, data))
+    described = {"name": make_visible(name), "rows": rows, "columns": columns, "full": full}
+    return store.add(PackedColumn(described, data))

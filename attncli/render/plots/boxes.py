@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.records import Report, View
-from attncli.render.plots.labels import label
+from attncli.render.plots.labels import format_label
 
 ACROSS = "quantile"
 
@@ -25,7 +25,7 @@ class Box(NamedTuple):
     high: float
 
 
-class Boxes(NamedTuple):
+class BoxPlot(NamedTuple):
     """One metric."""
 
     title: str
@@ -34,17 +34,17 @@ class Boxes(NamedTuple):
     boxes: list[Box]
 
 
-def boxes_of(report: Report) -> list[Boxes]:
+def collect_box_plots(report: Report) -> list[BoxPlot]:
     """Of every such view that has numbers."""
     found = [
-        Boxes(view.title, view.metrics[0], view.down, list(boxes(report, view)))
+        BoxPlot(view.title, view.metrics[0], view.down, list(collect_boxes(report, view)))
         for view in report.views
         if view.across == ACROSS
     ]
     return [each for each in found if each.boxes]
 
 
-def boxes(report: Report, view: View) -> Iterator[Box]:
+def collect_boxes(report: Report, view: View) -> Iterator[Box]:
     """Where all five quantiles are known."""
     quantiles: dict[float, list[tuple[float, float]]] = {}
     for row in report.rows:
@@ -57,7 +57,7 @@ def boxes(report: Report, view: View) -> Iterator[Box]:
             yield Box(x, *values)
 
 
-def box_lines(drawn: Boxes, width: int) -> Iterator[Text]:
+def draw_box_lines(drawn: BoxPlot, width: int) -> Iterator[Text]:
     """A line for each box, on one scale."""
     low, high = min(box.low for box in drawn.boxes), max(box.high for box in drawn.boxes)
     width = max(20, min(WIDEST, width - MARGIN - 2))
@@ -66,14 +66,14 @@ def box_lines(drawn: Boxes, width: int) -> Iterator[Text]:
     for box in drawn.boxes:
         places = [round((value - low) / ((high - low) or 1.0) * (width - 1)) for value in box[1:]]
         label = f"{drawn.x_label} {box.x:g}".rjust(MARGIN)
-        yield Text.assemble((f"{label} │", "dim"), (box_line(*places), "cyan"))
-    ends = number(low), number(high)
+        yield Text.assemble((f"{label} │", "dim"), (draw_box_line(*places), "cyan"))
+    ends = format_number(low), format_number(high)
     gap = " " * (width - sum(map(len, ends)))
     yield Text(" " * (MARGIN + 1) + "└" + "─" * width, style="dim")
     yield Text(" " * (MARGIN + 2) + gap.join(ends), style="dim")
 
 
-def box_line(low: int, first: int, median: int, third: int, high: int) -> str:
+def draw_box_line(low: int, first: int, median: int, third: int, high: int) -> str:
     """Whiskers, box and median at these columns."""
     cells = [" "] * (high + 1)
     cells[low : high + 1] = "─" * (high + 1 - low)
@@ -83,7 +83,7 @@ def box_line(low: int, first: int, median: int, third: int, high: int) -> str:
     return "".join(cells)
 
 
-def box_figure(drawn: list[Boxes]) -> Any:
+def draw_box_figure(drawn: list[BoxPlot]) -> Any:
     """The metrics one below the other."""
     from matplotlib.figure import Figure
 
@@ -102,8 +102,8 @@ def box_figure(drawn: list[Boxes]) -> Any:
             for box in each.boxes
         ]
         axes.bxp(stats, positions=[box.x for box in each.boxes], showfliers=False)
-        axes.set_xlabel(label(each.x_label, {}))
-        axes.set_ylabel(label(each.metric, {}))
+        axes.set_xlabel(format_label(each.x_label, {}))
+        axes.set_ylabel(format_label(each.metric, {}))
         axes.set_title(each.title, fontsize=7, loc="left")
         axes.grid(axis="y", alpha=0.25, linewidth=0.5)
     return canvas

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attncli.records import UNCERTAINTY, Report, Row, View
-from attncli.render._cells import stands_at
+from attncli.render._cells import has_coordinate
 from attncli.render.plots.boxes import ACROSS
-from attncli.render.plots.labels import label
-from attncli.render.plots.law_curves import LawCurve, best_law
+from attncli.render.plots.labels import format_label
+from attncli.render.plots.law_curves import LawCurve, find_best_law
 
 NO_CURVES = ("head", ACROSS)
 """What spreads a metric into a grid, or into boxes."""
@@ -56,32 +56,32 @@ class Chart:
         return min(places), max(places)
 
 
-def chart(report: Report) -> Chart | None:
+def first_chart(report: Report) -> Chart | None:
     """A curve for each place across, else one of the first column; None where the report has no numbers to draw."""
-    return next(iter(charts(report)), None)
+    return next(iter(collect_charts(report)), None)
 
 
-def charts(report: Report) -> list[Chart]:
+def collect_charts(report: Report) -> list[Chart]:
     """One for each metric that was asked for, and for each place where it is shown."""
     views = [view for view in report.views if view.across not in NO_CURVES and view.metrics]
     spread = [view for view in views if view.across]
     alone = [replace(view, metrics=(name,)) for view in views for name in view.metrics]
-    drawn = (chart_of(report, view) for view in spread or alone)
+    drawn = (build_chart(report, view) for view in spread or alone)
     return [one for one in drawn if one is not None]
 
 
-def chart_of(report: Report, view: View) -> Chart | None:
+def build_chart(report: Report, view: View) -> Chart | None:
     last = max((row.layer for row in report.rows if row.layer is not None), default=None)
     series: dict[str, list[ChartPoint]] = {}
     levels: dict[str, float] = {}
     for row in report.rows:
         x = row.axis(view.down)
         early = view.last_layer_only and row.layer != last
-        if row.value is None or early or not drawn_in(view, row):
+        if row.value is None or early or not is_drawn(view, row):
             continue
         name = str(row.axis(view.across or "variant"))
         if isinstance(x, int | float):
-            point = ChartPoint(float(x), row.value, row.spread or 0.0, doubtful(row))
+            point = ChartPoint(float(x), row.value, row.spread or 0.0, is_uncertain(row))
             series.setdefault(name, []).append(point)
         elif set(row.coordinates) == {view.across}:
             levels[name] = row.value
@@ -95,12 +95,12 @@ def chart_of(report: Report, view: View) -> Chart | None:
         view.down,
         series,
         levels,
-        gaps_of(report, view, series),
-        bounds_of(report, view) if view.metrics[0] in BOUNDS else {},
-        laws_of(report, view, series),
-        lost_from(report, view, series),
-        label(named, report.metrics),
-        label(view.down, report.metrics),
+        find_gaps(report, view, series),
+        collect_bounds(report, view) if view.metrics[0] in BOUNDS else {},
+        collect_laws(report, view, series),
+        find_series_ends(report, view, series),
+        format_label(named, report.metrics),
+        format_label(view.down, report.metrics),
     )
 
 
@@ -110,12 +110,12 @@ NOT_SMALL = 0.02
 """Rounding that moves a point by more than this part of a unit is seen."""
 
 
-def doubtful(row: Row) -> bool:
+def is_uncertain(row: Row) -> bool:
     by = row.keys.get(UNCERTAINTY)
     return row.note is not None or (isinstance(by, float) and by > NOT_SMALL)
 
 
-def bounds_of(report: Report, view: View) -> dict[str, list[ChartPoint]]:
+def collect_bounds(report: Report, view: View) -> dict[str, list[ChartPoint]]:
     found: dict[str, list[ChartPoint]] = {}
     bound = BOUNDS[view.metrics[0]]
     for row in report.rows:
@@ -126,11 +126,11 @@ def bounds_of(report: Report, view: View) -> dict[str, list[ChartPoint]]:
     return found
 
 
-def laws_of(report: Report, view: View, series: Iterable[str]) -> dict[str, LawCurve]:
+def collect_laws(report: Report, view: View, series: Iterable[str]) -> dict[str, LawCurve]:
     """Of the view that shows what they were fitted to."""
     if view.metrics[0] not in FITTED or view.across is None:
         return {}
-    found = {name: best_law(report, view.across, name) for name in series}
+    found = {name: find_best_law(report, view.across, name) for name in series}
     return {name: law for name, law in found.items() if law is not None}
 
 
@@ -140,16 +140,16 @@ LINEAR = ("residual",)
 """Metrics that are there for a linear axis."""
 
 
-def gaps_of(
+def find_gaps(
     report: Report, view: View, series: Mapping[str, Sequence[ChartPoint]]
 ) -> tuple[float, ...]:
     known = {point.x for points in series.values() for point in points}
-    lost = [row.axis(view.down) for row in report.rows if row.lost and drawn_in(view, row)]
+    lost = [row.axis(view.down) for row in report.rows if row.lost and is_drawn(view, row)]
     places = {float(x) for x in lost if isinstance(x, int | float)}
     return tuple(sorted(places - known))
 
 
-def lost_from(
+def find_series_ends(
     report: Report, view: View, series: Mapping[str, Sequence[ChartPoint]]
 ) -> dict[str, float]:
     """Of series that end where others go on; where all end there are gaps."""
@@ -158,19 +158,19 @@ def lost_from(
     ends = {name: max(point.x for point in points) for name, points in series.items()}
     for row in report.rows:
         x, name = row.axis(view.down), str(row.axis(view.across or "variant"))
-        missing = row.lost and drawn_in(view, row) and isinstance(x, int | float)
+        missing = row.lost and is_drawn(view, row) and isinstance(x, int | float)
         if missing and x in known and x > ends.get(name, math.inf):
             found[name] = min(found.get(name, math.inf), float(x))
     return found
 
 
-def drawn_in(view: View, row: Row) -> bool:
+def is_drawn(view: View, row: Row) -> bool:
     """Whether the view's plot has this row, if it has a number."""
     metrics = view.metrics if view.across else view.metrics[:1]
     lowest = -math.inf if view.lowest_drawn is None else view.lowest_drawn
     deep = row.value is not None and row.value < lowest
     here = view.across is None or all(
-        stands_at(row, axis, place) for axis, place in view.where.items()
+        has_coordinate(row, axis, place) for axis, place in view.where.items()
     )
     return row.metric in metrics and here and not deep
 
@@ -209,7 +209,7 @@ EVEN_STEPS = 1.3
 """How far the factors from place to place may differ where a sweep doubles."""
 
 
-def doubles(chart: Chart) -> bool:
+def is_geometric(chart: Chart) -> bool:
     """Whether places go by factors, as 64, 128, 256."""
     places = sorted({point.x for point in chart.points})
     if len(places) < 3 or places[0] <= 0.0:

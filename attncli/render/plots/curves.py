@@ -4,18 +4,18 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.records import Report
 from attncli.render.plots.chart import (
     Chart,
     ChartPoint,
-    charts,
-    doubles,
+    collect_charts,
+    is_geometric,
     is_magnitude,
     needs_squeeze,
 )
-from attncli.render.plots.labels import label
-from attncli.render.plots.line_styles import Look, looks, named
+from attncli.render.plots.labels import format_label
+from attncli.render.plots.line_styles import LineStyle, assign_styles, format_series
 
 SINGLE, PANEL = (5.6, 3.7), (3.5, 2.7)
 """Inches of the only panel, and of one of several."""
@@ -27,11 +27,11 @@ BAND = 5
 LEVEL_DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (5, 2, 1, 2)))
 
 
-def curve_figure(report: Report) -> Any:
+def draw_curve_figure(report: Report) -> Any:
     """One column for one or two metrics, else two or three."""
     from matplotlib.figure import Figure  # not pyplot: no global state, no display
 
-    drawn = charts(report)[:MOST_PANELS]
+    drawn = collect_charts(report)[:MOST_PANELS]
     across = 1 if len(drawn) < 2 else 2 if len(drawn) < 5 else 3
     lines = -(-max(1, len(drawn)) // across)
     names = list(dict.fromkeys(name for one in drawn for name in one.series))
@@ -40,15 +40,15 @@ def curve_figure(report: Report) -> Any:
     more = legend_width(names) if beside and len(drawn) % across == 0 else 0.0
     canvas = Figure(figsize=(width * across + more, height * lines), layout="constrained")
     grid = canvas.subplots(lines, across, squeeze=False)
-    styles = looks(names)
+    styles = assign_styles(names)
     panels = [axes for line in grid for axes in line]
     for index, (axes, one) in enumerate(zip(panels, drawn, strict=False)):
-        plot(axes, one, styles)
-        axes.set_title(title_of(one, index, len(drawn)), loc="left")
+        draw_panel(axes, one, styles)
+        axes.set_title(panel_title(one, index, len(drawn)), loc="left")
     free = panels[max(1, len(drawn)) :]
     for axes in free:
         axes.axis("off")
-    name_lines(canvas, panels[: len(drawn)], beside, free)
+    draw_legend(canvas, panels[: len(drawn)], beside, free)
     return canvas
 
 
@@ -57,34 +57,36 @@ def legend_width(names: Sequence[str]) -> float:
     return 0.7 + 0.062 * min(40, max(map(len, names), default=0))
 
 
-def title_of(one: Chart, index: int, count: int) -> str:
+def panel_title(one: Chart, index: int, count: int) -> str:
     """A letter where there are several panels; what the axes say already is not said again."""
     letter = f"({chr(ord('a') + index)})  " if count > 1 else ""
     words = (
         one.title.partition("; ")[0]
         .partition(", mean ±")[0]
-        .replace(one.metric, label(one.metric, {}))
+        .replace(one.metric, format_label(one.metric, {}))
     )
     words = words.removesuffix(f" after each {one.x_label}")
-    plain = words in (label(one.metric, {}), one.metric)
+    plain = words in (format_label(one.metric, {}), one.metric)
     return letter if plain else letter + textwrap.shorten(words, 90 if count == 1 else 52, placeholder=" …")  # fmt: skip
 
 
-def plot(axes: Any, drawn: Chart, styles: Mapping[str, Look]) -> None:
+def draw_panel(axes: Any, drawn: Chart, styles: Mapping[str, LineStyle]) -> None:
     """Levels, what a theorem promises, what was fitted, then the numbers themselves."""
-    scale(axes, drawn)
+    set_scales(axes, drawn)
     for index, (name, level) in enumerate(drawn.levels.items()):
         dash = LEVEL_DASHES[index % len(LEVEL_DASHES)]
         axes.axhline(level, color="0.35", linewidth=1.1, linestyle=dash, label=name, zorder=1)
     for name, points in drawn.series.items():
-        line(axes, points, styles[name], words_of(drawn, name))
+        draw_line(axes, points, styles[name], legend_label(drawn, name))
     limits = axes.get_ylim()
     for name, points in drawn.bounds.items():
-        bound(axes, drawn, points, styles.get(name), name, limits)
+        draw_bound(axes, drawn, points, styles.get(name), name, limits)
     for name, law in drawn.laws.items():
         low, high = min(p.x for p in drawn.series[name]), max(p.x for p in drawn.series[name])
         xs, ys = zip(*law.points(low, high), strict=True)
-        shown = f"{named(name)}: d = {law.text}" if len(drawn.laws) > 1 else f"d = {law.text}"
+        shown = (
+            f"{format_series(name)}: d = {law.text}" if len(drawn.laws) > 1 else f"d = {law.text}"
+        )
         axes.plot(xs, ys, color=styles[name].colour, linewidth=1.0, linestyle=(0, (1, 1.2)), label=shown, zorder=2)  # fmt: skip
     if drawn.gaps:
         axes.plot(
@@ -102,14 +104,14 @@ def plot(axes: Any, drawn: Chart, styles: Mapping[str, Look]) -> None:
     axes.grid(alpha=0.25, linewidth=0.5)
 
 
-def words_of(drawn: Chart, name: str) -> str:
+def legend_label(drawn: Chart, name: str) -> str:
     """A line's name, and from where on its numbers are not known; empty where a single line has none."""
     since = drawn.lost.get(name)
     unknown = "" if since is None else f", not known from {drawn.x_label} {since:g} on"
-    return "" if name == "None" else f"{named(name)}{unknown}"
+    return "" if name == "None" else f"{format_series(name)}{unknown}"
 
 
-def line(axes: Any, points: Sequence[ChartPoint], look: Look, name: str) -> None:
+def draw_line(axes: Any, points: Sequence[ChartPoint], look: LineStyle, name: str) -> None:
     """A filled marker for a number, an open one for what something is said against; its spread behind it."""
     points = sorted(points, key=lambda point: point.x)
     xs, ys = [point.x for point in points], [point.y for point in points]
@@ -135,11 +137,11 @@ def line(axes: Any, points: Sequence[ChartPoint], look: Look, name: str) -> None
         )
 
 
-def bound(
+def draw_bound(
     axes: Any,
     drawn: Chart,
     points: Sequence[ChartPoint],
-    look: Look | None,
+    look: LineStyle | None,
     name: str,
     limits: tuple[float, float],
 ) -> None:
@@ -147,18 +149,20 @@ def bound(
     inside = [point for point in points if limits[0] <= point.y <= limits[1]]
     if name not in drawn.series or look is None:
         return
-    shown = f"bound of {named(name)}" + ("" if inside else f": {number(points[-1].y)} at the end")
+    shown = f"bound of {format_series(name)}" + (
+        "" if inside else f": {format_number(points[-1].y)} at the end"
+    )
     xs, ys = zip(*((point.x, point.y) for point in points), strict=True)
     drawn_here = (xs, ys) if inside else ([], [])
     axes.plot(*drawn_here, color=look.colour, linewidth=1.0, linestyle=(0, (5, 1, 1, 1)), label=shown)  # fmt: skip
     axes.set_ylim(limits)
 
 
-def scale(axes: Any, drawn: Chart) -> None:
+def set_scales(axes: Any, drawn: Chart) -> None:
     """Log axes where a sweep doubles and where magnitudes lie far apart."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
-    if doubles(drawn):
+    if is_geometric(drawn):
         places = sorted({point.x for point in drawn.points})
         axes.set_xscale("log", base=2)
         axes.set_xticks(places, [f"{place:g}" for place in places])
@@ -167,14 +171,14 @@ def scale(axes: Any, drawn: Chart) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if needs_squeeze(drawn):
         axes.set_yscale("symlog", linthresh=1.0)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value) if value % 1 else f"{value:,.0f}".replace("-", "−")))  # fmt: skip
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value) if value % 1 else f"{value:,.0f}".replace("-", "−")))  # fmt: skip
     elif is_magnitude(drawn):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def name_lines(canvas: Any, panels: Sequence[Any], beside: bool, free: Sequence[Any]) -> None:
+def draw_legend(canvas: Any, panels: Sequence[Any], beside: bool, free: Sequence[Any]) -> None:
     """What is the same in all panels is named once, where there is room."""
     handles: dict[str, Any] = {}
     for axes in panels:

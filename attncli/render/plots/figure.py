@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from attncli.records import Report
-from attncli.render.plots.boxes import box_figure, boxes_of
-from attncli.render.plots.chart import charts
-from attncli.render.plots.curves import curve_figure
-from attncli.render.plots.heads import head_figure, head_grids
-from attncli.render.plots.labels import caption
-from attncli.render.plots.maps import scales_of
-from attncli.render.plots.tracks import track_figure
-from attncli.sanitize import all_visible
+from attncli.render.plots.boxes import collect_box_plots, draw_box_figure
+from attncli.render.plots.chart import collect_charts
+from attncli.render.plots.curves import draw_curve_figure
+from attncli.render.plots.heads import collect_head_grids, draw_head_figure
+from attncli.render.plots.labels import format_caption
+from attncli.render.plots.maps import panel_scales
+from attncli.render.plots.tracks import draw_track_figure
+from attncli.sanitize import sanitize_value
 
 MOST_PICTURES = 6
 METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
@@ -53,39 +53,43 @@ Size = tuple[float, float]
 def has_figure(report: Report) -> bool:
     """Whether there is anything to draw: what is known without matplotlib."""
     return bool(
-        head_grids(report) or report.pictures or report.tracks or boxes_of(report) or charts(report)
+        collect_head_grids(report)
+        or report.pictures
+        or report.tracks
+        or collect_box_plots(report)
+        or collect_charts(report)
     )
 
 
-def figure(report: Report, path: Path, size: Size | None = None, dots: int = DOTS) -> None:
+def save_figure(report: Report, path: Path, size: Size | None = None, dots: int = DOTS) -> None:
     """Draw the report's maps, or its curves with their spread, into a file whose ending names the format.
 
     `size`: inches, width and height; else what the panels need. `dots`: of an inch, in PNG.
     """
-    report = all_visible(report)
-    with drawing_library() as matplotlib, matplotlib.rc_context(STYLE):
-        canvas = sized(report, size)
+    report = sanitize_value(report)
+    with use_matplotlib() as matplotlib, matplotlib.rc_context(STYLE):
+        canvas = draw_captioned(report, size)
         metadata = {**METADATA[path.suffix.lower()], "Title": report.headline}
         canvas.savefig(path, dpi=dots, metadata=metadata)
 
 
-def made_figure(report: Report, size: Size | None = None) -> Any:
+def build_figure(report: Report, size: Size | None = None) -> Any:
     """The same as matplotlib's own figure, of no window: for a notebook, or to be drawn on."""
-    with drawing_library() as matplotlib, matplotlib.rc_context(STYLE):
-        return sized(all_visible(report), size)
+    with use_matplotlib() as matplotlib, matplotlib.rc_context(STYLE):
+        return draw_captioned(sanitize_value(report), size)
 
 
-def sized(report: Report, size: Size | None) -> Any:
+def draw_captioned(report: Report, size: Size | None) -> Any:
     """What is drawn, with its caption."""
-    canvas = drawn(report)
+    canvas = draw_report(report)
     if size is not None:
         canvas.set_size_inches(*size)
-    below(canvas, caption(report))
+    draw_caption(canvas, format_caption(report))
     return canvas
 
 
 @contextmanager
-def drawing_library() -> Iterator[Any]:
+def use_matplotlib() -> Iterator[Any]:
     """matplotlib, whatever its environment says of windows, which are not opened here, and of folders for its cache."""
     log = logging.getLogger("matplotlib")
     before, own = log.level, os.environ.get("MPLBACKEND")
@@ -107,27 +111,27 @@ def drawing_library() -> Iterator[Any]:
             os.environ.pop("MPLBACKEND", None)
 
 
-def drawn(report: Report) -> Any:
+def draw_report(report: Report) -> Any:
     """Grids of heads, else maps, else ways in the plane, else boxes, else curves."""
-    if grids := head_grids(report):
-        return head_figure(report, grids)
+    if grids := collect_head_grids(report):
+        return draw_head_figure(report, grids)
     if report.pictures:
-        return map_figure(report)
+        return draw_map_figure(report)
     if report.tracks:
-        return track_figure(report)
-    if boxes := boxes_of(report):
-        return box_figure(boxes)
-    return curve_figure(report)
+        return draw_track_figure(report)
+    if boxes := collect_box_plots(report):
+        return draw_box_figure(boxes)
+    return draw_curve_figure(report)
 
 
-def below(canvas: Any, text: str) -> None:
+def draw_caption(canvas: Any, text: str) -> None:
     """The caption line, in as many lines as it needs."""
     if text:
         width = int(LETTERS * canvas.get_size_inches()[0])
         canvas.supxlabel(textwrap.fill(text, width), fontsize=6, color="0.35", x=0.01, ha="left")
 
 
-def map_figure(report: Report) -> Any:
+def draw_map_figure(report: Report) -> Any:
     """A line of maps for every picture: the maps on one scale, the error on its own."""
     from matplotlib.figure import Figure
 
@@ -136,7 +140,7 @@ def map_figure(report: Report) -> Any:
     canvas = Figure(figsize=(2.5 * across, 2.3 * len(pictures) + 0.4), layout="constrained")
     grid = canvas.subplots(len(pictures), across, squeeze=False)
     for line, picture in zip(grid, pictures, strict=True):
-        scales = scales_of(picture)
+        scales = panel_scales(picture)
         for axes, (name, cells) in zip(line, picture.panels.items(), strict=True):
             colours = "magma_r" if name == list(picture.panels)[-1] else "Blues"
             top = scales[name] or 1.0

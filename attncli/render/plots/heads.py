@@ -5,7 +5,7 @@ import textwrap
 from typing import Any, NamedTuple
 
 from attncli.records import Picture, Report, View
-from attncli.render._cells import shown
+from attncli.render._cells import is_shown
 
 MOST_MAPS = 6
 WIDTH, LARGEST_MAP = 7.2, 5.0
@@ -29,17 +29,17 @@ class HeadGrid(NamedTuple):
     """Letters on the cells."""
 
 
-def head_grids(report: Report) -> list[HeadGrid]:
+def collect_head_grids(report: Report) -> list[HeadGrid]:
     """Every view of the report that spreads heads over layers."""
-    grids = (grid_of(report, view) for view in report.views if view.across == "head")
+    grids = (build_head_grid(report, view) for view in report.views if view.across == "head")
     return [grid for grid in grids if grid.layers]
 
 
-def grid_of(report: Report, view: View) -> HeadGrid:
+def build_head_grid(report: Report, view: View) -> HeadGrid:
     rows = {
         (row.layer, row.head): row
         for row in report.rows
-        if shown(row, view) and row.layer is not None and row.head is not None
+        if is_shown(row, view) and row.layer is not None and row.head is not None
     }
     layers = sorted({layer for layer, _ in rows if layer is not None})
     heads = sorted({head for _, head in rows if head is not None})
@@ -63,7 +63,7 @@ BRIGHT = 0.6
 """Place in the colours above which black letters are easier to read than white ones."""
 
 
-def head_figure(report: Report, grids: list[HeadGrid]) -> Any:
+def draw_head_figure(report: Report, grids: list[HeadGrid]) -> Any:
     """The grids one below the other, then the maps of chosen heads."""
     from matplotlib.figure import Figure
 

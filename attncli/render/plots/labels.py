@@ -25,7 +25,7 @@ SHORTENED = 8
 MOST_TEXTS = 2
 
 
-def label(name: str, metrics: Mapping[str, Definition]) -> str:
+def format_label(name: str, metrics: Mapping[str, Definition]) -> str:
     """A metric or an axis in words, with its unit where that says something."""
     words = SYMBOLS.get(name)
     if words is None:
@@ -35,12 +35,21 @@ def label(name: str, metrics: Mapping[str, Definition]) -> str:
     return words if unit in PLAIN_UNITS or unit in words else f"{words} ({unit})"
 
 
-def caption(report: Report) -> str:
+def format_caption(report: Report) -> str:
     """The model and the text, as they belong under a figure."""
-    return " · ".join(filter(None, [*subject(report.source), *shown(report), *spread(report)]))
+    return " · ".join(
+        filter(
+            None,
+            [
+                *describe_subject(report.source),
+                *describe_input(report),
+                *describe_deviation(report),
+            ],
+        )
+    )
 
 
-def spread(report: Report) -> Iterator[str]:
+def describe_deviation(report: Report) -> Iterator[str]:
     """What bands and bars are, where there are some; ways in the plane are of one seed."""
     if report.tracks:
         return
@@ -51,7 +60,7 @@ def spread(report: Report) -> Iterator[str]:
         yield f"±\u00a0standard deviation{over}"
 
 
-def subject(source: Mapping[str, Any]) -> Iterator[str]:
+def describe_subject(source: Mapping[str, Any]) -> Iterator[str]:
     """What was measured."""
     name = source.get("name") or source.get("path") or source.get("class")
     revision, digest = source.get("revision"), source.get("weight_sha256") or source.get("sha256")
@@ -65,10 +74,10 @@ def subject(source: Mapping[str, Any]) -> Iterator[str]:
     if source.get("dtype"):
         yield str(source["dtype"])
     if all(isinstance(network, Mapping) for network in networks):
-        yield f"synthetic, {', '.join(sizes(networks))}"
+        yield f"synthetic, {', '.join(describe_sizes(networks))}"
 
 
-def sizes(networks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def describe_sizes(networks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What all networks of a report have in common."""
     for size in ("layers", "heads", "width", "tokens"):
         found = {network.get(size) for network in networks}
@@ -76,7 +85,7 @@ def sizes(networks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"{size} {found.pop()}"
 
 
-def shown(report: Report) -> Iterator[str]:
+def describe_input(report: Report) -> Iterator[str]:
     """On what."""
     texts = report.input.get("texts")
     if isinstance(texts, list | tuple) and texts:

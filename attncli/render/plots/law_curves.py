@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attncli.maths.curves.laws import CONSTANT, LOG, RATES, law_at
-from attncli.maths.digits import number
+from attncli.maths.curves.laws import CONSTANT, LOG, RATES, evaluate_law
+from attncli.maths.digits import format_number
 from attncli.records import Report
 
 STEPS = 64
@@ -24,13 +24,13 @@ class LawCurve(NamedTuple):
     def text(self) -> str:
         """`2.6 n^0.11`"""
         if self.kind == CONSTANT:
-            return number(self.start)
+            return format_number(self.start)
         if self.kind == LOG:
             return f"{self.start:.2g} {'−' if self.rate < 0.0 else '+'} {abs(self.rate):.2g} ln n"
         return f"{self.start:.2g} n^{self.rate:.2g}"
 
     def value(self, x: float) -> float:
-        return law_at(self.kind, self.start, self.rate, x)
+        return evaluate_law(self.kind, self.start, self.rate, x)
 
     def points(self, low: float, high: float) -> Iterator[tuple[float, float]]:
         """Evenly apart in log x."""
@@ -39,7 +39,7 @@ class LawCurve(NamedTuple):
             yield x, self.value(x)
 
 
-def best_law(report: Report, axis: str, place: str) -> LawCurve | None:
+def find_best_law(report: Report, axis: str, place: str) -> LawCurve | None:
     """The law that fits the points of this place best, where all its parameters are reported."""
     own = [row for row in report.rows if "law" in row.keys and str(row.axis(axis)) == place]
     kinds = [str(row.keys["law"]) for row in own if row.metric == BEHIND and row.value == 0.0]

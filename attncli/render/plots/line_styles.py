@@ -11,7 +11,7 @@ TWIN, TWIN_DASH = "@random", (0, (2.2, 1.4))
 """The ending of a variant of the same model with random weights: in its own variant's colour, dashed."""
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """Of one line."""
 
     colour: str
@@ -24,20 +24,20 @@ class Look(NamedTuple):
 TWIN_WORDS = ", random weights"
 
 
-def named(series: str) -> str:
+def format_series(series: str) -> str:
     """A line in words."""
     return series.replace(TWIN, TWIN_WORDS)
 
 
-def looks(names: Iterable[str]) -> dict[str, Look]:
+def assign_styles(names: Iterable[str]) -> dict[str, LineStyle]:
     """Colours come round first, with another dash each time; markers at their own pace, so that no two are alike."""
-    found: dict[str, Look] = {}
+    found: dict[str, LineStyle] = {}
     own = list(dict.fromkeys(name.removesuffix(TWIN) for name in names))
     for index, name in enumerate(own):
         colour = COLOURS[index % len(COLOURS)]
         marker = MARKERS[index % len(MARKERS)]
         dash = DASHES[index // len(COLOURS) % len(DASHES)]
         weight = max(0.9, 1.4 - 0.12 * index)
-        found[name] = Look(colour, marker, dash, weight)
-        found[name + TWIN] = Look(colour, marker, TWIN_DASH, weight)
+        found[name] = LineStyle(colour, marker, dash, weight)
+        found[name + TWIN] = LineStyle(colour, marker, TWIN_DASH, weight)
     return found

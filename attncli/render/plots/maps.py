@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.records import Picture
 
 SHADES = " ░▒▓█"
@@ -20,30 +20,35 @@ NAMED = 24
 Cells = tuple[tuple[float, ...], ...]
 
 
-def shaded(picture: Picture, width: int, height: int = TALLEST) -> Iterator[Text]:
+def shade_map(picture: Picture, width: int, height: int = TALLEST) -> Iterator[Text]:
     """Title, names and panels, as large as the screen allows; a single map has its tokens on both sides."""
     yield Text(f"\n{picture.title}", style="italic")
     cells = next(iter(picture.panels.values()))
     if len(picture.panels) == 1 and len(picture.labels) == len(cells):
-        yield from with_tokens(cells, picture.labels, width, height)
+        yield from add_token_names(cells, picture.labels, width, height)
         return
     count, size = len(picture.panels), len(cells)
     largest_side = LARGEST if count > 1 else WIDEST
     room = (width - GAP * (count - 1)) // count
     side = max(SMALLEST, min(largest_side, 2 * height, room, size))
-    scales = scales_of(picture)
+    scales = panel_scales(picture)
     pad = " " * GAP
-    names = [f"{name} (█ = {number(scales[name])})" for name in picture.panels]
+    names = [f"{name} (█ = {format_number(scales[name])})" for name in picture.panels]
     column = max(side, min(max(map(len, names)), room if count > 1 else NAMED))
     yield Text(pad.join(name[:column].ljust(column) for name in names).rstrip(), style="dim")
     drawn = [
-        [line(row, scales[name]).ljust(column) for row in pooled(cells, max(1, side // 2), side)]
+        [
+            format_shaded_line(row, scales[name]).ljust(column)
+            for row in max_pool(cells, max(1, side // 2), side)
+        ]
         for name, cells in picture.panels.items()
     ]
     yield from (Text(pad.join(parts).rstrip()) for parts in zip(*drawn, strict=True))
 
 
-def with_tokens(cells: Cells, tokens: tuple[str, ...], width: int, height: int) -> Iterator[Text]:
+def add_token_names(
+    cells: Cells, tokens: tuple[str, ...], width: int, height: int
+) -> Iterator[Text]:
     """A line for each query and two columns for each key, the keys' names read downwards; of what has no room one stands
     for several, by the largest of their weights."""
     words = [token.strip() or repr(token) for token in tokens]
@@ -52,64 +57,67 @@ def with_tokens(cells: Cells, tokens: tuple[str, ...], width: int, height: int) 
     lines = max(SMALLEST, min(len(words), height - LETTERS))
     wide = 2 if 2 * len(words) <= room else 1
     columns = min(len(words), room // wide)
-    full = largest(cells)
-    rows, across = parts(len(words), lines), parts(len(words), columns)
-    heads = [named(words, *each)[:LETTERS] for each in across]
+    full = max_cell(cells)
+    rows, across = split_range(len(words), lines), split_range(len(words), columns)
+    heads = [name_tokens(words, *each)[:LETTERS] for each in across]
     pad = " " * (gutter + 2)
-    yield Text(f"{pad}█ = {number(full)}; a row is a query, a column a key", style="dim")
+    yield Text(f"{pad}█ = {format_number(full)}; a row is a query, a column a key", style="dim")
     for place in range(max(map(len, heads))):
         letters = (head[place : place + 1].ljust(wide) for head in heads)
         yield Text(f"{pad}{''.join(letters)}".rstrip(), style="dim")
-    for (start, stop), row in zip(rows, pooled(cells, lines, columns), strict=True):
-        shades = "".join(SHADES[shade(value / full if full else 0.0)] * wide for value in row)
+    for (start, stop), row in zip(rows, max_pool(cells, lines, columns), strict=True):
+        shades = "".join(SHADES[shade_index(value / full if full else 0.0)] * wide for value in row)
         yield Text.assemble(
-            (f"{cut(named(words, start, stop), gutter):>{gutter}} │", "dim"), shades
+            (f"{truncate_text(name_tokens(words, start, stop), gutter):>{gutter}} │", "dim"), shades
         )
 
 
-def cut(text: str, most: int) -> str:
+def truncate_text(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def named(words: list[str], start: int, stop: int) -> str:
+def name_tokens(words: list[str], start: int, stop: int) -> str:
     """One token, or the first of several."""
     return words[start] if stop - start == 1 else f"{words[start]}…"
 
 
-def scales_of(picture: Picture) -> dict[str, float]:
+def panel_scales(picture: Picture) -> dict[str, float]:
     """The full shade of each panel: one for all maps, the error's own for the last of several."""
     if len(picture.panels) == 1:
-        return {name: largest(cells) for name, cells in picture.panels.items()}
+        return {name: max_cell(cells) for name, cells in picture.panels.items()}
     *maps, error = picture.panels
-    common = max(largest(picture.panels[name]) for name in maps)
-    return dict.fromkeys(maps, common) | {error: largest(picture.panels[error])}
+    common = max(max_cell(picture.panels[name]) for name in maps)
+    return dict.fromkeys(maps, common) | {error: max_cell(picture.panels[error])}
 
 
-def largest(cells: Cells) -> float:
+def max_cell(cells: Cells) -> float:
     return max(map(max, cells))
 
 
-def pooled(cells: Cells, rows: int, columns: int) -> list[list[float]]:
+def max_pool(cells: Cells, rows: int, columns: int) -> list[list[float]]:
     """Fewer, coarser cells, each the largest of those it covers."""
-    bands = [cells[start:stop] for start, stop in parts(len(cells), rows)]
+    bands = [cells[start:stop] for start, stop in split_range(len(cells), rows)]
     return [
-        [max(max(row[start:stop]) for row in band) for start, stop in parts(len(cells), columns)]
+        [
+            max(max(row[start:stop]) for row in band)
+            for start, stop in split_range(len(cells), columns)
+        ]
         for band in bands
     ]
 
 
-def parts(length: int, count: int) -> list[tuple[int, int]]:
+def split_range(length: int, count: int) -> list[tuple[int, int]]:
     """0 … length in so many ranges, none empty."""
     edges = [length * index // count for index in range(count + 1)]
     return [(start, max(stop, start + 1)) for start, stop in itertools.pairwise(edges)]
 
 
-def line(row: list[float], full: float) -> str:
+def format_shaded_line(row: list[float], full: float) -> str:
     """Any weight above 2 % of the full shade is seen."""
-    return "".join(SHADES[shade(value / full if full else 0.0)] for value in row)
+    return "".join(SHADES[shade_index(value / full if full else 0.0)] for value in row)
 
 
-def shade(share: float) -> int:
+def shade_index(share: float) -> int:
     if share < 0.02:
         return 0
     return min(len(SHADES) - 1, 1 + int(share * (len(SHADES) - 1)))

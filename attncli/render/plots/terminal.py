@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.records import Picture, Report
-from attncli.render.plots.boxes import Boxes, box_lines, boxes_of
-from attncli.render.plots.chart import Chart, charts, needs_squeeze, squeeze, unsqueeze
-from attncli.render.plots.maps import shaded
-from attncli.sanitize import all_visible
+from attncli.render.plots.boxes import BoxPlot, collect_box_plots, draw_box_lines
+from attncli.render.plots.chart import Chart, collect_charts, needs_squeeze, squeeze, unsqueeze
+from attncli.render.plots.maps import shade_map
+from attncli.sanitize import sanitize_value
 
 MARKS = "●■▲◆○□△◇"
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
@@ -27,17 +27,17 @@ LEFT = 4
 Canvas = list[list[tuple[str, str]]]
 
 
-def terminal(report: Report) -> "TerminalPlot":
+def plot_in_terminal(report: Report) -> "TerminalPlot":
     """The curves, boxes or maps of the report, as wide as the terminal allows."""
-    report = all_visible(report)
-    return TerminalPlot(charts(report), report.pictures, boxes_of(report))
+    report = sanitize_value(report)
+    return TerminalPlot(collect_charts(report), report.pictures, collect_box_plots(report))
 
 
 class TerminalPlot:
     """Charts, boxes and maps that fit themselves to the console."""
 
     def __init__(
-        self, drawn: Sequence[Chart], pictures: Sequence[Picture], boxes: Sequence[Boxes]
+        self, drawn: Sequence[Chart], pictures: Sequence[Picture], boxes: Sequence[BoxPlot]
     ) -> None:
         self.charts = drawn
         self.pictures = pictures
@@ -45,20 +45,20 @@ class TerminalPlot:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for picture in self.pictures:
-            yield from shaded(
+            yield from shade_map(
                 picture, min(options.max_width, WIDEST_MAP), options.size.height - LEFT
             )
         for boxes in self.boxes:
-            yield from box_lines(boxes, options.max_width)
+            yield from draw_box_lines(boxes, options.max_width)
         if not (self.charts or self.pictures or self.boxes):
             yield Text("\nno numbers to plot")
         width = max(20, min(WIDEST, options.max_width - MARGIN - 2))
         for chart in self.charts:
             yield Text(f"\n{chart.title}", style="italic")
-            yield from draw(chart, width)
+            yield from draw_chart(chart, width)
 
 
-def draw(drawn: Chart, width: int) -> list[Text]:
+def draw_chart(drawn: Chart, width: int) -> list[Text]:
     """The lines of the plot: canvas with a scale on the left, the x axis, the legend."""
     scale = squeeze if needs_squeeze(drawn) else float
     heights = [scale(point.y) for point in drawn.points]
@@ -69,7 +69,7 @@ def draw(drawn: Chart, width: int) -> list[Text]:
     places = [
         [
             (
-                column(point.x, drawn, width),
+                x_to_column(point.x, drawn, width),
                 round((high - scale(point.y)) / span * (HEIGHT - 1)),
             )
             for point in points
@@ -78,27 +78,28 @@ def draw(drawn: Chart, width: int) -> list[Text]:
     ]
     inverse = unsqueeze if needs_squeeze(drawn) else float
     labels = {
-        line: number(inverse(high - line / (HEIGHT - 1) * span)) for line in (0, 5, 10, HEIGHT - 1)
+        line: format_number(inverse(high - line / (HEIGHT - 1) * span))
+        for line in (0, 5, 10, HEIGHT - 1)
     }
     levels = [round((high - scale(level)) / span * (HEIGHT - 1)) for level in drawn.levels.values()]
-    canvas = painted(places, levels, width)
-    lines = [canvas_line(labels.get(index, ""), cells) for index, cells in enumerate(canvas)]
-    return [*lines, *axis(drawn, left, right, width), legend(drawn)]
+    canvas = paint_canvas(places, levels, width)
+    lines = [format_canvas_line(labels.get(index, ""), cells) for index, cells in enumerate(canvas)]
+    return [*lines, *format_axis(drawn, left, right, width), format_legend(drawn)]
 
 
-def column(x: float, drawn: Chart, width: int) -> int:
+def x_to_column(x: float, drawn: Chart, width: int) -> int:
     left, right = drawn.ends
     return round((x - left) / ((right - left) or 1.0) * (width - 1))
 
 
-def painted(places: list[list[tuple[int, int]]], levels: list[int], width: int) -> Canvas:
+def paint_canvas(places: list[list[tuple[int, int]]], levels: list[int], width: int) -> Canvas:
     """Levels, dotted lines, then the marks; where curves meet, they take turns, so that none is hidden for long."""
     canvas: Canvas = [[(" ", "")] * width for _ in range(HEIGHT)]
     for index, line in enumerate(levels):
         canvas[line] = [(DASHES[index % len(DASHES)], "dim")] * width
     owners: dict[tuple[int, int], list[int]] = {}
     for index, cells in reversed(list(enumerate(places))):
-        for column, line in connected(cells):
+        for column, line in interpolate_cells(cells):
             canvas[line][column] = ("·", COLOURS[index % len(COLOURS)])
         for cell in cells:
             owners.setdefault(cell, []).insert(0, index)
@@ -109,7 +110,7 @@ def painted(places: list[list[tuple[int, int]]], levels: list[int], width: int) 
     return canvas
 
 
-def connected(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def interpolate_cells(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The cells on the straight lines between neighbouring points."""
     for (left, start), (right, end) in itertools.pairwise(sorted(places)):
         steps = max(right - left, abs(end - start), 1)
@@ -118,14 +119,14 @@ def connected(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             yield round(left + share * (right - left)), round(start + share * (end - start))
 
 
-def canvas_line(label: str, cells: list[tuple[str, str]]) -> Text:
+def format_canvas_line(label: str, cells: list[tuple[str, str]]) -> Text:
     return Text.assemble((label.rjust(MARGIN), "dim"), (" │", "dim"), *cells)
 
 
-def axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:
+def format_axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:
     name = drawn.x_label.center(width - len(f"{left:g}") - len(f"{right:g}"))
     pad = " " * MARGIN
-    gaps = {column(x, drawn, width) for x in drawn.gaps}
+    gaps = {x_to_column(x, drawn, width) for x in drawn.gaps}
     line = "".join(GAP if index in gaps else "─" for index in range(width))
     return [
         Text(f"{pad} └{line}", style="dim"),
@@ -133,7 +134,7 @@ def axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:
     ]
 
 
-def legend(drawn: Chart) -> Text:
+def format_legend(drawn: Chart) -> Text:
     result = Text(" " * (MARGIN + 2))
     for index, name in enumerate(drawn.series):
         result.append(f"{MARKS[index % len(MARKS)]} ", style=COLOURS[index % len(COLOURS)])

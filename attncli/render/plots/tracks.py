@@ -13,7 +13,7 @@ FURTHEST = 4.0
 TAUGHT = "0.75"
 
 
-def track_figure(report: Report) -> Any:
+def draw_track_figure(report: Report) -> Any:
     """A line of panels for every row of tracks; in each the taught arcs in grey, a colour for each point."""
     from matplotlib.figure import Figure
 

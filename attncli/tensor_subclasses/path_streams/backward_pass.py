@@ -12,23 +12,27 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.residual_stream_arguments import given, replaced
+from attncli.capture.stacks.residual_stream_arguments import find_stream_output, replace_argument
 from attncli.errors import InputError
 from attncli.tensor_subclasses.path_streams.path_run import (
-    FoundPaths,
+    PathDecomposition,
     PathPassage,
-    frozen_code,
-    passed,
+    freeze_model_code,
     refuse_several_attentions,
+    run_passage,
 )
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, begun
-from attncli.tensor_subclasses.path_streams.streams import Attention, FullAlone, Streams
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, begin_streams
+from attncli.tensor_subclasses.path_streams.streams import (
+    FullStreamOnly,
+    RecordedAttention,
+    Streams,
+)
 
-Visit = Callable[[Attention, Tensor], None]
+Visit = Callable[[RecordedAttention, Tensor], None]
 """Called with every attention, the last one first, and G^T V at its heads' outputs [1, head, token, value]."""
 
 
-class Block(NamedTuple):
+class RecordedBlock(NamedTuple):
     """One run of a block, to be repeated."""
 
     forward: Callable[..., Any]
@@ -45,7 +49,7 @@ class RecordedPassage(PathPassage):
 
     def __init__(self, stack: Stack, streams: Streams) -> None:
         super().__init__(stack, streams)
-        self.blocks: list[Block] = []
+        self.blocks: list[RecordedBlock] = []
 
     def run(self, forward: Any, args: Any, kwargs: Any, stream: PathTensor) -> Any:
         others = (*args, *kwargs.values())
@@ -54,7 +58,7 @@ class RecordedPassage(PathPassage):
                 f"stack {self.stack.name}: a block is given earlier states beside its input, "
                 "whose share of the output is not told apart here."
             )
-        self.blocks.append(Block(forward, args, kwargs, stream, stream.full().clone()))
+        self.blocks.append(RecordedBlock(forward, args, kwargs, stream, stream.full().clone()))
         return super().run(forward, args, kwargs, stream)
 
 
@@ -64,19 +68,19 @@ def run_by_head(
     """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head."""
     shares: list[Tensor] = []
 
-    def visit(attention: Attention, back: Tensor) -> None:
+    def visit(attention: RecordedAttention, back: Tensor) -> None:
         shares.append((attention.outputs.detach() * back).sum(dim=(0, 2, 3)))
 
-    with frozen_code(model):
-        found, blocks = forwards(model, RecordedPassage(stack, Streams()), inputs)
-        backwards(blocks, found.output[None], visit)
+    with freeze_model_code(model):
+        found, blocks = run_forwards(model, RecordedPassage(stack, Streams()), inputs)
+        run_backwards(blocks, found.output[None], visit)
     whole = found.output.square().sum()
     return found.output, [share / whole for share in reversed(shares)]
 
 
-def forwards(
+def run_forwards(
     model: nn.Module, passage: RecordedPassage, inputs: Mapping[str, Any]
-) -> tuple[FoundPaths, list[Block]]:
+) -> tuple[PathDecomposition, list[RecordedBlock]]:
     """Up to the last block's output; what is not a chain of blocks is refused."""
     stack = passage.stack
     if not all(call.joined for call in stack.calls):
@@ -84,21 +88,21 @@ def forwards(
             f"stack {stack.name}: something stands between its blocks, which is not understood here."
         )
     with torch.no_grad():
-        found, _ = passed(model, passage, inputs)
+        found, _ = run_passage(model, passage, inputs)
     refuse_several_attentions(found, stack)
     return found, passage.blocks
 
 
-def backwards(blocks: list[Block], wanted: Tensor, visit: Visit) -> Tensor:
+def run_backwards(blocks: list[RecordedBlock], wanted: Tensor, visit: Visit) -> Tensor:
     """From the last block's output to the first one's input [1, token, feature]."""
     back = wanted
     for block in reversed(blocks):
-        streams = FullAlone()
+        streams = FullStreamOnly()
         with torch.enable_grad():
             state = block.state.requires_grad_()
-            stream = begun(state, streams)
-            args, kwargs = replaced(block.args, block.kwargs, block.stream, stream)
-            output = given(block.forward(*args, **kwargs))
+            stream = begin_streams(state, streams)
+            args, kwargs = replace_argument(block.args, block.kwargs, block.stream, stream)
+            output = find_stream_output(block.forward(*args, **kwargs))
         assert isinstance(output, PathTensor)  # it was one on the way there
         outputs = [attention.outputs for attention in streams.attentions]
         back, *at_heads = torch.autograd.grad(output.numbers, [state, *outputs], back)

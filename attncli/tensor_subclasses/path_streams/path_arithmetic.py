@@ -6,55 +6,55 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, met, rule
-from attncli.tensor_subclasses.path_streams.streams import Attention, refusal
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
+from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, no_rule_error
 
 
 @rule(F.linear)
 def linear(x: Any, weight: Any, bias: Tensor | None = None) -> PathTensor:
     if not isinstance(x, PathTensor) or isinstance(weight, PathTensor):
-        raise refusal("a product with a stream as its weights")
-    return with_bias(x.like(F.linear(x.numbers, weight)), bias)
+        raise no_rule_error("a product with a stream as its weights")
+    return add_bias(x.like(F.linear(x.numbers, weight)), bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
 def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
     """GPT-2's Conv1D."""
     if isinstance(bias, PathTensor) or isinstance(weight, PathTensor):
-        raise refusal("addmm with a stream as its bias or weights")
-    return with_bias(x.like(x.numbers @ weight), bias)
+        raise no_rule_error("addmm with a stream as its bias or weights")
+    return add_bias(x.like(x.numbers @ weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__)
 def matmul(x: Any, y: Any) -> Tensor:
     """With weights; or, in attention that a model writes out, queries with keys and maps with values."""
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        return scores(x, y)
+        return full_stream_scores(x, y)
     if isinstance(y, PathTensor):
-        return mixed(x, y)
+        return mix_values(x, y)
     if y.dim() != 2:
-        raise refusal("a product of the stream with something that is no weight matrix")
+        raise no_rule_error("a product of the stream with something that is no weight matrix")
     stream: PathTensor = x
     return stream.like(stream.numbers @ y)
 
 
-def scores(query: PathTensor, key: PathTensor) -> Tensor:
+def full_stream_scores(query: PathTensor, key: PathTensor) -> Tensor:
     """Of the full stream alone, which sets the maps; from here on plain numbers, in a batch of one."""
     if query.dim() != 4 or key.dim() != 4:
-        raise refusal("a product of two streams that are not [batch, head, token, feature]")
+        raise no_rule_error("a product of two streams that are not [batch, head, token, feature]")
     return query.full().detach() @ key.full().detach()
 
 
-def mixed(maps: Tensor, values: PathTensor) -> PathTensor:
+def mix_values(maps: Tensor, values: PathTensor) -> PathTensor:
     """P V for every stream, with maps [1, head, query, key]."""
     if maps.dim() != 4 or values.dim() != 4 or maps.shape[:2] != (1, values.shape[1]):
-        raise refusal("a product with a stream on its right")
+        raise no_rule_error("a product with a stream on its right")
     visible = (maps > 0.0).any(dim=1, keepdim=True)
-    outputs = values.streams.attended(Attention(maps, visible, maps @ values.numbers))
+    outputs = values.streams.attended(RecordedAttention(maps, visible, maps @ values.numbers))
     return values.like(outputs).after_attention()
 
 
-def with_bias(x: PathTensor, bias: Tensor | None) -> PathTensor:
+def add_bias(x: PathTensor, bias: Tensor | None) -> PathTensor:
     return x if bias is None else x.plus_constant(bias)
 
 
@@ -63,7 +63,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, PathTensor) else y * alpha
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        first, second = met([same(x, y), y])
+        first, second = align_streams([require_same_shape(x, y), y])
         return first.like(first.numbers + second.numbers)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     if isinstance(other, int | float):
@@ -77,10 +77,10 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
 def add_in_place(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
     """The same numbers are written to, so that every view of them changes as it would."""
     if not isinstance(x, PathTensor):
-        raise refusal("writing a stream into something else")
+        raise no_rule_error("writing a stream into something else")
     result = add(x, y, alpha=alpha)
     if result.attended != x.attended and x.streams.tells_apart:
-        raise refusal("writing what comes from an attention into the stream")
+        raise no_rule_error("writing what comes from an attention into the stream")
     x.numbers.copy_(result.numbers)
     return x
 
@@ -104,16 +104,16 @@ def negative(x: PathTensor) -> PathTensor:
 def multiply(x: Any, y: Any) -> PathTensor:
     """By a constant; of two streams the one that comes from an activation is a gate and stays the full stream's."""
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        same(x, y)
+        require_same_shape(x, y)
         if x.activated == y.activated:
-            raise refusal("a product of two streams of which not just one is a gate")
+            raise no_rule_error("a product of two streams of which not just one is a gate")
         stream, gate = (y, x) if x.activated else (x, y)
         through = stream.times_frozen(gate.by_stream()[0].detach())
         return through.changed(through.streams.after_mlp)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     result = stream.numbers * other
     if result.shape != stream.shape:
-        raise refusal("a product that repeats the stream")
+        raise no_rule_error("a product that repeats the stream")
     return stream.like(result)
 
 
@@ -121,7 +121,7 @@ def multiply(x: Any, y: Any) -> PathTensor:
 def multiply_in_place(x: Any, y: Any) -> PathTensor:
     """The same numbers are written to."""
     if not isinstance(x, PathTensor) or isinstance(y, PathTensor):
-        raise refusal("a product with a stream that is written into something")
+        raise no_rule_error("a product with a stream that is written into something")
     x.numbers.copy_(multiply(x, y).numbers)
     return x
 
@@ -129,12 +129,12 @@ def multiply_in_place(x: Any, y: Any) -> PathTensor:
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide)
 def divide(x: Any, y: Any) -> PathTensor:
     if isinstance(y, PathTensor):
-        raise refusal("a division by a stream")
+        raise no_rule_error("a division by a stream")
     stream: PathTensor = x
     return stream.like(stream.numbers / y)
 
 
-def same(x: PathTensor, y: PathTensor) -> PathTensor:
+def require_same_shape(x: PathTensor, y: PathTensor) -> PathTensor:
     if x.shape != y.shape:
-        raise refusal(f"streams of shapes {tuple(x.shape)} and {tuple(y.shape)} together")
+        raise no_rule_error(f"streams of shapes {tuple(x.shape)} and {tuple(y.shape)} together")
     return x

@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.capture.strips.attention_interface import own_eager, visible_keys
-from attncli.capture.strips.masks import with_all_rows
+from attncli.capture.strips.attention_interface import unpatched_eager, visible_keys
+from attncli.capture.strips.masks import materialise_mask
 from attncli.errors import InputError
-from attncli.tensor_subclasses.fused_attention import attention
+from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
-from attncli.tensor_subclasses.path_streams.streams import Attention, refusal
+from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, no_rule_error
 
 AGREEMENT = 1e3
 """In units of the type's rounding: how well P V must agree with what the model's own function returns."""
@@ -28,55 +28,55 @@ def attend(
 ) -> tuple[Any, None]:
     """In place of a model's eager attention; [batch, head, token, width] in, [batch, token, head, width] out."""
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    mask = with_all_rows(attention_mask)
-    full = full_alone(query, key, value)
+    mask = materialise_mask(attention_mask)
+    full = full_stream_qkv(query, key, value)
     with torch.no_grad():
-        output, weights = own_eager(module)(module, *full, mask, scaling=scaling, **keywords)
+        output, weights = unpatched_eager(module)(module, *full, mask, scaling=scaling, **keywords)
     if not isinstance(value, PathTensor):
-        return from_elsewhere(query, key, output), None
+        return attend_to_other_stack(query, key, output), None
     numbers = value.numbers
     repeats = weights.shape[1] // numbers.shape[1]
     values = numbers if repeats == 1 else numbers.repeat_interleave(repeats, dim=1)
     maps = weights.to(values.dtype)
     visible = visible_keys(mask, maps.shape[-1])
-    outputs = value.streams.attended(Attention(maps, visible, torch.matmul(maps, values)))
+    outputs = value.streams.attended(RecordedAttention(maps, visible, torch.matmul(maps, values)))
     mixed = outputs.transpose(1, 2).contiguous()
-    compare(module, mixed[: len(output)].detach(), output)
+    compare_attention(module, mixed[: len(output)].detach(), output)
     return value.like(mixed).after_attention(), None
 
 
 @rule(F.scaled_dot_product_attention)
-def called_directly(
+def attend_directly(
     query: Any, key: Any, value: Any, attn_mask: Tensor | None = None, *args: Any, **kwargs: Any
 ) -> Any:
     """torch's function in the model's own code; the mask of a batch is that of its full stream, as all texts are."""
-    mask = with_all_rows(attn_mask)
+    mask = materialise_mask(attn_mask)
     if mask is not None and mask.dim() == query.dim():
         mask = mask[:1]
     if isinstance(value, PathTensor):
-        return attention(query, key, value, mask, *args, **kwargs)
-    full = full_alone(query, key, value)
+        return evaluate_sdpa(query, key, value, mask, *args, **kwargs)
+    full = full_stream_qkv(query, key, value)
     own: Any = F.scaled_dot_product_attention
-    return from_elsewhere(query, key, own(*full, mask, *args, **kwargs))
+    return attend_to_other_stack(query, key, own(*full, mask, *args, **kwargs))
 
 
-def from_elsewhere(query: Any, key: Any, output: Tensor) -> Tensor:
+def attend_to_other_stack(query: Any, key: Any, output: Tensor) -> Tensor:
     """Another stack's states as a fixed map weighs them: nothing of the stream passes here, so they are a constant."""
     if isinstance(key, PathTensor):
-        raise refusal("an attention with the stream's keys and another stack's values")
+        raise no_rule_error("an attention with the stream's keys and another stack's values")
     if not isinstance(query, PathTensor):
         return output
     shape = (query.streams.number, *output.shape[1:])
     return query.like(query.numbers.new_zeros(shape)).plus_constant(output)
 
 
-def full_alone(*sides: Any) -> list[Tensor]:
+def full_stream_qkv(*sides: Any) -> list[Tensor]:
     """Queries, keys and values of the full stream; another stack's states stand there many times."""
     full = [side.full() if isinstance(side, PathTensor) else side for side in sides]
     return [side[: len(full[0])] for side in full]
 
 
-def compare(module: nn.Module, ours: Tensor, own: Tensor) -> None:
+def compare_attention(module: nn.Module, ours: Tensor, own: Tensor) -> None:
     """That P V is what the model's attention returns."""
     apart = float((ours - own).abs().max() / own.abs().max().clamp_min(1e-30))
     if not apart < AGREEMENT * torch.finfo(own.dtype).eps:

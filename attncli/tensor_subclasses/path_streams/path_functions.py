@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.tensor_subclasses.path_streams.path_arithmetic import with_bias
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.tensor_subclasses.path_streams.path_arithmetic import add_bias
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
-from attncli.tensor_subclasses.path_streams.streams import refusal
+from attncli.tensor_subclasses.path_streams.streams import no_rule_error
 from attncli.tensor_subclasses.residual_split.handwritten_norms import (
-    Understood,
-    is_written_out,
-    understood,
+    RecognisedNorm,
+    is_handwritten_norm,
+    recognise_norm,
 )
 
 ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
@@ -53,10 +53,10 @@ def norm(
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
     deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
-    return with_bias(x.like(numbers.reshape(x.shape)), bias)
+    return add_bias(x.like(numbers.reshape(x.shape)), bias)
 
 
-def activated(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
+def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
     """Every stream times f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
     full = x.by_stream()[0].detach()
     ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
@@ -66,38 +66,38 @@ def activated(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor
 
 @rule(F.relu, torch.relu, Tensor.relu)
 def relu(x: PathTensor, inplace: bool = False) -> PathTensor:
-    return activated(x, F.relu)
+    return apply_activation(x, F.relu)
 
 
 @rule(F.silu)
 def silu(x: PathTensor, inplace: bool = False) -> PathTensor:
-    return activated(x, F.silu)
+    return apply_activation(x, F.silu)
 
 
 @rule(F.gelu)
 def gelu(x: PathTensor, approximate: str = "none") -> PathTensor:
-    return activated(x, lambda numbers: F.gelu(numbers, approximate=approximate))
+    return apply_activation(x, lambda numbers: F.gelu(numbers, approximate=approximate))
 
 
 @rule(torch.tanh, Tensor.tanh, F.tanh)
 def tanh(x: PathTensor) -> PathTensor:
-    return activated(x, torch.tanh)
+    return apply_activation(x, torch.tanh)
 
 
 @contextmanager
-def frozen_modules(model: nn.Module) -> Iterator[None]:
+def freeze_modules(model: nn.Module) -> Iterator[None]:
     """In this context the model's written-out norms and its activations take path tensors."""
-    norms: dict[nn.Module, Understood | None] = {}
+    norms: dict[nn.Module, RecognisedNorm | None] = {}
 
     def around_norm(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         x = args[0] if args else None
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)
         if module not in norms:
-            norms[module] = understood(module, forward, x.shape[-1])
+            norms[module] = recognise_norm(module, forward, x.shape[-1])
         found = norms[module]
         if found is None or len(args) > 1 or kwargs:
-            raise refusal(f"the norm {type(module).__name__}")
+            raise no_rule_error(f"the norm {type(module).__name__}")
         gain = None if found.gain is None else found.gain.to(x.dtype)
         bias = None if found.bias is None else found.bias.to(x.dtype)
         return norm(x, found.epsilon, found.centre, gain, bias)
@@ -107,13 +107,13 @@ def frozen_modules(model: nn.Module) -> Iterator[None]:
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)
         if bool(forward(torch.zeros(1, dtype=x.dtype, device=x.device)).any()):
-            raise refusal(f"the activation {type(module).__name__}, which is not 0 at 0")
-        return activated(x, forward)
+            raise no_rule_error(f"the activation {type(module).__name__}, which is not 0 at 0")
+        return apply_activation(x, forward)
 
     activations = (module for module in model.modules() if is_activation(module))
     with (
-        around_forwards(filter(is_written_out, model.modules()), around_norm),
-        around_forwards(activations, around_activation),
+        wrap_forwards(filter(is_handwritten_norm, model.modules()), around_norm),
+        wrap_forwards(activations, around_activation),
     ):
         yield
 

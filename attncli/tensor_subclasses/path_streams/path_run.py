@@ -8,26 +8,30 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attncli.capture.context import eager_everywhere, in_place_of_eager
-from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.context import force_eager_attention, replace_eager_interface
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.stacks.blocks import Stack, find_stacks
-from attncli.capture.stacks.residual_stream_arguments import given, replaced, taken
-from attncli.errors import InputError, first_line, lacks_memory
+from attncli.capture.stacks.residual_stream_arguments import (
+    find_stream_input,
+    find_stream_output,
+    replace_argument,
+)
+from attncli.errors import InputError, first_line, is_memory_error
 from attncli.models.loading.body import body_of
-from attncli.models.loading.random_init import random_twin
+from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
 from attncli.tensor_subclasses.path_streams.path_attention import attend
-from attncli.tensor_subclasses.path_streams.path_functions import frozen_modules
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, begun
-from attncli.tensor_subclasses.path_streams.streams import AlongPaths, ByLength, Streams
-from attncli.tensor_subclasses.residual_split.split_run import Arrived
+from attncli.tensor_subclasses.path_streams.path_functions import freeze_modules
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, begin_streams
+from attncli.tensor_subclasses.path_streams.streams import LengthStreams, PathStreams, Streams
+from attncli.tensor_subclasses.residual_split.split_run import StopAfterLastBlock
 
 GoOn = Callable[[Tensor], Tensor]
 """From the partial streams [length, token, feature] to what the rest of the model is given in their place [batch, token, feature]."""
 
 
-class FoundPaths(NamedTuple):
+class PathDecomposition(NamedTuple):
     """The last block's output, as it is in the full pass and in its parts."""
 
     output: Tensor
@@ -44,38 +48,40 @@ def run_by_length(
     inputs: Mapping[str, Any],
     count_attention: bool,
     go_on: GoOn | None = None,
-) -> tuple[FoundPaths, Any]:
-    """One forward pass of the stack; with `go_on`, the rest of the model too, whose output comes second."""
+) -> tuple[PathDecomposition, Any]:
+    """One forward pass of the stack; with `resume_training`, the rest of the model too, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
 
-    def streams() -> ByLength:
-        return ByLength(attentions=steps) if count_attention else ByLength(mlps=steps)
+    def streams() -> LengthStreams:
+        return LengthStreams(attentions=steps) if count_attention else LengthStreams(mlps=steps)
 
-    with torch.no_grad(), frozen_code(model):
-        found, output = passed(model, PathPassage(stack, streams(), go_on), inputs)
+    with torch.no_grad(), freeze_model_code(model):
+        found, output = run_passage(model, PathPassage(stack, streams(), go_on), inputs)
 
     def longest_of_a_twin() -> Tensor:
-        twin = on_a_twin(model, stack, inputs, streams())
+        twin = run_with_random_weights(model, stack, inputs, streams())
         return found.terms[-1] if twin is None else twin.terms[-1]
 
     check_steps(found, stack, steps, count_attention, longest_of_a_twin)
     return found, output
 
 
-def run_by_both_lengths(model: nn.Module, stack: Stack, inputs: Mapping[str, Any]) -> FoundPaths:
+def run_by_both_lengths(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any]
+) -> PathDecomposition:
     """With terms [attentions, MLPs, token, feature] for how many of each a path went through."""
     attentions = sum(call.attention for call in stack.calls)
     steps = (attentions, len(stack.calls))
-    with torch.no_grad(), frozen_code(model):
-        found, _ = passed(model, PathPassage(stack, ByLength(*steps)), inputs)
+    with torch.no_grad(), freeze_model_code(model):
+        found, _ = run_passage(model, PathPassage(stack, LengthStreams(*steps)), inputs)
 
-    def grid(found: FoundPaths) -> Tensor:
+    def grid(found: PathDecomposition) -> Tensor:
         return found.terms.reshape(1 + attentions, 1 + len(stack.calls), *found.output.shape)
 
     for counted, other in ((0, 1), (1, 0)):
 
         def longest_of_a_twin(other: int = other) -> Tensor:
-            twin = on_a_twin(model, stack, inputs, ByLength(*steps))
+            twin = run_with_random_weights(model, stack, inputs, LengthStreams(*steps))
             return grid(twin or found).sum(dim=other)[-1]
 
         one_kind = found._replace(terms=grid(found).sum(dim=other))
@@ -85,34 +91,34 @@ def run_by_both_lengths(model: nn.Module, stack: Stack, inputs: Mapping[str, Any
 
 def run_along(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], paths: Sequence[Sequence[int]]
-) -> FoundPaths:
+) -> PathDecomposition:
     """What single paths bring to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
-    with torch.no_grad(), frozen_code(model):
-        found, _ = passed(model, PathPassage(stack, AlongPaths(paths)), inputs)
+    with torch.no_grad(), freeze_model_code(model):
+        found, _ = run_passage(model, PathPassage(stack, PathStreams(paths)), inputs)
     refuse_several_attentions(found, stack)
     return found
 
 
 @contextmanager
-def frozen_code(model: nn.Module) -> Iterator[None]:
+def freeze_model_code(model: nn.Module) -> Iterator[None]:
     """Within, the model's attention, norms and activations take path tensors."""
-    with eager_everywhere(model), in_place_of_eager(attend), frozen_modules(model):
+    with force_eager_attention(model), replace_eager_interface(attend), freeze_modules(model):
         yield
 
 
-def passed(
+def run_passage(
     model: nn.Module, passage: "PathPassage", inputs: Mapping[str, Any]
-) -> tuple[FoundPaths, Any]:
+) -> tuple[PathDecomposition, Any]:
     """One forward pass, with the stream of the passage in the model's own code."""
     blocks = {call.module for call in passage.stack.calls}
     output = None
     try:
-        with around_forwards(blocks, passage.around):
+        with wrap_forwards(blocks, passage.around):
             output = model(**inputs)
-    except Arrived:
+    except StopAfterLastBlock:
         pass
     except FAILURES as error:  # torch's and the models' words for shapes that do not fit
-        if lacks_memory(error):
+        if is_memory_error(error):
             raise
         raise InputError(
             f"{type(model).__name__} cannot be run with parts of its stream as texts of one batch "
@@ -123,27 +129,27 @@ def passed(
     return passage.found, output
 
 
-def on_a_twin(
+def run_with_random_weights(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], streams: Streams
-) -> FoundPaths | None:
+) -> PathDecomposition | None:
     """The same paths with random weights: what is zero there too is so by the wiring, and not by a weight of zero.
 
     None where a twin cannot be made, or has other blocks.
     """
     if not isinstance(model, PreTrainedModel):
         return None
-    twin = body_of(random_twin(model, seed=0))
+    twin = body_of(make_random_init_model(model, seed=0))
     alike = [each for each in find_stacks(twin, inputs) if each.name == stack.name]
     if not alike or len(alike[0].calls) != len(stack.calls):
         return None
     own = alike[0]
-    with torch.no_grad(), frozen_code(twin):
-        found, _ = passed(twin, PathPassage(own, streams), inputs)
+    with torch.no_grad(), freeze_model_code(twin):
+        found, _ = run_passage(twin, PathPassage(own, streams), inputs)
     return found
 
 
 def check_steps(
-    found: FoundPaths,
+    found: PathDecomposition,
     stack: Stack,
     steps: int,
     count_attention: bool,
@@ -161,13 +167,13 @@ def check_steps(
         )
 
 
-def as_many(value: Any, stream: PathTensor) -> Any:
+def repeat_for_streams(value: Any, stream: PathTensor) -> Any:
     """Another stack's states [1, token, feature] as many times as there are streams: blocks read the batch off them."""
     states = type(value) is Tensor and value.dim() == 3 and value.is_floating_point()
     return value.expand(stream.streams.number, -1, -1) if states and len(value) == 1 else value
 
 
-def refuse_several_attentions(found: FoundPaths, stack: Stack) -> None:
+def refuse_several_attentions(found: PathDecomposition, stack: Stack) -> None:
     if len(found.heads) != sum(call.attention for call in stack.calls):
         raise InputError(f"stack {stack.name}: a block attends more than once, or not as expected.")
 
@@ -180,26 +186,28 @@ class PathPassage:
         self.streams = streams
         self.go_on = go_on
         self.done = 0
-        self.found: FoundPaths | None = None
+        self.found: PathDecomposition | None = None
 
     def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{type(module).__name__} is given no stream of tokens.")
         if isinstance(stream, PathTensor):
             taken_in = stream.entering_block()
         else:
             taken_in = self.begin(stream, module)
-        output = self.run(forward, *replaced(args, kwargs, stream, taken_in), taken_in)
+        output = self.run(forward, *replace_argument(args, kwargs, stream, taken_in), taken_in)
         self.done += 1
         if self.done < len(self.stack.calls):
             return output
-        state = given(output)
+        state = find_stream_output(output)
         if not isinstance(state, PathTensor) or state.dim() != 3:
             raise InputError(f"the stream of tokens is lost in {type(module).__name__}.")
-        self.found = FoundPaths(state.numbers[0], state.numbers[1:], tuple(self.streams.heads))
+        self.found = PathDecomposition(
+            state.numbers[0], state.numbers[1:], tuple(self.streams.heads)
+        )
         if self.go_on is None:
-            raise Arrived
+            raise StopAfterLastBlock
         rest = self.go_on(self.found.terms)
         return (
             tuple(rest if part is state else part for part in output)
@@ -209,8 +217,8 @@ class PathPassage:
 
     def run(self, forward: Any, args: Any, kwargs: Any, stream: PathTensor) -> Any:
         """The block itself."""
-        args = tuple(as_many(value, stream) for value in args)
-        kwargs = {name: as_many(value, stream) for name, value in kwargs.items()}
+        args = tuple(repeat_for_streams(value, stream) for value in args)
+        kwargs = {name: repeat_for_streams(value, stream) for name, value in kwargs.items()}
         return forward(*args, **kwargs)
 
     def begin(self, stream: Tensor, module: nn.Module) -> PathTensor:
@@ -219,4 +227,4 @@ class PathPassage:
                 f"one text's states [1, token, feature] must go through all blocks, which "
                 f"{type(module).__name__} does not take."
             )
-        return begun(stream, self.streams)
+        return begin_streams(stream, self.streams)

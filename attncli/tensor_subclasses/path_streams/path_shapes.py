@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, met, rule
-from attncli.tensor_subclasses.path_streams.streams import refusal
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
+from attncli.tensor_subclasses.path_streams.streams import no_rule_error
 
 
 def within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ def alike(x: Any, y: Any) -> Any:
 @rule(Tensor.transpose, torch.transpose, Tensor.swapaxes, torch.swapaxes)
 def transpose(x: PathTensor, first: int, second: int) -> PathTensor:
     if 0 in (first % x.dim(), second % x.dim()):
-        raise refusal("a transposition of the batch")
+        raise no_rule_error("a transposition of the batch")
     return x.like(x.numbers.transpose(first, second))
 
 
@@ -65,36 +65,36 @@ def transpose(x: PathTensor, first: int, second: int) -> PathTensor:
 def permute(x: PathTensor, *dims: Any) -> PathTensor:
     order = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     if order[0] % x.dim() != 0:
-        raise refusal("a transposition of the batch")
+        raise no_rule_error("a transposition of the batch")
     return x.like(x.numbers.permute(order))
 
 
 @rule(Tensor.unflatten, torch.unflatten)
 def unflatten(x: PathTensor, dim: int, sizes: Sequence[int]) -> PathTensor:
-    return x.like(torch.unflatten(x.numbers, not_first(x.dim(), dim), sizes))
+    return x.like(torch.unflatten(x.numbers, require_not_batch_axis(x.dim(), dim), sizes))
 
 
 @rule(Tensor.repeat_interleave, torch.repeat_interleave)
 def repeat_interleave(x: PathTensor, repeats: int, dim: int | None = None) -> PathTensor:
     """The same for heads, copied."""
     if not isinstance(repeats, int) or dim is None:
-        raise refusal("a repetition by numbers of their own")
-    return x.like(x.numbers.repeat_interleave(repeats, not_first(x.dim(), dim)))
+        raise no_rule_error("a repetition by numbers of their own")
+    return x.like(x.numbers.repeat_interleave(repeats, require_not_batch_axis(x.dim(), dim)))
 
 
 @rule(Tensor.unsqueeze, torch.unsqueeze)
-def with_axis(x: PathTensor, dim: int) -> PathTensor:
-    return x.like(x.numbers.unsqueeze(not_first(x.dim() + 1, dim)))
+def unsqueeze(x: PathTensor, dim: int) -> PathTensor:
+    return x.like(x.numbers.unsqueeze(require_not_batch_axis(x.dim() + 1, dim)))
 
 
 @rule(Tensor.squeeze, torch.squeeze)
-def without_axis(x: PathTensor, dim: int) -> PathTensor:
-    return x.like(x.numbers.squeeze(not_first(x.dim(), dim)))
+def squeeze(x: PathTensor, dim: int) -> PathTensor:
+    return x.like(x.numbers.squeeze(require_not_batch_axis(x.dim(), dim)))
 
 
-def not_first(axes: int, dim: int) -> int:
+def require_not_batch_axis(axes: int, dim: int) -> int:
     if dim % axes == 0:
-        raise refusal("a change of the batch axis")
+        raise no_rule_error("a change of the batch axis")
     return dim
 
 
@@ -105,40 +105,40 @@ def getitem(x: PathTensor, index: Any) -> PathTensor:
     simple = all(isinstance(part, int | slice) or part in (None, Ellipsis) for part in given)
     whole = given[0] is Ellipsis or (isinstance(given[0], slice) and given[0] == slice(None))
     if not simple or not whole or (given[0] is Ellipsis and len(given) > x.dim()):
-        raise refusal("an index into the batch or by a tensor")
+        raise no_rule_error("an index into the batch or by a tensor")
     return x.like(x.numbers[index])
 
 
 @rule(torch.split, Tensor.split)
 def split(x: PathTensor, size: Any, dim: int = 0) -> tuple[PathTensor, ...]:
-    return tuple(map(x.like, torch.split(x.numbers, size, not_first(x.dim(), dim))))
+    return tuple(map(x.like, torch.split(x.numbers, size, require_not_batch_axis(x.dim(), dim))))
 
 
 @rule(Tensor.chunk, torch.chunk)
 def chunk(x: PathTensor, chunks: int, dim: int = 0) -> tuple[PathTensor, ...]:
-    return tuple(map(x.like, x.numbers.chunk(chunks, not_first(x.dim(), dim))))
+    return tuple(map(x.like, x.numbers.chunk(chunks, require_not_batch_axis(x.dim(), dim))))
 
 
 @rule(Tensor.unbind, torch.unbind)
 def unbind(x: PathTensor, dim: int = 0) -> tuple[PathTensor, ...]:
-    return tuple(map(x.like, x.numbers.unbind(not_first(x.dim(), dim))))
+    return tuple(map(x.like, x.numbers.unbind(require_not_batch_axis(x.dim(), dim))))
 
 
 @rule(torch.cat, torch.concat)
 def cat(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
-    parts = joined(tensors)
-    axis = not_first(parts[0].dim(), dim)
+    parts = require_streams(tensors)
+    axis = require_not_batch_axis(parts[0].dim(), dim)
     return parts[0].like(torch.cat([x.numbers for x in parts], axis))
 
 
 @rule(torch.stack)
 def stack(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
-    parts = joined(tensors)
-    axis = not_first(parts[0].dim() + 1, dim)
+    parts = require_streams(tensors)
+    axis = require_not_batch_axis(parts[0].dim() + 1, dim)
     return parts[0].like(torch.stack([x.numbers for x in parts], axis))
 
 
-def joined(tensors: Sequence[Any]) -> list[PathTensor]:
+def require_streams(tensors: Sequence[Any]) -> list[PathTensor]:
     if not all(isinstance(x, PathTensor) for x in tensors):
-        raise refusal("joining a stream with something else")
-    return met(tensors)
+        raise no_rule_error("joining a stream with something else")
+    return align_streams(tensors)

@@ -11,14 +11,14 @@ import numpy as np
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.tensor_subclasses.dispatch import Carried, Table, entering
-from attncli.tensor_subclasses.path_streams.streams import Streams, refusal
+from attncli.tensor_subclasses.dispatch import StreamTensor, Table, register_rules_in
+from attncli.tensor_subclasses.path_streams.streams import Streams, no_rule_error
 
 RULES: Table = {}
-rule = entering(RULES)
+rule = register_rules_in(RULES)
 
 
-class PathTensor(Carried):
+class PathTensor(StreamTensor):
     """Streams along axis 0, the full one first."""
 
     rules = RULES
@@ -42,7 +42,7 @@ class PathTensor(Carried):
 
     @classmethod
     def refusal(cls, what: str) -> InputError:
-        return refusal(what)
+        return no_rule_error(what)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"PathTensor({tuple(self.shape)}, {self.streams.number} streams)"
@@ -59,7 +59,7 @@ class PathTensor(Carried):
     def like(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
         """Other numbers of the same streams; axis 0 must still begin with them."""
         if numbers.dim() == 0 or numbers.shape[0] % self.streams.number:
-            raise refusal("a result whose first axis is not the batch")
+            raise no_rule_error("a result whose first axis is not the batch")
         return PathTensor(numbers, self.streams, activated, self.attended)
 
     def times_frozen(self, factor: Tensor, activated: bool = False) -> "PathTensor":
@@ -69,7 +69,7 @@ class PathTensor(Carried):
     def plus_constant(self, constant: Tensor) -> "PathTensor":
         """What is the same in every pass joins the full stream, and the part that is made for constants."""
         if np.broadcast_shapes(self.shape, constant.shape) != tuple(self.shape):
-            raise refusal("an addition that repeats the stream")
+            raise no_rule_error("an addition that repeats the stream")
         result, everywhere = self.numbers.clone(), constant.expand(self.shape)
         rows = self.shape[0] // self.streams.number
         for stream in self.streams.constants:
@@ -91,7 +91,7 @@ class PathTensor(Carried):
         return PathTensor(self.numbers, self.streams)
 
 
-def met(tensors: Sequence[PathTensor]) -> list[PathTensor]:
+def align_streams(tensors: Sequence[PathTensor]) -> list[PathTensor]:
     """Streams that are about to be put together, some of them from a block's attention and others from past it."""
     if len({each.attended for each in tensors}) == 1:
         return list(tensors)
@@ -102,6 +102,6 @@ def met(tensors: Sequence[PathTensor]) -> list[PathTensor]:
     ]
 
 
-def begun(stream: Tensor, streams: Streams) -> PathTensor:
+def begin_streams(stream: Tensor, streams: Streams) -> PathTensor:
     """The first block's input."""
     return PathTensor(streams.begin(stream), streams)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.tensor_subclasses.dispatch import caller
+from attncli.tensor_subclasses.dispatch import calling_line
 
 
-class Attention(NamedTuple):
+class RecordedAttention(NamedTuple):
     """What an attention did to the streams."""
 
     maps: Tensor
@@ -46,7 +46,7 @@ class Streams:
         """The first block's input [1, token, feature] as [stream, token, feature]."""
         return first.clone()
 
-    def attended(self, attention: Attention) -> Tensor:
+    def attended(self, attention: RecordedAttention) -> Tensor:
         """What each stream keeps of an attention's outputs."""
         self.heads.append(attention.outputs.shape[1])
         return attention.outputs
@@ -64,19 +64,19 @@ class Streams:
         return parts
 
 
-class FullAlone(Streams):
+class FullStreamOnly(Streams):
     """For a backward pass: keeps what its attentions did."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.attentions: list[Attention] = []
+        self.attentions: list[RecordedAttention] = []
 
-    def attended(self, attention: Attention) -> Tensor:
+    def attended(self, attention: RecordedAttention) -> Tensor:
         self.attentions.append(attention)
         return super().attended(attention)
 
 
-class Origins(Streams):
+class OriginStreams(Streams):
     """Stream 1 is what comes from the first block's input, stream 2 what comes from constants on the way."""
 
     partial = 2
@@ -86,7 +86,7 @@ class Origins(Streams):
         return torch.cat([first, first, torch.zeros_like(first)])
 
 
-class ByLength(Streams):
+class LengthStreams(Streams):
     """All paths of one length so far are one stream; a constant begins a path of length 0 where it stands.
 
     Streams 1, 2 … are a grid [attentions, MLPs] of how many of each a path went through; what is not counted has one
@@ -120,14 +120,14 @@ class ByLength(Streams):
         places = (*(1 + steps for steps in self.most), *parts.shape[1:])
         before = parts[1:].view(places)
         if bool(before.select(kind, most).any()):
-            raise refusal("a block with more steps than one")
+            raise no_rule_error("a block with more steps than one")
         moved = torch.zeros_like(parts)
         moved[0] = parts[0]
         moved[1:].view(places).narrow(kind, 1, most).copy_(before.narrow(kind, 0, most))
         return moved
 
 
-class AlongPaths(Streams):
+class PathStreams(Streams):
     """Single paths, without the constants on their way: each goes through a head of every attention, or past it."""
 
     tells_apart = True
@@ -141,7 +141,7 @@ class AlongPaths(Streams):
     def begin(self, first: Tensor) -> Tensor:
         return first.repeat(self.number, 1, 1)
 
-    def attended(self, attention: Attention) -> Tensor:
+    def attended(self, attention: RecordedAttention) -> Tensor:
         outputs = super().attended(attention)
         kept = torch.zeros_like(outputs)
         kept[0] = outputs[0]
@@ -162,7 +162,7 @@ class AlongPaths(Streams):
         return ((1 + index, path[last]) for index, path in enumerate(self.paths))
 
 
-def refusal(what: str) -> InputError:
+def no_rule_error(what: str) -> InputError:
     return InputError(
-        f"there is no rule for {what}, which {caller()} uses: this architecture cannot be decomposed."
+        f"there is no rule for {what}, which {calling_line()} uses: this architecture cannot be decomposed."
     )

@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from attncli.capture.stacks.blocks import Stack
 from attncli.tensor_subclasses.path_streams.backward_pass import (
     RecordedPassage,
-    backwards,
-    forwards,
+    run_backwards,
+    run_forwards,
 )
-from attncli.tensor_subclasses.path_streams.path_run import frozen_code
-from attncli.tensor_subclasses.path_streams.streams import Attention, Origins
+from attncli.tensor_subclasses.path_streams.path_run import freeze_model_code
+from attncli.tensor_subclasses.path_streams.streams import OriginStreams, RecordedAttention
 
 
-class Rolled(NamedTuple):
+class RolloutRow(NamedTuple):
     """A token's row of the product of ½A + ½I over the attentions, the last one on the left."""
 
     attention: Tensor
@@ -25,7 +25,7 @@ class Rolled(NamedTuple):
     """[token]; A uniform over the keys that each query sees."""
 
 
-class Origin(NamedTuple):
+class TokenContributions(NamedTuple):
     """What one token's state comes from."""
 
     state: Tensor
@@ -36,43 +36,48 @@ class Origin(NamedTuple):
     """b [feature]: what biases on the way become, and what another stack's states bring."""
     shares: Tensor
     """⟨c_j, y⟩ / ‖y‖² [token]"""
-    rolled: Rolled
+    rolled: RolloutRow
 
 
-def run_to_origins(model: nn.Module, stack: Stack, inputs: Mapping[str, Any], token: int) -> Origin:
+def find_contributions(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], token: int
+) -> TokenContributions:
     """Both kinds of attribution from one way back through the blocks; a row is all that is carried of rollout."""
-    with frozen_code(model):
-        found, blocks = forwards(model, RecordedPassage(stack, Origins()), inputs)
+    with freeze_model_code(model):
+        found, blocks = run_forwards(model, RecordedPassage(stack, OriginStreams()), inputs)
         state = found.output[token]
         wanted = torch.zeros_like(found.output)
         wanted[token] = state / state.square().sum()
-        rolling = Rolling(token, len(wanted))
-        back = backwards(blocks, wanted[None], rolling.visit)
+        rolling = RolloutVisitor(token, len(wanted))
+        back = run_backwards(blocks, wanted[None], rolling.visit)
     shares = (back * blocks[0].state.detach()).sum(dim=(0, 2))
-    return Origin(state, found.terms[0, token], found.terms[1, token], shares, rolling.rolled)
+    return TokenContributions(
+        state, found.terms[0, token], found.terms[1, token], shares, rolling.rolled
+    )
 
 
-class Rolling:
+class RolloutVisitor:
     """e_t^T (½A_L + ½I) … (½A_1 + ½I), from the left."""
 
     def __init__(self, token: int, tokens: int) -> None:
         row = torch.zeros(tokens, dtype=torch.float64)
         row[token] = 1.0
-        self.rolled = Rolled(row, row)
+        self.rolled = RolloutRow(row, row)
 
-    def visit(self, attention: Attention, _: Tensor) -> None:
+    def visit(self, attention: RecordedAttention, _: Tensor) -> None:
         mean = attention.maps[0].mean(dim=0)
-        self.rolled = Rolled(
-            half_on(self.rolled.attention, mean), half_on(self.rolled.even, even_map(attention))
+        self.rolled = RolloutRow(
+            rollout_step(self.rolled.attention, mean),
+            rollout_step(self.rolled.even, uniform_map(attention)),
         )
 
 
-def half_on(row: Tensor, weights: Tensor) -> Tensor:
+def rollout_step(row: Tensor, weights: Tensor) -> Tensor:
     """row (½A + ½I)"""
     return (row + row @ weights.to("cpu", torch.float64)) / 2.0
 
 
-def even_map(attention: Attention) -> Tensor:
+def uniform_map(attention: RecordedAttention) -> Tensor:
     """[query, key]: all visible keys of a query alike."""
     queries, keys = attention.maps.shape[-2:]
     if attention.visible is None:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals.scaled import Scaled, scaled
+from attncli.maths.residuals.scaled import Scaled, make_scaled
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, rule
 
 
@@ -26,11 +26,11 @@ def conv1d(
 ) -> Tensor:
     if weight.shape[-1] > 1 or x.axis != x.dim() - 1:
         return F.conv1d(x.plain(), weight, bias, stride, padding, dilation, groups)
-    common, varying = (convolved(part, weight, groups) for part in (x.common, x.varying))
+    common, varying = (convolve_part(part, weight, groups) for part in (x.common, x.varying))
     mixed = SplitTensor(common, varying, x.axis)
     return mixed if bias is None else torch.add(mixed, bias[:, None])
 
 
-def convolved(part: Scaled, weight: Tensor, groups: int) -> Scaled:
+def convolve_part(part: Scaled, weight: Tensor, groups: int) -> Scaled:
     mantissa = torch.from_numpy(part.mantissa.copy())
-    return scaled(F.conv1d(mantissa, weight.double(), groups=groups).numpy(), part.exponent)
+    return make_scaled(F.conv1d(mantissa, weight.double(), groups=groups).numpy(), part.exponent)

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.maths.residuals.scaled import scaled
-from attncli.tensor_subclasses.dispatch import Carried
-from attncli.tensor_subclasses.residual_split.split_arithmetic import numbers
+from attncli.maths.residuals.scaled import make_scaled
+from attncli.tensor_subclasses.dispatch import StreamTensor
+from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
 from attncli.tensor_subclasses.residual_split.split_scores import SCORE_RULES, WEIGHT_RULES
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, no_rule, rule
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, no_rule_error, rule
 
 
 @rule(torch.einsum, torch.functional.einsum)
@@ -20,14 +20,14 @@ def einsum(equation: str, *operands: Any) -> Any:
     sides, arrow, result = equation.replace(" ", "").partition("->")
     letters = sides.split(",")
     if not arrow or len(letters) != 2 or "." in equation:
-        raise no_rule(f"einsum {equation} of the stream")
+        raise no_rule_error(f"einsum {equation} of the stream")
     one, other = letters
     x, y = operands
     if is_linear(x, y, one, other, result):
         return linear(x, y, equation)
     if is_linear(y, x, other, one, result):
         return linear(y, x, f"{other},{one}->{result}")
-    return as_matrices(equation, (x, y), (one, other), result)
+    return einsum_as_matmul(equation, (x, y), (one, other), result)
 
 
 for table in (SCORE_RULES, WEIGHT_RULES):
@@ -36,7 +36,7 @@ for table in (SCORE_RULES, WEIGHT_RULES):
 
 def is_linear(x: Any, y: Any, one: str, other: str, result: str) -> bool:
     """Whether plain numbers meet the features of a split tensor, and its tokens are left alone."""
-    if not isinstance(x, SplitTensor) or isinstance(y, Carried):
+    if not isinstance(x, SplitTensor) or isinstance(y, StreamTensor):
         return False
     token = one[x.axis]
     return token not in other and token in result
@@ -46,13 +46,13 @@ def linear(x: SplitTensor, y: torch.Tensor, equation: str) -> Any:
     """c and V meet the same numbers."""
     one, _, result = equation.replace("->", ",").split(",")
     common, varying = (
-        scaled(np.einsum(equation, part.mantissa, numbers(y)), part.exponent)
+        make_scaled(np.einsum(equation, part.mantissa, to_float64_array(y)), part.exponent)
         for part in (x.common, x.varying)
     )
     return SplitTensor(common, varying, result.index(one[x.axis]))
 
 
-def as_matrices(
+def einsum_as_matmul(
     equation: str, operands: tuple[Any, Any], letters: tuple[str, str], result: str
 ) -> Any:
     """One letter summed over, at most one that each side has to itself; all others side by side."""
@@ -62,12 +62,12 @@ def as_matrices(
     rows = [letter for letter in one if letter not in other]
     columns = [letter for letter in other if letter not in one]
     if [len(summed), len(rows), len(columns)] != [1, 1, 1] or len({*result}) != len(result):
-        raise no_rule(f"einsum {equation} of the stream")
-    x = permuted(operands[0], one, [*batch, *rows, *summed])
-    y = permuted(operands[1], other, [*batch, *summed, *columns])
-    return permuted(torch.matmul(x, y), "".join([*batch, *rows, *columns]), list(result))
+        raise no_rule_error(f"einsum {equation} of the stream")
+    x = permute_letters(operands[0], one, [*batch, *rows, *summed])
+    y = permute_letters(operands[1], other, [*batch, *summed, *columns])
+    return permute_letters(torch.matmul(x, y), "".join([*batch, *rows, *columns]), list(result))
 
 
-def permuted(x: Any, letters: str, wanted: list[str]) -> Any:
+def permute_letters(x: Any, letters: str, wanted: list[str]) -> Any:
     order = [letters.index(letter) for letter in wanted]
     return x if order == sorted(order) else torch.permute(x, order)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.ablation.norm_modules import is_norm
-from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.tensor_subclasses.residual_split.split_functions import norm
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 
@@ -24,9 +24,9 @@ SIZES = (1.0, 1e2, 1e-2, 1e-3, 1e-5)
 
 
 @contextmanager
-def exact_norms(model: nn.Module) -> Iterator[None]:
+def replace_handwritten_norms(model: nn.Module) -> Iterator[None]:
     """In this context the norms that the model writes out take split tensors."""
-    known: dict[nn.Module, Understood | None] = {}
+    known: dict[nn.Module, RecognisedNorm | None] = {}
 
     def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         x = args[0] if args else None
@@ -35,17 +35,17 @@ def exact_norms(model: nn.Module) -> Iterator[None]:
         if len(args) > 1 or kwargs:
             return forward(*args, **kwargs)
         if module not in known:
-            known[module] = understood(module, forward, x.shape[-1])
+            known[module] = recognise_norm(module, forward, x.shape[-1])
         found = known[module]
         if found is None:
             return forward(x)
         return norm(x, found.epsilon, found.centre, found.gain, found.bias)
 
-    with around_forwards(filter(is_written_out, model.modules()), around):
+    with wrap_forwards(filter(is_handwritten_norm, model.modules()), around):
         yield
 
 
-class Understood(NamedTuple):
+class RecognisedNorm(NamedTuple):
     """A layer norm (`centre`) or an RMS norm."""
 
     epsilon: float
@@ -54,19 +54,19 @@ class Understood(NamedTuple):
     bias: Tensor | None = None
 
 
-def is_written_out(module: nn.Module) -> bool:
+def is_handwritten_norm(module: nn.Module) -> bool:
     return is_norm(module) and not isinstance(module, (nn.LayerNorm, nn.RMSNorm))
 
 
-def understood(
+def recognise_norm(
     module: nn.Module, usual: Callable[[Tensor], Tensor], width: int
-) -> Understood | None:
+) -> RecognisedNorm | None:
     """The norm that gives what the module gives on a few random tokens; None where it is no norm of these kinds."""
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randn(len(SIZES), width, generator=generator, dtype=torch.float64) + 0.5
     tokens = tokens * torch.tensor(SIZES, dtype=torch.float64)[:, None]
     wanted = usual(tokens).double()
-    for one in candidates(module):
+    for one in iter_candidate_norms(module):
         rows = tokens - tokens.mean(-1, keepdim=True) if one.centre else tokens
         ours = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + one.epsilon)
         ours = ours * (1.0 if one.gain is None else one.gain)
@@ -76,10 +76,10 @@ def understood(
     return None
 
 
-def candidates(module: nn.Module) -> Iterator[Understood]:
+def iter_candidate_norms(module: nn.Module) -> Iterator[RecognisedNorm]:
     """What a norm with these weights may be."""
     epsilon = next((float(getattr(module, e)) for e in EPSILONS if hasattr(module, e)), 0.0)
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     for gain in (weight, None if weight is None else 1.0 + weight.double()):
         for centre in (False, True):
-            yield Understood(epsilon, gain, centre, bias)
+            yield RecognisedNorm(epsilon, gain, centre, bias)

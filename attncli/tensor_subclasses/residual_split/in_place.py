@@ -11,8 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.tensor_subclasses.residual_split.split_scores import SCORE_RULES, Scores, settled
-from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, plain, rule
+from attncli.tensor_subclasses.residual_split.split_scores import (
+    SCORE_RULES,
+    LazyScores,
+    materialise,
+)
+from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
 
 CHANGES: dict[Any, Callable[..., Any]] = {
     Tensor.add_: torch.add,
@@ -35,16 +39,18 @@ CHANGES: dict[Any, Callable[..., Any]] = {
 """Each with the function that gives the same and leaves its argument alone."""
 
 
-def changed(written: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+def write_in_place(written: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     """x itself, with what the function gives; plain numbers stay plain."""
-    if isinstance(x, (SplitTensor, Scores)):
+    if isinstance(x, (SplitTensor, LazyScores)):
         return x.become(CHANGES[written](x, *args, **kwargs), written.__name__)
-    numbers: Any = written(plain(settled(x)), *map(plain, map(settled, args)), **kwargs)
+    numbers: Any = written(
+        to_plain(materialise(x)), *map(to_plain, map(materialise, args)), **kwargs
+    )
     return numbers
 
 
 for written in CHANGES:
-    RULES[written] = SCORE_RULES[written] = partial(changed, written)
+    RULES[written] = SCORE_RULES[written] = partial(write_in_place, written)
 
 
 @rule(Tensor.copy_)

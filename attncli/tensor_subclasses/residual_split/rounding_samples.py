@@ -8,17 +8,17 @@ the first digits of what is printed: two runs that differ in them alone say what
 import numpy as np
 
 from attncli.maths.residuals.scaled import Scaled, times
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centred
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centre_split
 
 
-class LastBits:
+class LastBitPerturbation:
     """Moves the last bits of streams; the same ones in every run of a command."""
 
     def __init__(self) -> None:
         self.generator = np.random.default_rng(0)
 
     def __call__(self, stream: SplitTensor) -> SplitTensor:
-        return centred(self.moved(stream.common), self.moved(stream.varying), stream.axis)
+        return centre_split(self.moved(stream.common), self.moved(stream.varying), stream.axis)
 
     def moved(self, numbers: Scaled) -> Scaled:
         """Each as it is or one step nearer to 0."""

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.tensor_subclasses.residual_split.split_tensor import plain
+from attncli.tensor_subclasses.residual_split.split_tensor import to_plain
 
 HIDDEN = -1e30
 """Scores below this are masked."""
 
 
-class SplitTerms(NamedTuple):
+class ScoreTerms(NamedTuple):
     """scale · query key^T + bias, with columns of no key beside it, all up to what is constant along a row."""
 
     query: Tensor
@@ -40,7 +40,7 @@ class SplitTerms(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         return (*self.lead, self.query.shape[-2], self.key.shape[-2] + self.columns)
 
-    def times(self, factor: float) -> "SplitTerms":
+    def times(self, factor: float) -> "ScoreTerms":
         bias, shift, beside = (
             None if part is None else part * factor for part in (self.bias, self.shift, self.beside)
         )
@@ -48,7 +48,9 @@ class SplitTerms(NamedTuple):
 
     def plain(self) -> Tensor:
         """The scores as plain numbers, where what is specific to a query may vanish."""
-        scores = torch.matmul(plain(self.query), plain(self.key).transpose(-1, -2)) * self.scale
+        scores = (
+            torch.matmul(to_plain(self.query), to_plain(self.key).transpose(-1, -2)) * self.scale
+        )
         if self.bias is not None:
             scores = scores + self.bias
         if self.beside is not None:
@@ -57,7 +59,7 @@ class SplitTerms(NamedTuple):
         return scores if self.shift is None else scores + self.shift
 
 
-def with_lead(terms: SplitTerms, lead: Sequence[int]) -> SplitTerms:
+def broadcast_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
     """The same scores under other leading axes."""
 
     def there(part: Tensor | None) -> Any:
@@ -74,6 +76,6 @@ def with_lead(terms: SplitTerms, lead: Sequence[int]) -> SplitTerms:
     )
 
 
-def terms_of(scores: Tensor) -> SplitTerms:
+def terms_of_scores(scores: Tensor) -> ScoreTerms:
     """Scores that were computed before, as products of themselves with one key for each column."""
-    return SplitTerms(scores, torch.eye(scores.shape[-1], dtype=torch.float64))
+    return ScoreTerms(scores, torch.eye(scores.shape[-1], dtype=torch.float64))

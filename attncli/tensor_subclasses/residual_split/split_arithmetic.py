@@ -7,27 +7,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals.scaled import Array, Scaled, plus, product, scaled, times
-from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, SplitTerms, terms_of
-from attncli.tensor_subclasses.residual_split.split_attention import mixed_by_numbers
-from attncli.tensor_subclasses.residual_split.split_scores import scores_of
+from attncli.maths.residuals.scaled import Array, Scaled, make_scaled, plus, product, times
+from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms, terms_of_scores
+from attncli.tensor_subclasses.residual_split.split_attention import mix_values_by_weights
+from attncli.tensor_subclasses.residual_split.split_scores import make_scores
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
-    centred,
-    no_rule,
+    centre_split,
+    no_rule_error,
     rule,
 )
 
 
 @rule(F.linear)
 def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Any:
-    return affine(x, numbers(weight).T, bias)
+    return affine(x, to_float64_array(weight).T, bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
 def addmm(bias: Tensor, x: Any, weight: Tensor) -> Any:
     """GPT-2's Conv1D."""
-    return affine(x, numbers(weight), bias)
+    return affine(x, to_float64_array(weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
@@ -35,14 +35,14 @@ def matmul(x: Any, y: Any) -> Any:
     """With weights; of queries and keys, which are scores; of attention weights and values."""
     if isinstance(x, SplitTensor):
         if not isinstance(y, SplitTensor) and y.dim() == 2:
-            return affine(x, numbers(y), None)
+            return affine(x, to_float64_array(y), None)
         if x.axis == x.dim() - 2:
-            return scores_of(SplitTerms(snapshot(x), snapshot(torch.transpose(y, -1, -2))))
+            return make_scores(ScoreTerms(snapshot(x), snapshot(torch.transpose(y, -1, -2))))
     elif y.axis == y.dim() - 2:
-        return mixed_by_numbers(x, y)
+        return mix_values_by_weights(x, y)
     elif y.axis == y.dim() - 1 and x.dim() == 2:
         turned: Any = torch.transpose(y, -1, -2)
-        return torch.transpose(affine(turned, numbers(x).T, None), -1, -2)
+        return torch.transpose(affine(turned, to_float64_array(x).T, None), -1, -2)
     elif y.axis == y.dim() - 1:
         return torch.matmul(x, y.plain())
     raise SplitTensor.refusal("a product over tokens")
@@ -62,21 +62,23 @@ def snapshot(x: Tensor) -> Tensor:
 def affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
     """c W + b and V W: V meets neither c nor b."""
     if not isinstance(x, SplitTensor):
-        raise no_rule("a linear layer whose weights descend from the stream")
+        raise no_rule_error("a linear layer whose weights descend from the stream")
     if x.axis == x.dim() - 1:
-        return mixed_along_features(x, weight, bias)
+        return mix_tokens_by_weights(x, weight, bias)
     common, varying = (
-        scaled(part.mantissa @ weight, part.exponent) for part in (x.common, x.varying)
+        make_scaled(part.mantissa @ weight, part.exponent) for part in (x.common, x.varying)
     )
     if bias is not None:
-        common = plus(common, scaled(np.broadcast_to(numbers(bias), common.mantissa.shape)))
+        common = plus(
+            common, make_scaled(np.broadcast_to(to_float64_array(bias), common.mantissa.shape))
+        )
     return SplitTensor(common, varying, x.axis)
 
 
-def mixed_along_features(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
+def mix_tokens_by_weights(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
     """Tokens mixed by a matrix of weights: its column sums are no common row."""
     turned: Any = torch.transpose(x, -1, -2)
-    mixed: Any = torch.transpose(mixed_by_numbers(torch.from_numpy(weight.T), turned), -1, -2)
+    mixed: Any = torch.transpose(mix_values_by_weights(torch.from_numpy(weight.T), turned), -1, -2)
     return mixed if bias is None else torch.add(mixed, bias)
 
 
@@ -86,18 +88,18 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, SplitTensor) else y * alpha
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
-        same_axis(x, y)
-        return centred(plus(x.common, y.common), plus(x.varying, y.varying), x.axis)
+        require_same_axis(x, y)
+        return centre_split(plus(x.common, y.common), plus(x.varying, y.varying), x.axis)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
-    if hides(other) and split.axis == split.dim() - 2:
-        return torch.add(scores_of(terms_of(split)), other)
-    constant = against(other, split)
+    if is_score_mask(other) and split.axis == split.dim() - 2:
+        return torch.add(make_scores(terms_of_scores(split)), other)
+    constant = align_plain(other, split)
     if constant.shape[split.axis] == 1:
-        return SplitTensor(plus(split.common, scaled(constant)), split.varying, split.axis)
-    return centred(split.common, plus(split.varying, scaled(constant)), split.axis)
+        return SplitTensor(plus(split.common, make_scaled(constant)), split.varying, split.axis)
+    return centre_split(split.common, plus(split.varying, make_scaled(constant)), split.axis)
 
 
-def hides(other: Any) -> bool:
+def is_score_mask(other: Any) -> bool:
     """Whether something that is added is a mask of scores."""
     return isinstance(other, Tensor) and bool((other <= HIDDEN).any())
 
@@ -121,21 +123,21 @@ def negative(x: SplitTensor) -> SplitTensor:
 def multiply(x: Any, y: Any) -> SplitTensor:
     """(a + r)(b + s) - ab = a s + r (b + s)."""
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
-        same_axis(x, y)
+        require_same_axis(x, y)
         whole = plus(y.common, y.varying)
         varying = plus(product(x.common, y.varying), product(x.varying, whole))
-        return centred(product(x.common, y.common), varying, x.axis)
+        return centre_split(product(x.common, y.common), varying, x.axis)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
-    factor = against(other, split)
+    factor = align_plain(other, split)
     if factor.shape[split.axis] != 1:
-        return gated(split, factor)
+        return multiply_by_token(split, factor)
     return SplitTensor(times(split.common, factor), times(split.varying, factor), split.axis)
 
 
-def gated(x: SplitTensor, factor: Array) -> SplitTensor:
+def multiply_by_token(x: SplitTensor, factor: Array) -> SplitTensor:
     """Every token by numbers g of its own, such as its angle: c (g - ḡ) + V g is what then sets tokens apart."""
     nothing = times(x.common, 0.0)
-    return centred(nothing, plus(times(x.common, factor), times(x.varying, factor)), x.axis)
+    return centre_split(nothing, plus(times(x.common, factor), times(x.varying, factor)), x.axis)
 
 
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
@@ -155,15 +157,15 @@ def divide_by(x: SplitTensor, y: Any) -> Tensor:
 def reciprocal(x: SplitTensor) -> SplitTensor:
     """1/(a + r) - 1/a = -r/(a (a + r))."""
     whole = plus(x.common, x.varying)
-    common, other = inverse(x.common), inverse(whole)
-    return centred(common, times(product(product(x.varying, common), other), -1.0), x.axis)
+    common, other = invert_part(x.common), invert_part(whole)
+    return centre_split(common, times(product(product(x.varying, common), other), -1.0), x.axis)
 
 
-def inverse(part: Scaled) -> Scaled:
+def invert_part(part: Scaled) -> Scaled:
     """1 over every entry, none of which may be zero."""
     if not np.all(part.mantissa):
         raise SplitTensor.refusal("a division by zero")
-    return scaled(1.0 / part.mantissa, -part.exponent)
+    return make_scaled(1.0 / part.mantissa, -part.exponent)
 
 
 @rule(torch.pow, Tensor.pow, Tensor.__pow__)
@@ -182,17 +184,17 @@ def square(x: SplitTensor) -> Tensor:
     return multiply(x, x)
 
 
-def same_axis(x: SplitTensor, y: SplitTensor) -> None:
+def require_same_axis(x: SplitTensor, y: SplitTensor) -> None:
     if x.axis != y.axis or x.dim() != y.dim():
         raise SplitTensor.refusal(f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}")
 
 
-def against(other: Any, split: SplitTensor) -> Array:
+def align_plain(other: Any, split: SplitTensor) -> Array:
     """A number or a plain tensor with as many axes as the split one."""
-    array = numbers(other) if isinstance(other, Tensor) else np.asarray(float(other))
+    array = to_float64_array(other) if isinstance(other, Tensor) else np.asarray(float(other))
     return array.reshape((1,) * (split.dim() - array.ndim) + array.shape)
 
 
-def numbers(tensor: Tensor) -> Array:
+def to_float64_array(tensor: Tensor) -> Array:
     array: Array = tensor.detach().to(torch.float64).numpy()
     return array

@@ -14,25 +14,25 @@ from torch import Tensor
 
 from attncli.errors import Unresolved
 from attncli.maths.residuals.logits import Logits
-from attncli.maths.residuals.scaled import Array, Scaled, plus, product, scaled, times
+from attncli.maths.residuals.scaled import Array, Scaled, make_scaled, plus, product, times
 from attncli.maths.residuals.softmax import RESOLVED_BITS, reference_offset, softmax_deviation
-from attncli.tensor_subclasses.fused_attention import attention
-from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, SplitTerms
+from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
+from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
-    centred,
-    no_rule,
+    centre_split,
+    no_rule_error,
     rule,
-    split_of,
+    split_states,
 )
 
-rule(F.scaled_dot_product_attention)(attention)
+rule(F.scaled_dot_product_attention)(evaluate_sdpa)
 
 SUMS = 1e-12
 """How far rows of thousands of float64 weights may sum from 1 by rounding."""
 
 
-def rows_meet(terms: SplitTerms) -> bool:
+def is_content_only(terms: ScoreTerms) -> bool:
     """Whether nothing but the queries' contents tells the rows of these scores apart."""
     if not isinstance(terms.query, SplitTensor) or terms.beside is not None:
         return False
@@ -49,23 +49,23 @@ def rows_meet(terms: SplitTerms) -> bool:
     return alike and bool((terms.bias == row).all())
 
 
-def content_attention(terms: SplitTerms, values: Tensor) -> SplitTensor:
+def content_attention(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     """π^T V and (P - 1π^T) V, the reference row π that of the last token's query."""
     lead = np.broadcast_shapes(terms.lead, tuple(values.shape[:-2]))
-    seen, bias = seen_keys(terms, lead)
+    seen, bias = find_visible_keys(terms, lead)
     (q_common, q), (_, k), (v_common, v) = (
-        in_maps(side, lead) for side in (terms.query, terms.key, values)
+        split_by_maps(side, lead) for side in (terms.query, terms.key, values)
     )
-    k, v = (scaled(part.mantissa[:, seen], part.exponent) for part in (k, v))
-    last = scaled(q.mantissa[:, -1:], q.exponent)
+    k, v = (make_scaled(part.mantissa[:, seen], part.exponent) for part in (k, v))
+    last = make_scaled(q.mantissa[:, -1:], q.exponent)
     reference = plus(q_common, last)
-    own = scaled(q.mantissa - q.mantissa[:, -1:], q.exponent)
-    row = scaled(
+    own = make_scaled(q.mantissa - q.mantissa[:, -1:], q.exponent)
+    row = make_scaled(
         (reference.mantissa @ k.mantissa.swapaxes(1, 2))[:, 0] * terms.scale,
         reference.exponent + k.exponent,
     )
     logits = Logits(
-        reference=row if bias is None else plus(row, scaled(bias)),
+        reference=row if bias is None else plus(row, make_scaled(bias)),
         queries=times(own, terms.scale),
         keys=k,
     )
@@ -73,18 +73,18 @@ def content_attention(terms: SplitTerms, values: Tensor) -> SplitTensor:
     if not resolved:
         raise Unresolved("tokens that share the attention coincide to the last bit.")
     offset = reference_offset(logits)
-    mean = scaled(v.mantissa.mean(axis=1, keepdims=True), v.exponent)
+    mean = make_scaled(v.mantissa.mean(axis=1, keepdims=True), v.exponent)
     shared = plus(
-        mean, scaled(offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent)
+        mean, make_scaled(offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent)
     )
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
     varying = Scaled(
         np.broadcast_to(varying.mantissa, rows), varying.exponent
     )  # beside one key it has one row
-    return out_of_maps(plus(v_common, shared), varying, lead)
+    return merge_maps(plus(v_common, shared), varying, lead)
 
 
-def seen_keys(terms: SplitTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
+def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
     """Which keys no mask hides, and what is added to their scores [map, key]."""
     if terms.bias is None:
         return slice(None), None
@@ -94,56 +94,56 @@ def seen_keys(terms: SplitTerms, lead: tuple[int, ...]) -> tuple[Any, Array | No
     return seen, bias
 
 
-def in_maps(side: Tensor, lead: tuple[int, ...]) -> tuple[Scaled, Scaled]:
+def split_by_maps(side: Tensor, lead: tuple[int, ...]) -> tuple[Scaled, Scaled]:
     """c [map, 1, width] and V [map, token, width], every leading axis flattened; of plain numbers c is the mean."""
     if isinstance(side, SplitTensor):
         common, varying = side.common, side.varying
     else:
         array = side.detach().to(torch.float64).numpy()
         mean = array.mean(axis=-2, keepdims=True)
-        common, varying = scaled(mean), scaled(array - mean)
-    return flat(common, lead), flat(varying, lead)
+        common, varying = make_scaled(mean), make_scaled(array - mean)
+    return flatten_lead(common, lead), flatten_lead(varying, lead)
 
 
-def flat(part: Scaled, lead: tuple[int, ...]) -> Scaled:
+def flatten_lead(part: Scaled, lead: tuple[int, ...]) -> Scaled:
     tail = part.mantissa.shape[-2:]
     return Scaled(np.broadcast_to(part.mantissa, (*lead, *tail)).reshape(-1, *tail), part.exponent)
 
 
-def out_of_maps(common: Scaled, varying: Scaled, lead: tuple[int, ...]) -> SplitTensor:
+def merge_maps(common: Scaled, varying: Scaled, lead: tuple[int, ...]) -> SplitTensor:
     inner, outer = (
         Scaled(part.mantissa.reshape(*lead, *part.mantissa.shape[-2:]), part.exponent)
         for part in (common, varying)
     )
-    return centred(inner, outer, axis=len(lead))
+    return centre_split(inner, outer, axis=len(lead))
 
 
-def mixed(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
+def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
     """P (1c^T + V) for plain weights; `missing` [..., query, 1] is what their rows lack of 1."""
     if not isinstance(values, SplitTensor):
-        return split_of(torch.matmul(weights, values), axis=-2)
+        return split_states(torch.matmul(weights, values), axis=-2)
     if values.axis != values.dim() - 2:
-        raise no_rule("weights that mix other axes than tokens")
+        raise no_rule_error("weights that mix other axes than tokens")
     mantissa = torch.from_numpy(np.ascontiguousarray(values.varying.mantissa))
-    varying = scaled(torch.matmul(weights, mantissa).numpy(), values.varying.exponent)
+    varying = make_scaled(torch.matmul(weights, mantissa).numpy(), values.varying.exponent)
     common = values.common
     largest = values.varying
     if bool(missing.any()):
-        lacks = times(product(scaled(missing.numpy()), common), -1.0)
+        lacks = times(product(make_scaled(missing.numpy()), common), -1.0)
         largest = max(largest, lacks, key=lambda part: part.exponent)
         varying = plus(varying, lacks)
     shape = (*varying.mantissa.shape[:-2], 1, varying.mantissa.shape[-1])
     common = Scaled(np.broadcast_to(common.mantissa, shape), common.exponent)
-    result = centred(common, varying, varying.mantissa.ndim - 2)
+    result = centre_split(common, varying, varying.mantissa.ndim - 2)
     resolved = result.varying.exponent >= largest.exponent - RESOLVED_BITS
     if not largest.is_zero() and (result.varying.is_zero() or not resolved):
         raise Unresolved("the rows of the attention coincide to the last bit.")
     return result
 
 
-def mixed_by_numbers(weights: Tensor, values: SplitTensor) -> SplitTensor:
+def mix_values_by_weights(weights: Tensor, values: SplitTensor) -> SplitTensor:
     """The same where it is not known how the weights were made: their own row sums say what they lack of 1."""
     missing = 1.0 - weights.to(torch.float64).sum(dim=-1, keepdim=True)
     if float(missing.abs().max()) <= SUMS:
         missing = torch.zeros_like(missing)
-    return mixed(weights.to(torch.float64), values, missing)
+    return mix_values(weights.to(torch.float64), values, missing)

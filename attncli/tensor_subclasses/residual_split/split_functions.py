@@ -12,74 +12,79 @@ from attncli.maths.residuals import activations
 from attncli.maths.residuals.scaled import (
     NEGLIGIBLE,
     Scaled,
-    aligned,
+    align_exponent,
     common_exponent,
     expm1_scaled,
+    make_scaled,
     plus,
     product,
-    scaled,
     times,
 )
-from attncli.maths.residuals.split import Split, SplitParts, normalised
-from attncli.tensor_subclasses.residual_split.score_terms import terms_of
+from attncli.maths.residuals.split import SplitParts, SplitState, normalise_tokens
+from attncli.tensor_subclasses.residual_split.score_terms import terms_of_scores
 from attncli.tensor_subclasses.residual_split.split_arithmetic import (
     add,
-    inverse,
+    invert_part,
     multiply,
     negative,
-    numbers,
     reciprocal,
     subtract,
     subtract_from,
+    to_float64_array,
 )
 from attncli.tensor_subclasses.residual_split.split_scores import LazyWeights
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centred, plain, rule
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    SplitTensor,
+    centre_split,
+    rule,
+    to_plain,
+)
 
 Function = Callable[[SplitParts], SplitParts]
 
 
-def applied(function: Function, x: SplitTensor) -> SplitTensor:
+def apply_function(function: Function, x: SplitTensor) -> SplitTensor:
     common, varying = function(SplitParts(x.common, x.varying))
-    return centred(common, varying, x.axis)
+    return centre_split(common, varying, x.axis)
 
 
 @rule(F.relu, torch.relu, Tensor.relu)
 def relu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
-    return applied(activations.relu, x)
+    return apply_function(activations.relu, x)
 
 
 @rule(F.silu, torch.nn.functional.silu)
 def silu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
-    return applied(activations.silu, x)
+    return apply_function(activations.silu, x)
 
 
 @rule(F.gelu)
 def gelu(x: SplitTensor, approximate: str = "none") -> SplitTensor:
-    return applied(activations.gelu if approximate == "tanh" else activations.gelu_erf, x)
+    return apply_function(activations.gelu if approximate == "tanh" else activations.gelu_erf, x)
 
 
 @rule(torch.tanh, Tensor.tanh, F.tanh)
 def tanh(x: SplitTensor) -> SplitTensor:
-    return applied(activations.tanh, x)
+    return apply_function(activations.tanh, x)
 
 
 @rule(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
 def sigmoid(x: SplitTensor) -> SplitTensor:
-    return applied(activations.sigmoid, x)
+    return apply_function(activations.sigmoid, x)
 
 
 @rule(torch.exp, Tensor.exp)
 def exponential(x: SplitTensor) -> SplitTensor:
     """e^(a + r) - e^a = e^a (e^r - 1)."""
-    common = scaled(np.exp(x.common.value()))
-    return centred(common, product(common, expm1_scaled(x.varying)), x.axis)
+    common = make_scaled(np.exp(x.common.value()))
+    return centre_split(common, product(common, expm1_scaled(x.varying)), x.axis)
 
 
 @rule(torch.sqrt, Tensor.sqrt)
 def root(x: SplitTensor) -> SplitTensor:
     """√(a + r) - √a = r/(√(a + r) + √a)."""
-    common, whole = (root_of(part) for part in (x.common, plus(x.common, x.varying)))
-    return centred(common, product(x.varying, inverse(plus(common, whole))), x.axis)
+    common, whole = (root_of_part(part) for part in (x.common, plus(x.common, x.varying)))
+    return centre_split(common, product(x.varying, invert_part(plus(common, whole))), x.axis)
 
 
 @rule(torch.rsqrt, Tensor.rsqrt)
@@ -87,12 +92,12 @@ def inverse_root(x: SplitTensor) -> Tensor:
     return reciprocal(root(x))
 
 
-def root_of(part: Scaled) -> Scaled:
+def root_of_part(part: Scaled) -> Scaled:
     """The root of every entry; an odd exponent leaves one factor of 2."""
     if float(part.mantissa.min()) < 0.0:
         raise SplitTensor.refusal("the root of a negative number")
     odd = part.exponent % 2
-    return scaled(np.sqrt(part.mantissa * 2.0**odd), (part.exponent - odd) // 2)
+    return make_scaled(np.sqrt(part.mantissa * 2.0**odd), (part.exponent - odd) // 2)
 
 
 @rule(F.softplus)
@@ -101,20 +106,22 @@ def softplus(x: SplitTensor, beta: float = 1.0, threshold: float = 20.0) -> Spli
     a, r = (part.value() * beta for part in (x.common, x.varying))
     if float((a + r).max()) > threshold:
         raise SplitTensor.refusal("softplus beyond its threshold")
-    growth = product(scaled(np.exp(-np.logaddexp(0.0, -a))), expm1_scaled(times(x.varying, beta)))
+    growth = product(
+        make_scaled(np.exp(-np.logaddexp(0.0, -a))), expm1_scaled(times(x.varying, beta))
+    )
     change = log1p_scaled(growth)
-    return centred(scaled(np.logaddexp(0.0, a) / beta), times(change, 1.0 / beta), x.axis)
+    return centre_split(make_scaled(np.logaddexp(0.0, a) / beta), times(change, 1.0 / beta), x.axis)
 
 
 def log1p_scaled(part: Scaled) -> Scaled:
     """log(1 + x), to full relative accuracy however small x is."""
-    return part if part.exponent < NEGLIGIBLE else scaled(np.log1p(part.value()))
+    return part if part.exponent < NEGLIGIBLE else make_scaled(np.log1p(part.value()))
 
 
 @rule(torch.allclose)
 def allclose(x: Any, other: Any, rtol: float, atol: float) -> bool:
     """As far as plain numbers show it."""
-    return torch.allclose(plain(x), plain(other), rtol, atol)
+    return torch.allclose(to_plain(x), to_plain(other), rtol, atol)
 
 
 @rule(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)
@@ -163,21 +170,23 @@ def erf(x: SplitTensor) -> SplitTensor:
     from scipy.special import erf as of_numbers
 
     a = x.common.value()
-    return centred(scaled(of_numbers(a)), activations.erf_change(a, x.varying), x.axis)
+    return centre_split(make_scaled(of_numbers(a)), activations.erf_change(a, x.varying), x.axis)
 
 
 @rule(torch.mean, Tensor.mean)
 def mean(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
     """Over features, of c and V alike; over tokens, plain numbers."""
-    return reduced(np.mean, torch.mean, x, dim, keepdim)
+    return reduce_features(np.mean, torch.mean, x, dim, keepdim)
 
 
 @rule(torch.sum, Tensor.sum)
 def total(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
-    return reduced(np.sum, torch.sum, x, dim, keepdim)
+    return reduce_features(np.sum, torch.sum, x, dim, keepdim)
 
 
-def reduced(linear: Any, on_numbers: Any, x: SplitTensor, dim: Any, keepdim: bool) -> Tensor:
+def reduce_features(
+    linear: Any, on_numbers: Any, x: SplitTensor, dim: Any, keepdim: bool
+) -> Tensor:
     """A linear function of every token's features."""
     dims = (dim,) if isinstance(dim, int) else tuple(range(x.dim()) if dim is None else dim)
     axes = tuple(axis % x.dim() for axis in dims)
@@ -185,7 +194,7 @@ def reduced(linear: Any, on_numbers: Any, x: SplitTensor, dim: Any, keepdim: boo
         result: Tensor = on_numbers(x.plain(), axes, keepdim)
         return result
     common, varying = (
-        scaled(linear(part.mantissa, axis=axes, keepdims=keepdim), part.exponent)
+        make_scaled(linear(part.mantissa, axis=axes, keepdims=keepdim), part.exponent)
         for part in (x.common, x.varying)
     )
     gone = 0 if keepdim else sum(axis < x.axis for axis in axes)
@@ -220,7 +229,7 @@ def softmax(x: SplitTensor, dim: int | None = None, *_: Any, **__: Any) -> Tenso
     """Over features: what a router makes of its logits, or attention of scores that came as one stream."""
     if dim is None or dim % x.dim() != x.dim() - 1 or x.axis != x.dim() - 2:
         return torch.softmax(x.plain(), dim if dim is not None else -1)
-    terms = terms_of(x)
+    terms = terms_of_scores(x)
     made: Tensor = LazyWeights.of(terms, terms.shape)
     return made
 
@@ -257,36 +266,39 @@ def norm(
     """A layer or RMS norm over the features, of every head by itself."""
     if x.axis == x.dim() - 1:
         raise SplitTensor.refusal("a norm over tokens")
-    states = [Split(*parts, plain=False) for parts in by_heads(x)]
-    normal = [normalised(state, epsilon, centre).parts for state in states]
+    states = [SplitState(*parts, plain=False) for parts in iter_heads(x)]
+    normal = [normalise_tokens(state, epsilon, centre).parts for state in states]
     common, varying = (
-        together([getattr(parts, side) for parts in normal]) for side in ("common", "varying")
+        stack_parts([getattr(parts, side) for parts in normal]) for side in ("common", "varying")
     )
-    common, varying = in_place_of(x, common), in_place_of(x, varying)
+    common, varying = reshape_like(x, common), reshape_like(x, varying)
     if gain is not None:
-        common, varying = times(common, numbers(gain)), times(varying, numbers(gain))
+        common, varying = (
+            times(common, to_float64_array(gain)),
+            times(varying, to_float64_array(gain)),
+        )
     if bias is not None:
-        common = plus(common, scaled(numbers(bias)))
-    return centred(common, varying, x.axis)
+        common = plus(common, make_scaled(to_float64_array(bias)))
+    return centre_split(common, varying, x.axis)
 
 
-def by_heads(x: SplitTensor) -> Iterator[tuple[Scaled, Scaled]]:
+def iter_heads(x: SplitTensor) -> Iterator[tuple[Scaled, Scaled]]:
     """c [feature] and V [token, feature] of every index of the axes that are neither tokens nor features."""
     common, varying = (
         np.moveaxis(part.mantissa, x.axis, -2).reshape(-1, size, x.shape[-1])
         for part, size in ((x.common, 1), (x.varying, x.shape[x.axis]))
     )
     for c, v in zip(common, varying, strict=True):
-        yield scaled(c[0], x.common.exponent), scaled(v, x.varying.exponent)
+        yield make_scaled(c[0], x.common.exponent), make_scaled(v, x.varying.exponent)
 
 
-def together(parts: Sequence[Scaled]) -> Scaled:
+def stack_parts(parts: Sequence[Scaled]) -> Scaled:
     """Stacked under one exponent."""
     top = common_exponent(*parts)
-    return scaled(np.stack([aligned(part, top) for part in parts]), top)
+    return make_scaled(np.stack([align_exponent(part, top) for part in parts]), top)
 
 
-def in_place_of(x: SplitTensor, part: Scaled) -> Scaled:
+def reshape_like(x: SplitTensor, part: Scaled) -> Scaled:
     """Parts by heads [head, token or none, feature] in the shape of x."""
     width = x.shape[-1]
     others = [size for axis, size in enumerate(x.shape[:-1]) if axis != x.axis]

@@ -9,15 +9,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.attention_calls import tensors_in
-from attncli.capture.context import eager_everywhere
-from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.context import force_eager_attention
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
-from attncli.capture.stacks.blocks import Following, Stack, blocks_of
-from attncli.capture.stacks.residual_stream_arguments import given, given_instead, replaced, taken
-from attncli.errors import InputError, NoRule, Unresolved, first_line, lacks_memory
+from attncli.capture.stacks.blocks import BlockFollower, Stack, unique_blocks
+from attncli.capture.stacks.residual_stream_arguments import (
+    find_stream_input,
+    find_stream_output,
+    replace_argument,
+    replace_output,
+)
+from attncli.errors import InputError, NoRule, Unresolved, first_line, is_memory_error
 from attncli.maths.residuals.softmax import RESOLVED_BITS
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)
     convolution,
     einsum,
@@ -27,30 +32,34 @@ from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they ente
     split_shapes,
     topk_and_routing,
 )
-from attncli.tensor_subclasses.residual_split.handwritten_norms import exact_norms
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, no_rule, split_of
+from attncli.tensor_subclasses.residual_split.handwritten_norms import replace_handwritten_norms
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    SplitTensor,
+    no_rule_error,
+    split_states,
+)
 
-Observe = Callable[[Stack, int, Split], None]
+Observe = Callable[[Stack, int, SplitState], None]
 """observe(stack, state 0 … L, X)"""
 Move = Callable[[SplitTensor], SplitTensor]
 """What becomes of a stream as it enters a block."""
 
 
-class Arrived(Exception):
+class StopAfterLastBlock(Exception):
     """The last block is done; what the model does with its output is of no interest."""
 
 
 @contextmanager
-def exact_code(model: nn.Module) -> Iterator[None]:
+def use_split_code(model: nn.Module) -> Iterator[None]:
     """Within, the model's own eager attention and its norms take split tensors; to be entered before parts are switched off.
 
     So whoever switches norms off stands outside of what is done to them here.
     """
-    with eager_everywhere(model), exact_norms(model):
+    with force_eager_attention(model), replace_handwritten_norms(model):
         yield
 
 
-def run_exactly(
+def run_split(
     model: nn.Module,
     stacks: tuple[Stack, ...],
     inputs: Mapping[str, Any],
@@ -65,39 +74,39 @@ def run_exactly(
     passage = SplitPassage(stacks, stacks, observe, move)
     why: NoRule | None = None
     try:
-        one_pass(model, inputs, passage)
+        run_one_pass(model, inputs, passage)
     except NoRule as error:
         why = error
         if len(stacks) == 1:
             raise
     for stack in [each for each in stacks if why or each not in passage.begun]:
         try:
-            one_pass(model, inputs, SplitPassage((stack,), stacks, observe, move))
-        except TakesOfOthers:
+            run_one_pass(model, inputs, SplitPassage((stack,), stacks, observe, move))
+        except DependsOnOtherStack:
             if why:
                 raise why from None
 
 
-class TakesOfOthers(Exception):
+class DependsOnOtherStack(Exception):
     """A stack is given what another made."""
 
 
-def one_pass(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitPassage") -> None:
+def run_one_pass(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitPassage") -> None:
     """To the end of the last stack, or until one has lost its residual; that is no error."""
     try:
-        with torch.no_grad(), around_forwards(blocks_of(passage.stacks), passage.around):
+        with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.around):
             model(**inputs)
-    except (Arrived, Unresolved):
+    except (StopAfterLastBlock, Unresolved):
         return
     except FAILURES as error:
-        if lacks_memory(error):
+        if is_memory_error(error):
             raise
         why = f"code that fails on it with {type(error).__name__}, {first_line(error)},"
-        raise no_rule(why, where_raised(error)) from error
+        raise no_rule_error(why, raising_model_line(error)) from error
     raise InputError(f"stack {passage.wanted[-1].name} was not run to its end.")
 
 
-def where_raised(error: Exception) -> str:
+def raising_model_line(error: Exception) -> str:
     """The last line of a library's model code on the way to an error."""
     places = [
         f"{frame.filename.rpartition('/')[2]} line {frame.lineno}"
@@ -119,7 +128,7 @@ class SplitPassage:
     ) -> None:
         self.wanted = wanted
         self.stacks = stacks
-        self.following = Following(stacks)
+        self.following = BlockFollower(stacks)
         self.observe = observe
         self.move = move
         self.begun: set[Stack] = set()
@@ -128,54 +137,54 @@ class SplitPassage:
     def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         stack, call = self.following.take(module)
         if stack not in self.wanted:
-            return unknown(forward(*args, **kwargs))
+            return mark_unknown(forward(*args, **kwargs))
         if call.layer == 0:
             args, kwargs = self.beginning(stack, args, kwargs)
         if self.takes_of_others(args, kwargs):
-            raise TakesOfOthers
+            raise DependsOnOtherStack
         if self.move is not None:
-            stream = taken(args, kwargs)
+            stream = find_stream_input(args, kwargs)
             assert isinstance(stream, SplitTensor)
-            args, kwargs = replaced(args, kwargs, stream, self.move(stream))
+            args, kwargs = replace_argument(args, kwargs, stream, self.move(stream))
         output = forward(*args, **kwargs)
-        state = given(output)
+        state = find_stream_output(output)
         if not isinstance(state, SplitTensor):
-            raise no_rule(f"what {type(module).__name__} does to lose the tokens")
+            raise no_rule_error(f"what {type(module).__name__} does to lose the tokens")
         self.observe(stack, call.layer + 1, state.state())
         return self.ending(stack, output, state) if call is stack.calls[-1] else output
 
     def beginning(self, stack: Stack, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """What a stack's first block is given, its stream as a split tensor; known even where what stands beside it is not."""
-        stream = taken(args, kwargs)
+        stream = find_stream_input(args, kwargs)
         assert stream is not None  # the probe has seen it
         if self.takes_of_others((stream,), {}):
-            raise TakesOfOthers
+            raise DependsOnOtherStack
         self.begun.add(stack)
-        first = stream if isinstance(stream, SplitTensor) else first_state(stream)
+        first = stream if isinstance(stream, SplitTensor) else split_first_input(stream)
         self.observe(stack, 0, first.state())
-        return replaced(args, kwargs, stream, first)
+        return replace_argument(args, kwargs, stream, first)
 
     def takes_of_others(self, args: Any, kwargs: Any) -> bool:
         """Whether an argument is made of a stack that does not run in this pass."""
         apart = len(self.wanted) < len(self.stacks)
-        return apart and any(map(is_unknown, tensors_in((args, kwargs))))
+        return apart and any(map(is_unknown, iter_tensors((args, kwargs))))
 
     def ending(self, stack: Stack, output: Any, state: SplitTensor) -> Any:
         """What a stack's last block gives; the last one of all ends the pass."""
         self.ended.add(stack)
         if len(self.ended) == len(self.wanted):
-            raise Arrived
+            raise StopAfterLastBlock
         resolved = state.varying.exponent >= state.common.exponent - RESOLVED_BITS
-        return given_instead(output, state, state.plain()) if resolved else output
+        return replace_output(output, state, state.plain()) if resolved else output
 
 
-def unknown(output: Any) -> Any:
+def mark_unknown(output: Any) -> Any:
     """A block's output with NaN for its state, which marks whatever is made of it."""
-    state = given(output)
+    state = find_stream_output(output)
     return (
         output
         if state is None
-        else given_instead(output, state, state.new_full((), math.nan).expand_as(state))
+        else replace_output(output, state, state.new_full((), math.nan).expand_as(state))
     )
 
 
@@ -187,12 +196,14 @@ def is_unknown(tensor: torch.Tensor) -> bool:
     )
 
 
-def first_state(stream: torch.Tensor) -> SplitTensor:
+def split_first_input(stream: torch.Tensor) -> SplitTensor:
     """The first block's input: one text's [1, token, feature], [token, 1, feature] or [token, feature]."""
     shape = tuple(stream.shape)
     if stream.device.type == "cpu":
         if stream.dim() == 3 and shape[0] == 1:
-            return split_of(stream, axis=1)
+            return split_states(stream, axis=1)
         if stream.dim() == 2 or (stream.dim() == 3 and shape[1] == 1):
-            return split_of(stream, axis=0)
-    raise no_rule(f"states of shape {shape} on {stream.device} instead of one text's on the CPU")
+            return split_states(stream, axis=0)
+    raise no_rule_error(
+        f"states of shape {shape} on {stream.device} instead of one text's on the CPU"
+    )

@@ -16,31 +16,40 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from attncli.capture.strips.masks import with_all_rows
+from attncli.capture.strips.masks import materialise_mask
 from attncli.errors import NoRule
-from attncli.maths.residuals.scaled import scaled
-from attncli.tensor_subclasses.dispatch import KNOWN_WITHOUT_NUMBERS, Carried, Table, entering
-from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, SplitTerms, with_lead
+from attncli.maths.residuals.scaled import make_scaled
+from attncli.tensor_subclasses.dispatch import (
+    KNOWN_WITHOUT_NUMBERS,
+    StreamTensor,
+    Table,
+    register_rules_in,
+)
+from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms, broadcast_terms
 from attncli.tensor_subclasses.residual_split.split_attention import (
     content_attention,
-    mixed,
-    rows_meet,
+    is_content_only,
+    mix_values,
 )
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, no_rule, plain
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    SplitTensor,
+    no_rule_error,
+    to_plain,
+)
 
 SCORE_RULES: Table = {}
-score_rule = entering(SCORE_RULES)
+score_rule = register_rules_in(SCORE_RULES)
 WEIGHT_RULES: Table = {}
-weight_rule = entering(WEIGHT_RULES)
+weight_rule = register_rules_in(WEIGHT_RULES)
 
 
-class Lazy(Carried):
+class DeferredTensor(StreamTensor):
     """A tensor that is not computed before somebody asks for its numbers."""
 
-    terms: SplitTerms
+    terms: ScoreTerms
 
     @classmethod
-    def of(cls, terms: SplitTerms, shape: Sequence[int]) -> Any:
+    def of(cls, terms: ScoreTerms, shape: Sequence[int]) -> Any:
         made = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=torch.float64)
         made.terms = terms
         return made
@@ -51,7 +60,7 @@ class Lazy(Carried):
 
     @classmethod
     def refusal(cls, what: str) -> NoRule:
-        return no_rule(f"{what} of attention scores")
+        return no_rule_error(f"{what} of attention scores")
 
     @classmethod
     def __torch_function__(
@@ -66,7 +75,7 @@ class Lazy(Carried):
             return super().__torch_function__(func, types, args, kwargs)
         if changes_in_place(name):
             raise cls.refusal(name)
-        args, kwargs = tree_map(settled, (tuple(args), dict(kwargs or {})))
+        args, kwargs = tree_map(materialise, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
 
 
@@ -80,116 +89,118 @@ def changes_in_place(name: str) -> bool:
     )
 
 
-def settled(value: Any) -> Any:
-    return value.settled() if isinstance(value, Lazy) else value
+def materialise(value: Any) -> Any:
+    return value.settled() if isinstance(value, DeferredTensor) else value
 
 
-class Scores(Lazy):
+class LazyScores(DeferredTensor):
     """Scores before the softmax."""
 
     rules = SCORE_RULES
 
     def settled(self) -> Tensor:
         """Split where the keys are the same whatever the stream is, as in attention to other states."""
-        return as_stream(self.terms) if follows_queries(self.terms) else self.terms.plain()
+        return (
+            scores_as_stream(self.terms) if is_linear_in_queries(self.terms) else self.terms.plain()
+        )
 
-    def become(self, other: Any, name: str) -> "Scores":
+    def become(self, other: Any, name: str) -> "LazyScores":
         """Take on what a function gave that was to change these scores in place."""
-        if not isinstance(other, Scores) or other.shape != self.shape:
+        if not isinstance(other, LazyScores) or other.shape != self.shape:
             raise self.refusal(name)
         self.terms = other.terms
         torch.autograd.graph.increment_version(self)
         return self
 
 
-def follows_queries(terms: SplitTerms) -> bool:
+def is_linear_in_queries(terms: ScoreTerms) -> bool:
     """Whether the scores are a linear function of a split stream of queries."""
     bare = terms.bias is None and terms.shift is None and terms.beside is None
-    return bare and rows_meet(terms) and not isinstance(terms.key, SplitTensor)
+    return bare and is_content_only(terms) and not isinstance(terms.key, SplitTensor)
 
 
-def as_stream(terms: SplitTerms) -> SplitTensor:
+def scores_as_stream(terms: ScoreTerms) -> SplitTensor:
     """c K^T and V K^T."""
     query: Any = terms.query
     key = np.swapaxes(terms.key.to(torch.float64).numpy(), -1, -2) * terms.scale
     common, varying = (
-        scaled(part.mantissa @ key, part.exponent) for part in (query.common, query.varying)
+        make_scaled(part.mantissa @ key, part.exponent) for part in (query.common, query.varying)
     )
     return SplitTensor(common, varying, len(terms.lead))
 
 
-def scores_of(terms: SplitTerms) -> Scores:
-    made: Scores = Scores.of(terms, terms.shape)
+def make_scores(terms: ScoreTerms) -> LazyScores:
+    made: LazyScores = LazyScores.of(terms, terms.shape)
     return made
 
 
 @score_rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
 def scale(x: Any, y: Any) -> Tensor:
     """By a number, or by one for each head."""
-    scores, factor = (x, y) if isinstance(x, Scores) else (y, x)
-    if isinstance(factor, Lazy):
+    scores, factor = (x, y) if isinstance(x, LazyScores) else (y, x)
+    if isinstance(factor, DeferredTensor):
         return torch.mul(scores.settled(), factor.settled())
     if not isinstance(factor, Tensor) or factor.numel() == 1:
-        return scores_of(scores.terms.times(float(factor)))
+        return make_scores(scores.terms.times(float(factor)))
     terms = scores.terms
     bare = terms.bias is None and terms.shift is None and terms.beside is None
-    if isinstance(factor, Carried) or not bare or not by_head(factor, scores):
+    if isinstance(factor, StreamTensor) or not bare or not is_per_map_factor(factor, scores):
         return torch.mul(scores.settled(), factor)
-    return scores_of(terms._replace(query=terms.query * factor))
+    return make_scores(terms._replace(query=terms.query * factor))
 
 
-def by_head(factor: Tensor, scores: Tensor) -> bool:
+def is_per_map_factor(factor: Tensor, scores: Tensor) -> bool:
     """Whether a factor is one number for each map."""
     return factor.dim() <= scores.dim() and factor.dim() >= 2 and factor.shape[-2:] == (1, 1)
 
 
 @score_rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
 def divide(x: Any, y: Any) -> Tensor:
-    if not isinstance(x, Scores):
+    if not isinstance(x, LazyScores):
         return torch.div(x, y.settled())
-    return scale(x, 1.0 / y if not isinstance(y, Carried) else 1.0 / settled(y))
+    return scale(x, 1.0 / y if not isinstance(y, StreamTensor) else 1.0 / materialise(y))
 
 
 @score_rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
     """Positions, masks, and what is constant along a row."""
-    if not isinstance(x, Scores):
+    if not isinstance(x, LazyScores):
         x, y = (y, x) if alpha == 1.0 else (x, y.settled())
-    if not isinstance(x, Scores):
+    if not isinstance(x, LazyScores):
         return torch.add(x, y, alpha=alpha)
-    y = with_all_rows(plain(settled(y)))
+    y = materialise_mask(to_plain(materialise(y)))
     y = y * alpha if alpha != 1.0 else y
     terms = x.terms
     if not isinstance(y, Tensor) or y.dim() == 0 or y.shape[-1] == 1:
         moved = torch.as_tensor(y, dtype=torch.float64)
         moved = moved.reshape(1, 1) if moved.dim() < 2 else moved
-        return widened(
+        return with_terms(
             terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x
         )
     if terms.beside is not None:
         return torch.add(x.settled(), y)
     y = y[None] if y.dim() == 1 else y
-    return widened(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
+    return with_terms(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
 
 
-def widened(terms: SplitTerms, scores: Scores) -> Tensor:
+def with_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
     """The scores with other terms; what was added may not make them larger."""
     added = [tuple(part.shape[:-1]) for part in (terms.bias, terms.shift) if part is not None]
     rows = tuple(scores.shape[:-1])
-    return scores_of(terms) if np.broadcast_shapes(rows, *added) == rows else terms.plain()
+    return make_scores(terms) if np.broadcast_shapes(rows, *added) == rows else terms.plain()
 
 
 @score_rule(torch.sub, Tensor.sub, Tensor.__sub__)
 def subtract(x: Any, y: Any) -> Tensor:
-    if not isinstance(x, Scores):
+    if not isinstance(x, LazyScores):
         return torch.sub(x, y.settled())
-    return add(x, -settled(y))
+    return add(x, -materialise(y))
 
 
 @score_rule(Tensor.masked_fill, torch.masked_fill)
 def masked_fill(x: Any, mask: Tensor, value: Any) -> Tensor:
-    if not isinstance(x, Scores) or float(value) > HIDDEN:
-        return torch.masked_fill(settled(x), mask, float(value))
+    if not isinstance(x, LazyScores) or float(value) > HIDDEN:
+        return torch.masked_fill(materialise(x), mask, float(value))
     nothing = torch.zeros(mask.shape, dtype=torch.float64)
     return add(x, nothing.masked_fill(mask, -math.inf))
 
@@ -197,10 +208,10 @@ def masked_fill(x: Any, mask: Tensor, value: Any) -> Tensor:
 @score_rule(torch.where)
 def where(condition: Tensor, x: Any, y: Any) -> Tensor:
     """With the scores where they are seen and a very small number where not."""
-    hides = isinstance(x, Scores) and (not isinstance(y, Tensor) or y.numel() == 1)
+    hides = isinstance(x, LazyScores) and (not isinstance(y, Tensor) or y.numel() == 1)
     if hides and float(y) <= HIDDEN:
         return masked_fill(x, ~condition, float(y))
-    return torch.where(condition, settled(x), settled(y))
+    return torch.where(condition, materialise(x), materialise(y))
 
 
 LAYOUTS = (
@@ -210,17 +221,17 @@ LAYOUTS = (
 """Functions that may put heads beside or among the texts."""
 
 
-def laid_out(function: Any, x: Lazy, *args: Any, **kwargs: Any) -> Tensor:
+def move_axes(function: Any, x: DeferredTensor, *args: Any, **kwargs: Any) -> Tensor:
     """Queries and keys stay where they are, or else the numbers are asked for."""
     shape = function(torch.empty(x.shape, device="meta"), *args, **kwargs).shape
     if len(shape) < 2 or shape[-2:] != x.shape[-2:]:
         return function(x.settled(), *args, **kwargs)  # type: ignore[no-any-return]
-    made: Tensor = type(x).of(with_lead(x.terms, shape[:-2]), shape)
+    made: Tensor = type(x).of(broadcast_terms(x.terms, shape[:-2]), shape)
     return made
 
 
 for layout in LAYOUTS:
-    SCORE_RULES[layout] = WEIGHT_RULES[layout] = partial(laid_out, layout)
+    SCORE_RULES[layout] = WEIGHT_RULES[layout] = partial(move_axes, layout)
 
 
 @score_rule(torch.cat, torch.concat)
@@ -228,14 +239,16 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Learned sinks beside the keys."""
     first, *rest = tensors
     last = dim in (-1, first.dim() - 1)
-    if not (isinstance(first, Scores) and last) or any(isinstance(x, Carried) for x in rest):
-        return torch.cat([plain(settled(x)) for x in tensors], dim)
+    if not (isinstance(first, LazyScores) and last) or any(
+        isinstance(x, StreamTensor) for x in rest
+    ):
+        return torch.cat([to_plain(materialise(x)) for x in tensors], dim)
     beside = [] if first.terms.beside is None else [first.terms.beside]
-    return scores_of(first.terms._replace(beside=torch.cat([*beside, *rest], dim=-1)))
+    return make_scores(first.terms._replace(beside=torch.cat([*beside, *rest], dim=-1)))
 
 
 @score_rule(torch.softmax, Tensor.softmax, F.softmax)
-def softmax(x: Scores, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
+def softmax(x: LazyScores, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
     if dim not in (-1, x.dim() - 1):
         return F.softmax(x.settled(), dim)
     terms = x.terms
@@ -243,7 +256,7 @@ def softmax(x: Scores, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
     return made
 
 
-class LazyWeights(Lazy):
+class LazyWeights(DeferredTensor):
     """What the softmax makes of scores; the columns of sinks may have been cut off."""
 
     rules = WEIGHT_RULES
@@ -255,7 +268,7 @@ class LazyWeights(Lazy):
     def settled(self) -> Tensor:
         """Split where P tends to a common row, so that a router's weights keep their digits."""
         terms = self.terms
-        if rows_meet(terms):
+        if is_content_only(terms):
             columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
             return content_attention(terms, columns.expand(*terms.lead, *columns.shape))
         return torch.softmax(terms.plain(), dim=-1)[..., : self.shape[-1]]
@@ -290,15 +303,15 @@ for harmless in UNCHANGED:
 @weight_rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
 def weigh(weights: Any, values: Any) -> Tensor:
     """P (1c^T + V)."""
-    if not isinstance(weights, LazyWeights) or isinstance(values, Lazy):
-        return torch.matmul(settled(weights), settled(values))
+    if not isinstance(weights, LazyWeights) or isinstance(values, DeferredTensor):
+        return torch.matmul(materialise(weights), materialise(values))
     terms = weights.terms
-    if terms.beside is None and rows_meet(terms):
+    if terms.beside is None and is_content_only(terms):
         return content_attention(terms, values)
     shares = torch.softmax(terms.plain(), dim=-1)
     if terms.beside is None:
-        return mixed(shares, values, torch.zeros((), dtype=torch.float64))
+        return mix_values(shares, values, torch.zeros((), dtype=torch.float64))
     if not weights.without_sinks:
         return torch.matmul(shares, values)
     keys = terms.key.shape[-2]
-    return mixed(shares[..., :keys], values, shares[..., keys:].sum(dim=-1, keepdim=True))
+    return mix_values(shares[..., :keys], values, shares[..., keys:].sum(dim=-1, keepdim=True))

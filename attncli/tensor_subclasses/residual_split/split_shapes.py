@@ -14,8 +14,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals.scaled import Scaled, aligned, common_exponent, plus, scaled, times
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centred, plain, rule
+from attncli.maths.residuals.scaled import (
+    Scaled,
+    align_exponent,
+    common_exponent,
+    make_scaled,
+    plus,
+    times,
+)
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    SplitTensor,
+    centre_split,
+    rule,
+    to_plain,
+)
 
 
 @rule(Tensor.view_as, Tensor.detach, torch.detach)
@@ -25,7 +37,7 @@ def alias(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
 
 
 @rule(Tensor.clone, torch.clone)
-def copied(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
+def copy_split(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
     return SplitTensor(x.common, x.varying, x.axis)
 
 
@@ -88,7 +100,7 @@ def reshape(x: SplitTensor, *shape: Any) -> Tensor:
     sizes = list(np.empty(x.shape, dtype=np.bool_).reshape(wanted).shape)
     if is_shift(x, sizes):
         return x.plain().reshape(sizes)
-    return reshaped(x, sizes)
+    return reshape_split(x, sizes)
 
 
 def is_shift(x: SplitTensor, sizes: Sequence[int]) -> bool:
@@ -102,7 +114,7 @@ def reshape_as(x: Any, other: Tensor) -> Any:
     return torch.reshape(x, other.shape)
 
 
-def reshaped(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
+def reshape_split(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
     """The token axis keeps its place among the numbers: as many of them before it, as many in it."""
     tokens, before = x.shape[x.axis], math.prod(x.shape[: x.axis])
     places = [
@@ -126,7 +138,7 @@ def reshaped(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
 def flatten(x: SplitTensor, start_dim: int = 0, end_dim: int = -1) -> SplitTensor:
     start, end = start_dim % x.dim(), end_dim % x.dim()
     sizes = [*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]]
-    return reshaped(x, sizes)
+    return reshape_split(x, sizes)
 
 
 @rule(Tensor.unflatten, torch.unflatten)
@@ -155,19 +167,19 @@ def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
 @rule(Tensor.unsqueeze, torch.unsqueeze)
 def unsqueeze(x: SplitTensor, dim: int) -> SplitTensor:
     dim %= x.dim() + 1
-    return reshaped(x, [*x.shape[:dim], 1, *x.shape[dim:]])
+    return reshape_split(x, [*x.shape[:dim], 1, *x.shape[dim:]])
 
 
 @rule(Tensor.squeeze, torch.squeeze)
 def squeeze(x: SplitTensor, dim: int) -> SplitTensor:
     dim %= x.dim()
-    return reshaped(x, [*x.shape[:dim], *x.shape[dim + 1 :]]) if x.shape[dim] == 1 else x
+    return reshape_split(x, [*x.shape[:dim], *x.shape[dim + 1 :]]) if x.shape[dim] == 1 else x
 
 
 @rule(Tensor.__getitem__)
 def getitem(x: SplitTensor, index: Any) -> Tensor:
     """Slices of features; where tokens are picked, plain numbers."""
-    given = tuple(map(as_slice(x), index if isinstance(index, tuple) else (index,)))
+    given = tuple(map(index_as_slice(x), index if isinstance(index, tuple) else (index,)))
     if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in given):
         return x.plain()[index]
     probe = np.empty(x.shape, dtype=np.bool_)[tuple(given)]
@@ -175,7 +187,7 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
         [-1 if axis == x.axis else 1 for axis in range(x.dim())]
     )
     tokens = np.broadcast_to(strides, x.shape)[tuple(given)]
-    axis = token_axis(tokens, x.shape[x.axis])
+    axis = find_token_axis(tokens, x.shape[x.axis])
     if axis is None or probe.size == 0:
         return x.plain()[index]
     single = [slice(None)] * x.dim()
@@ -183,14 +195,14 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
     whole = np.broadcast_to(x.common.mantissa, x.shape)[tuple(given)]
     common = np.take(whole, [0], axis=axis)
     return SplitTensor(
-        scaled(common, x.common.exponent),
-        scaled(x.varying.mantissa[tuple(given)], x.varying.exponent),
+        make_scaled(common, x.common.exponent),
+        make_scaled(x.varying.mantissa[tuple(given)], x.varying.exponent),
         axis,
         view_of=x,
     )
 
 
-def as_slice(x: SplitTensor) -> Callable[[Any], Any]:
+def index_as_slice(x: SplitTensor) -> Callable[[Any], Any]:
     """What an index of numbers comes to where it lists all tokens in order, or one place again and again."""
 
     def plainer(part: Any) -> Any:
@@ -207,7 +219,7 @@ def as_slice(x: SplitTensor) -> Callable[[Any], Any]:
     return plainer
 
 
-def token_axis(tokens: Any, count: int) -> int | None:
+def find_token_axis(tokens: Any, count: int) -> int | None:
     """The axis along which an array of token numbers runs through all of them."""
     for axis in range(tokens.ndim):
         if tokens.shape[axis] == count and count > 1:
@@ -218,7 +230,7 @@ def token_axis(tokens: Any, count: int) -> int | None:
 
 
 @rule(torch.split, Tensor.split)
-def parts(x: SplitTensor, size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split(x: SplitTensor, size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     width = x.shape[dim]
     sizes = [size] * math.ceil(width / size) if isinstance(size, int) else list(size)
     edges = np.concatenate([[0], np.cumsum(sizes)]).clip(max=width)
@@ -231,7 +243,7 @@ def parts(x: SplitTensor, size: Any, dim: int = 0) -> tuple[Tensor, ...]:
 
 @rule(Tensor.chunk, torch.chunk)
 def chunk(x: SplitTensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    return parts(x, math.ceil(x.shape[dim] / chunks), dim)
+    return split(x, math.ceil(x.shape[dim] / chunks), dim)
 
 
 @rule(Tensor.unbind, torch.unbind)
@@ -249,16 +261,16 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if any(x.axis != split[0].axis for x in split):
         raise SplitTensor.refusal("cat along features and tokens at once")
     if split[0].axis == dim:
-        return after_each_other(tensors, dim)
+        return concatenate_tokens(tensors, dim)
     if len(split) < len(tensors):
-        return torch.cat([plain(x) for x in tensors], dim)
+        return torch.cat([to_plain(x) for x in tensors], dim)
     common, varying = (
-        joined(side, dim) for side in ([x.common for x in split], [x.varying for x in split])
+        join_parts(side, dim) for side in ([x.common for x in split], [x.varying for x in split])
     )
     return SplitTensor(common, varying, axis=split[0].axis)
 
 
-def after_each_other(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
+def concatenate_tokens(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
     """More tokens: c of the first split tensor is the common row, and what the others' rows differ by joins V."""
     first = next(x.common for x in tensors if isinstance(x, SplitTensor))
     pieces = []
@@ -266,8 +278,8 @@ def after_each_other(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
         if isinstance(x, SplitTensor):
             pieces.append(plus(x.varying, plus(x.common, times(first, -1.0))))
         else:
-            pieces.append(plus(scaled(x.to(torch.float64).numpy()), times(first, -1.0)))
-    return centred(first, joined(pieces, axis), axis)
+            pieces.append(plus(make_scaled(x.to(torch.float64).numpy()), times(first, -1.0)))
+    return centre_split(first, join_parts(pieces, axis), axis)
 
 
 @rule(torch.stack)
@@ -277,6 +289,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return torch.cat([torch.unsqueeze(x, dim) for x in tensors], dim)
 
 
-def joined(parts: Sequence[Scaled], dim: int) -> Scaled:
+def join_parts(parts: Sequence[Scaled], dim: int) -> Scaled:
     top = common_exponent(*parts)
-    return scaled(np.concatenate([aligned(part, top) for part in parts], axis=dim), top)
+    return make_scaled(np.concatenate([align_exponent(part, top) for part in parts], axis=dim), top)

@@ -12,56 +12,58 @@ import numpy as np
 import torch
 
 from attncli.errors import NoRule, Unresolved
-from attncli.maths.residuals.scaled import Scaled, plus, scaled
+from attncli.maths.residuals.scaled import Scaled, make_scaled, plus
 from attncli.maths.residuals.softmax import RESOLVED_BITS
-from attncli.maths.residuals.split import Split
-from attncli.tensor_subclasses.dispatch import Carried, Table, caller, entering
+from attncli.maths.residuals.split import SplitState
+from attncli.tensor_subclasses.dispatch import StreamTensor, Table, calling_line, register_rules_in
 
 RULES: Table = {}
-rule = entering(RULES)
+rule = register_rules_in(RULES)
 
 WHAT_TO_DO = (
     "leave `exact` out, and residuals are found by subtraction, as far as float64 knows them"
 )
 
 
-def no_rule(what: str, where: str = "") -> NoRule:
+def no_rule_error(what: str, where: str = "") -> NoRule:
     """The one refusal of this room: which function, in which line of the model, and what to do instead."""
-    return NoRule(f"exact residuals have no rule for {what} ({where or caller()}): {WHAT_TO_DO}.")
+    return NoRule(
+        f"exact residuals have no rule for {what} ({where or calling_line()}): {WHAT_TO_DO}."
+    )
 
 
-class Numbers:
+class SplitNumbers:
     """The parts of a split tensor. Aliases share them, so that all of them see a change in place."""
 
     __slots__ = ("__weakref__", "common", "memory", "varying")
 
-    def __init__(self, common: Scaled, varying: Scaled, memory: "Memory | None") -> None:
+    def __init__(self, common: Scaled, varying: Scaled, memory: "SharedMemory | None") -> None:
         self.common = common
         self.varying = varying
-        self.memory = memory or Memory()
+        self.memory = memory or SharedMemory()
         self.memory.holders.append(weakref.ref(self))
 
 
-class Memory:
+class SharedMemory:
     """What would be one piece of memory in torch: the numbers of a tensor and of all views of it."""
 
     __slots__ = ("holders",)
 
     def __init__(self) -> None:
-        self.holders: list[weakref.ref[Numbers]] = []
+        self.holders: list[weakref.ref[SplitNumbers]] = []
 
-    def others(self, numbers: Numbers) -> bool:
+    def others(self, numbers: SplitNumbers) -> bool:
         """Whether anybody else still looks at it, whom a change would have to reach."""
         return any(
             found is not None and found is not numbers for found in (h() for h in self.holders)
         )
 
 
-class SplitTensor(Carried):
+class SplitTensor(StreamTensor):
     """1c^T + V along one token axis; the rest of its shape is as in the model."""
 
     rules = RULES
-    numbers: Numbers
+    numbers: SplitNumbers
     axis: int
     """The token axis."""
 
@@ -70,10 +72,10 @@ class SplitTensor(Carried):
         cls, common: Scaled, varying: Scaled, axis: int, view_of: "SplitTensor | None" = None
     ) -> "SplitTensor":
         memory = None if view_of is None else view_of.numbers.memory
-        return cls.of(Numbers(common, varying, memory), axis)
+        return cls.of(SplitNumbers(common, varying, memory), axis)
 
     @classmethod
-    def of(cls, numbers: Numbers, axis: int) -> "SplitTensor":
+    def of(cls, numbers: SplitNumbers, axis: int) -> "SplitTensor":
         shape = numbers.varying.mantissa.shape
         made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=torch.float64)
         made.numbers, made.axis = numbers, axis
@@ -89,7 +91,7 @@ class SplitTensor(Carried):
 
     @classmethod
     def refusal(cls, what: str) -> NoRule:
-        return no_rule(f"{what} of the stream")
+        return no_rule_error(f"{what} of the stream")
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"SplitTensor({tuple(self.shape)}, token axis {self.axis})"
@@ -98,12 +100,12 @@ class SplitTensor(Carried):
         """The numbers themselves, where V may vanish beside c."""
         return torch.from_numpy(np.ascontiguousarray(plus(self.common, self.varying).value()))
 
-    def state(self) -> Split:
+    def state(self) -> SplitState:
         """As what the metrics measure; the token axis is the last but one."""
         width = self.shape[-1]
         common = Scaled(self.common.mantissa.reshape(width), self.common.exponent)
         varying = Scaled(self.varying.mantissa.reshape(-1, width), self.varying.exponent)
-        return Split(common, varying, plain=False)
+        return SplitState(common, varying, plain=False)
 
     def become(self, result: Any, name: str) -> "SplitTensor":
         """Take on a result's numbers, as a function that changes its argument in place does."""
@@ -112,36 +114,38 @@ class SplitTensor(Carried):
             or result.shape != self.shape
             or result.axis != self.axis
         ):
-            raise no_rule(f"{name}, which changes the stream in place to another layout,")
+            raise no_rule_error(f"{name}, which changes the stream in place to another layout,")
         if self.numbers.memory.others(self.numbers):
-            raise no_rule(f"{name}, which changes in place what other views of the stream look at,")
+            raise no_rule_error(
+                f"{name}, which changes in place what other views of the stream look at,"
+            )
         self.numbers.common, self.numbers.varying = result.common, result.varying
         torch.autograd.graph.increment_version(self)
         return self
 
 
-def centred(common: Scaled, varying: Scaled, axis: int) -> SplitTensor:
+def centre_split(common: Scaled, varying: Scaled, axis: int) -> SplitTensor:
     """With the mean of V over tokens moved to c, so that V is the residual to the token mean.
 
     Where next to nothing of V is left by that, rounding has swallowed what set the tokens apart.
     """
     mean = varying.mantissa.mean(axis=axis, keepdims=True)
-    rest = scaled(varying.mantissa - mean, varying.exponent)
+    rest = make_scaled(varying.mantissa - mean, varying.exponent)
     if not varying.is_zero() and (
         rest.is_zero() or rest.exponent < varying.exponent - RESOLVED_BITS
     ):
         raise Unresolved("what all tokens share drowns what sets them apart.")
-    return SplitTensor(plus(common, scaled(mean, varying.exponent)), rest, axis)
+    return SplitTensor(plus(common, make_scaled(mean, varying.exponent)), rest, axis)
 
 
-def split_of(states: torch.Tensor, axis: int) -> SplitTensor:
+def split_states(states: torch.Tensor, axis: int) -> SplitTensor:
     """From plain numbers."""
     array = states.detach().to(torch.float64).numpy()
     axis %= array.ndim
     shape = [1 if index == axis else size for index, size in enumerate(array.shape)]
-    return centred(scaled(np.zeros(shape)), scaled(array), axis)
+    return centre_split(make_scaled(np.zeros(shape)), make_scaled(array), axis)
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Of a split tensor its plain numbers; anything else as it is."""
     return value.plain() if isinstance(value, SplitTensor) else value

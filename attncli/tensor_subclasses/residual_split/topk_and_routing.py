@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.maths.residuals.scaled import scaled
+from attncli.maths.residuals.scaled import make_scaled
 from attncli.tensor_subclasses.residual_split.split_shapes import getitem
-from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, plain, rule
+from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
 
 
 class ChosenExperts(NamedTuple):
@@ -34,7 +34,7 @@ def topk(
 @rule(torch.max, Tensor.max)
 def largest(x: SplitTensor, dim: Any = None, keepdim: bool = False) -> Any:
     if not isinstance(dim, int):
-        return torch.max(x.plain()) if dim is None else torch.max(x.plain(), plain(dim))
+        return torch.max(x.plain()) if dim is None else torch.max(x.plain(), to_plain(dim))
     indices = torch.max(x.plain(), dim, keepdim=True).indices
     values = gather(x, dim, indices)
     return (
@@ -54,8 +54,8 @@ def gather(x: SplitTensor, dim: int, index: Tensor) -> Tensor:
     if any(size != x.shape[axis] for axis, size in enumerate(index.shape) if axis != dim):
         return torch.gather(x.plain(), dim, index)
     return SplitTensor(
-        scaled(np.take_along_axis(x.common.mantissa, first.numpy(), dim), x.common.exponent),
-        scaled(np.take_along_axis(x.varying.mantissa, index.numpy(), dim), x.varying.exponent),
+        make_scaled(np.take_along_axis(x.common.mantissa, first.numpy(), dim), x.common.exponent),
+        make_scaled(np.take_along_axis(x.varying.mantissa, index.numpy(), dim), x.varying.exponent),
         x.axis,
     )
 
@@ -68,14 +68,14 @@ LOOKS = (
 """Functions whose results are no stream: comparisons, choices, and rotations, which differ from token to token."""
 
 
-def by_numbers(function: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_to_plain(function: Any, *args: Any, **kwargs: Any) -> Any:
     """On plain numbers."""
-    given = {name: plain(value) for name, value in kwargs.items()}
-    return function(*map(plain, args), **given)
+    given = {name: to_plain(value) for name, value in kwargs.items()}
+    return function(*map(to_plain, args), **given)
 
 
 for look in LOOKS:
-    RULES[look] = partial(by_numbers, look)
+    RULES[look] = partial(apply_to_plain, look)
 
 
 @rule(torch.index_select, Tensor.index_select)
@@ -89,10 +89,10 @@ def zeros_like(x: SplitTensor, *_: Any, dtype: Any = None, **__: Any) -> Tensor:
     if dtype is not None and not dtype.is_floating_point:
         return torch.zeros(x.shape, dtype=dtype)
     shape = [1 if axis == x.axis else size for axis, size in enumerate(x.shape)]
-    return SplitTensor(scaled(np.zeros(shape)), scaled(np.zeros(tuple(x.shape))), x.axis)
+    return SplitTensor(make_scaled(np.zeros(shape)), make_scaled(np.zeros(tuple(x.shape))), x.axis)
 
 
-def new(function: Any, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
+def new_plain(function: Any, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
     """Plain numbers to write to, of the stream's type."""
     made: Tensor = function(torch.zeros((), dtype=torch.float64), *args, **kwargs)
     return made
@@ -101,19 +101,19 @@ def new(function: Any, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
 MAKERS: tuple[Any, ...] = (Tensor.new_empty, Tensor.new_zeros, Tensor.new_ones, Tensor.new_full)
 
 for maker in MAKERS:
-    RULES[maker] = partial(new, maker)
+    RULES[maker] = partial(new_plain, maker)
 
 
 @rule(Tensor.index_add_)
 def index_add(x: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1.0) -> Any:
     """An expert's results to its tokens: to all of them, or else as plain numbers."""
     if not isinstance(x, SplitTensor):
-        return x.index_add_(dim, index, plain(source), alpha=alpha)
+        return x.index_add_(dim, index, to_plain(source), alpha=alpha)
     every = torch.equal(index, torch.arange(x.shape[x.axis])) and dim % x.dim() == x.axis
     if isinstance(source, SplitTensor) and every:
         return x.become(torch.add(x, source, alpha=alpha), "index_add_")
     part = torch.zeros(x.shape, dtype=torch.float64).index_add_(
-        dim, index, plain(source), alpha=alpha
+        dim, index, to_plain(source), alpha=alpha
     )
     return x.become(torch.add(x, part), "index_add_")
 
@@ -121,7 +121,7 @@ def index_add(x: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1.
 @rule(Tensor.scatter_)
 def scatter(x: Any, dim: int, index: Tensor, source: Any, **how: Any) -> Any:
     """Numbers into a stream; a constant that comes to the same places of every token is common to them."""
-    made = plain(x).clone().scatter_(dim, index, plain(source), **how)
+    made = to_plain(x).clone().scatter_(dim, index, to_plain(source), **how)
     if not isinstance(x, SplitTensor):
         return x.copy_(made)
     if not isinstance(source, Tensor) and x.common.is_zero() and x.varying.is_zero():
@@ -134,8 +134,8 @@ def scatter(x: Any, dim: int, index: Tensor, source: Any, **how: Any) -> Any:
 def setitem(x: Any, index: Any, source: Any) -> None:
     """Likewise; a stream that is written into plain numbers is plain there."""
     if not isinstance(x, SplitTensor):
-        x[index] = plain(source)
+        x[index] = to_plain(source)
         return
     made = x.plain().clone()
-    made[index] = plain(source)
+    made[index] = to_plain(source)
     x.become(torch.add(zeros_like(x), made), "an assignment to parts")

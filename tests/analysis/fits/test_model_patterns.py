@@ -11,20 +11,20 @@ from commands import attn
 from family_models import HEADS, saved
 from scipy.sparse import csr_array
 
-from attncli.analysis.fits.model_patterns import model_patterns
+from attncli.analysis.fits.model_patterns import capture_model_patterns
 from attncli.errors import UsageError
-from attncli.models.inputs.requested_input import WantedInput
-from attncli.models.inputs.texts import inputs_of
-from attncli.models.loading.load import load
-from attncli.patterns._heads import ModelHead, model_head
+from attncli.models.inputs.requested_input import RequestedInput
+from attncli.models.inputs.texts import make_inputs
+from attncli.models.loading.load import load_model
+from attncli.patterns._heads import ModelHead, parse_model_head
 
 TOKENS = 24
 
 
 def map_of(folder: Path, layer: int, head: int) -> np.ndarray:
     """The whole map, by the model's own eager attention."""
-    checkpoint = load(str(folder))
-    (text,) = inputs_of(checkpoint, WantedInput(random_tokens=TOKENS))
+    checkpoint = load_model(str(folder))
+    (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=TOKENS))
     checkpoint.model.set_attn_implementation("eager")
     with torch.no_grad():
         maps = checkpoint.body(**text.kwargs, output_attentions=True).attentions
@@ -33,10 +33,10 @@ def map_of(folder: Path, layer: int, head: int) -> np.ndarray:
 
 def patterns_of(folder: Path, *texts: str, rows: int) -> list[np.ndarray]:
     """From strips of so many rows."""
-    checkpoint = load(str(folder))
-    (text,) = inputs_of(checkpoint, WantedInput(random_tokens=TOKENS))
-    heads = [head for head in map(model_head, texts) if head is not None]
-    found = model_patterns(checkpoint, text, heads, strip_memory=rows * HEADS * TOKENS * 8)
+    checkpoint = load_model(str(folder))
+    (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=TOKENS))
+    heads = [head for head in map(parse_model_head, texts) if head is not None]
+    found = capture_model_patterns(checkpoint, text, heads, strip_memory=rows * HEADS * TOKENS * 8)
     assert list(found) == list(texts)
     assert all(isinstance(each, csr_array) for each in found.values())
     return [each.toarray() for each in found.values()]
@@ -78,7 +78,7 @@ def test_sliding_windows_keep_their_place(tmp_path: Path) -> None:
     ],
 )
 def test_words_for_a_head(text: str, meant: tuple[Any, ...]) -> None:
-    assert model_head(text) == ModelHead(text, *meant)
+    assert parse_model_head(text) == ModelHead(text, *meant)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_words_for_a_head(text: str, meant: tuple[Any, ...]) -> None:
     ],
 )
 def test_words_for_something_else(text: str) -> None:
-    assert model_head(text) is None
+    assert parse_model_head(text) is None
 
 
 @pytest.mark.parametrize("keep", ["", ":top=0", ":top=x", ":above=", ":above=much", ":4", ":"])
 def test_what_is_kept_must_be_said(keep: str) -> None:
     with pytest.raises(UsageError, match=r"\./m:0\.3"):
-        model_head(f"./m:0.3{keep}")
+        parse_model_head(f"./m:0.3{keep}")
 
 
 @pytest.mark.slow

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from attncli.analysis.fits import pictures
-from attncli.analysis.fits.pictures import picture
+from attncli.analysis.fits.pictures import build_picture
 from attncli.fits import FitRequest, FittedModule
 from attncli.fits import _verify as blocks
-from attncli.fits._module_files import SavedFit, StoredModule
-from attncli.fits._search import one_fit
-from attncli.patterns import build
+from attncli.fits._module_files import ModuleArrays, SavedFit
+from attncli.fits._search import run_method
+from attncli.patterns import build_pattern
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -21,16 +21,16 @@ def test_cells_are_the_largest_of_what_they_cover(
 ) -> None:
     monkeypatch.setattr(pictures, "CELLS", cells)
     monkeypatch.setattr(blocks, "BLOCK", 100)  # rows of one cell fall into several blocks
-    target = build("random:k=3,weights=dirichlet", 30, np.random.default_rng(0), causal)
-    fit = one_fit("learned", target, FitRequest(d=5, causal=causal, effort=1), 0)
+    target = build_pattern("random:k=3,weights=dirichlet", 30, np.random.default_rng(0), causal)
+    fit = run_method("learned", target, FitRequest(d=5, causal=causal, effort=1), 0)
     assert isinstance(fit, FittedModule)
-    stored = StoredModule(fit.w_q, fit.w_k, fit.x, "float64", causal)
+    stored = ModuleArrays(fit.w_q, fit.w_k, fit.x, "float64", causal)
     logits = fit.x[:, :5] @ fit.x[:, 5:].T + (np.triu(np.full((30, 30), -np.inf), 1) if causal else 0)  # fmt: skip
     made = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     dense = {"target": target.toarray(), "achieved": made}
     dense["|error|"] = np.abs(made - dense["target"])
     edges = np.linspace(0, 30, min(cells, 30) + 1).astype(int)
-    panels = picture(SavedFit("p", "learned", stored, target)).panels
+    panels = build_picture(SavedFit("p", "learned", stored, target)).panels
     assert list(panels) == list(dense)
     for name, full in dense.items():
         coarse = [

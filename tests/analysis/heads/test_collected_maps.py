@@ -7,20 +7,20 @@ import torch
 
 from attncli.analysis.heads.map_export.collected_maps import (
     MOST_CELLS,
-    KeptMaps,
-    bytes_needed,
-    coarser,
+    CollectedMaps,
+    coarsen_map,
+    estimate_bytes,
 )
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.capture import Shape, Site, Strip
+from attncli.capture import AttentionSite, MapShape, Strip
 
-SITE = Site("h", 2, "self", "sliding", "h.2.attn")
-OTHER = Site("h", 0, "self", "full", "h.0.attn")
+SITE = AttentionSite("h", 2, "self", "sliding", "h.2.attn")
+OTHER = AttentionSite("h", 0, "self", "full", "h.0.attn")
 
 
-def kept(weights: torch.Tensor, visible: torch.Tensor, rows: int = 2) -> KeptMaps:
+def kept(weights: torch.Tensor, visible: torch.Tensor, rows: int = 2) -> CollectedMaps:
     """Heads 1 and 3 of layer 2, from strips without the keys that none of their rows sees."""
-    found = KeptMaps({2}, lambda layer, head: head in (1, 3))
+    found = CollectedMaps({2}, lambda layer, head: head in (1, 3))
     for site in (OTHER, SITE):
         for start in range(0, len(visible), rows):
             part = visible[start : start + rows]
@@ -50,8 +50,8 @@ def test_chosen_heads_are_put_together_from_strips() -> None:
 
 def test_heads_and_bytes_are_counted_before_the_run() -> None:
     """Two heads of 7 × 9 numbers, and one mask."""
-    chosen = KeptMaps({2}, lambda layer, head: head in (1, 3))
-    assert bytes_needed({OTHER: Shape(4, 7, 7), SITE: Shape(4, 7, 9)}, chosen) == (
+    chosen = CollectedMaps({2}, lambda layer, head: head in (1, 3))
+    assert estimate_bytes({OTHER: MapShape(4, 7, 7), SITE: MapShape(4, 7, 9)}, chosen) == (
         2,
         (2 * 4 + 1) * 63,
     )
@@ -62,10 +62,10 @@ def test_long_maps_are_drawn_by_the_largest_weight_of_each_square() -> None:
     cells = np.zeros((size, size), np.float32)
     cells[3, 248] = 0.9
     cells[249, 0] = 0.4
-    found = coarser(cells)
+    found = coarsen_map(cells)
     assert found.shape == (size // 2, size // 2)
     assert {place: found[place] for place in zip(*found.nonzero(), strict=True)} == {
         (1, 124): np.float32(0.9),
         (124, 0): np.float32(0.4),
     }
-    assert coarser(cells[:MOST_CELLS, :MOST_CELLS]).shape == (MOST_CELLS, MOST_CELLS)
+    assert coarsen_map(cells[:MOST_CELLS, :MOST_CELLS]).shape == (MOST_CELLS, MOST_CELLS)

@@ -14,9 +14,13 @@ from itertools import chain, combinations
 import pytest
 
 import attncli as attn
-from attncli.analysis.heads.classification.findings import findings
-from attncli.analysis.heads.classification.head_roles import PlayedHead, count_roles, heads_of
-from attncli.analysis.heads.rows.extreme_heads import extremes_in_words
+from attncli.analysis.heads.classification.findings import build_findings
+from attncli.analysis.heads.classification.head_roles import (
+    ClassifiedHead,
+    classify_heads,
+    format_role_counts,
+)
+from attncli.analysis.heads.rows.extreme_heads import describe_extremes
 from attncli.records import Row, Scalar
 
 LAYERS, HEADS, MODELS = 3, 5, 24
@@ -126,7 +130,7 @@ def check_sinks(text: str, numbers: Numbers, rows: Sequence[Row]) -> None:
     check_random(text, "sink_max", rows, lambda value: is_clear("sink_max", value))
 
 
-def check_counted_elsewhere(text: str, found: Sequence[str], heads: Sequence[PlayedHead], role: str) -> None:  # fmt: skip
+def check_counted_elsewhere(text: str, found: Sequence[str], heads: Sequence[ClassifiedHead], role: str) -> None:  # fmt: skip
     """The finding and the first line together account for each head once."""
     others = Counter(head.played.name for head in heads if head.name in found and head.played and head.played.name != role)  # fmt: skip
     told = re.search(r"the first line counts (.*?)(;|$)", text)
@@ -238,9 +242,9 @@ def test_every_sentence_is_that_of_its_rows() -> None:
     told: Counter[str] = Counter()
     for seed, metrics in enumerate(choices()):
         rows = rows_of(metrics, seed % MODELS)
-        heads = heads_of(rows, ON_DRAWS)
+        heads = classify_heads(rows, ON_DRAWS)
         numbers = measured(rows)
-        for finding in findings(rows, heads, [["<s>", "dog"]]):
+        for finding in build_findings(rows, heads, [["<s>", "dog"]]):
             told[finding.about] += 1
             CHECKS[finding.about](finding.text, numbers, rows)
             if finding.about in ("sinks", "uniform heads"):
@@ -254,8 +258,8 @@ def test_every_sentence_is_that_of_its_rows() -> None:
 
 def test_the_first_line_counts_each_head_once() -> None:
     for seed in range(20):
-        heads = heads_of(rows_of(OF_HEADS, seed), ON_DRAWS)
-        counts = re.findall(r"(\d+) ", count_roles(heads, LAYERS * HEADS + 2))
+        heads = classify_heads(rows_of(OF_HEADS, seed), ON_DRAWS)
+        counts = re.findall(r"(\d+) ", format_role_counts(heads, LAYERS * HEADS + 2))
         assert sum(map(int, counts)) == LAYERS * HEADS + 2
 
 
@@ -278,4 +282,4 @@ def test_what_is_sampled_says_how_far_it_may_be_off() -> None:
 
 def test_the_first_line_has_the_standard_deviations_of_what_it_ranks() -> None:
     rows = [Row("entropy", 1.0 + head, "1", layer=0, head=head, spread=0.125, n=3) for head in range(3)]  # fmt: skip
-    assert extremes_in_words(rows) == "entropy from 1 ± 0.1 in head 0.0 to 3 ± 0.1 in head 0.2"
+    assert describe_extremes(rows) == "entropy from 1 ± 0.1 in head 0.0 to 3 ± 0.1 in head 0.2"

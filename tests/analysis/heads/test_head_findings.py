@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from attncli.analysis.heads.classification.findings import findings
-from attncli.analysis.heads.classification.head_roles import heads_of
+from attncli.analysis.heads.classification.findings import build_findings
+from attncli.analysis.heads.classification.head_roles import classify_heads
 from attncli.records import Row, Scalar
 
 EVEN = {"sink_max": 0.05, "head_contribution": 0.25, "induction": 0.03}
@@ -39,7 +39,7 @@ def place(metric: str, value: float) -> dict[str, Scalar]:
 
 def told(rows: Sequence[Row]) -> dict[str, str]:
     """The findings in their order."""
-    found = findings(rows, heads_of(rows), [["<s>", "dog"]])
+    found = build_findings(rows, classify_heads(rows), [["<s>", "dog"]])
     return {finding.about: finding.text for finding in found}
 
 
@@ -54,7 +54,7 @@ def test_one_text_with_massive_activations_is_enough() -> None:
     """Their mean may be small; the word is that of the text that has them."""
     keys = {"token": 1, "feature": 7, "over_median": 4000.0, "text": 1, "largest": 9000.0}
     row = Row("max_activation", 90.0, "1", layer=2, n=100, keys=keys)
-    (found,) = findings([row], [], [["<s>", "dog"], ["<s>", "cat"]])
+    (found,) = build_findings([row], [], [["<s>", "dog"], ["<s>", "cat"]])
     assert found.text.startswith("after layer 2; largest 9,000 at token 1 ('cat'), feature 7")
 
 
@@ -151,7 +151,7 @@ def test_roles_just_past_their_thresholds(role: str) -> None:
         Row(metric, value, "1", layer=0, head=0, keys={"uniform": even})
         for metric, (value, even) in ROLE_OF[role].items()
     ]
-    (head,) = heads_of(rows)
+    (head,) = classify_heads(rows)
     assert head.played is not None
     assert head.played.role.name == role
 
@@ -159,6 +159,6 @@ def test_roles_just_past_their_thresholds(role: str) -> None:
 def test_a_mixed_head_comes_nearest_to_the_role_that_lacks_least() -> None:
     """Not to that of the larger number."""
     rows = heads("induction", [0.35]) + heads("self_attention", [0.4])
-    (head,) = heads_of(rows)
+    (head,) = classify_heads(rows)
     assert head.played is not None
     assert (head.played.evidence, head.played.value) == ("induction", 0.35)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from attncli.analysis.heads.metric_selection import choose
-from attncli.analysis.heads.ordering import Ranking, ranked
-from attncli.analysis.heads.tables import views
+from attncli.analysis.heads.metric_selection import choose_metrics
+from attncli.analysis.heads.ordering import HeadRanking, rank_rows
+from attncli.analysis.heads.tables import build_views
 from attncli.records import Row
 
 
@@ -27,24 +27,24 @@ ROWS = [
 @pytest.mark.parametrize(
     ("ranking", "order"),
     [
-        (Ranking("sink"), [2, 3, 0]),
-        (Ranking("sink", rising=True), [0, 3, 2]),
-        (Ranking("sink", top=2), [2, 3]),
-        (Ranking("distance", rising=True, top=1), [0]),
+        (HeadRanking("sink"), [2, 3, 0]),
+        (HeadRanking("sink", rising=True), [0, 3, 2]),
+        (HeadRanking("sink", top=2), [2, 3]),
+        (HeadRanking("distance", rising=True, top=1), [0]),
     ],
 )
 def test_heads_come_in_the_order_of_their_number_and_states_after(
-    ranking: Ranking, order: list[int]
+    ranking: HeadRanking, order: list[int]
 ) -> None:
     """All numbers of a head stay together; a head without the number is left out."""
-    found = [row.head for row in ranked(ROWS, ranking)]
+    found = [row.head for row in rank_rows(ROWS, ranking)]
     assert found[-1] is None
     assert list(dict.fromkeys(found[:-1])) == order
     assert len(found) == 2 * len(order) + 1
 
 
 def test_nulls_are_said_once_where_heads_agree_and_else_from_to() -> None:
-    (sink, distance) = views(ROWS, choose(["sink", "distance"]), None, texts=3)
+    (sink, distance) = build_views(ROWS, choose_metrics(["sink", "distance"]), None, texts=3)
     over = ", mean ± standard deviation over 3 texts"
     assert sink.title == f"sink{over}; uniform attention: 0.1000 … 0.3000"
     assert distance.title == f"distance{over}; uniform attention: 5.000"

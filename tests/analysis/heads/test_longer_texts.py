@@ -9,18 +9,30 @@ import torch
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.analysis.heads.forward_passes.head_runs import Observer, Seen, Wanted, look
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.metric_selection import members
-from attncli.capture import Shape, Site, Strip, in_rounds, prove, streaming
+from attncli.analysis.heads.forward_passes.observer import (
+    HeadObserver,
+    PassRequest,
+    PassResult,
+    measure_forward_pass,
+)
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.metric_selection import group_members
+from attncli.capture import (
+    AttentionSite,
+    MapShape,
+    Strip,
+    capture_attention,
+    observe_in_rounds,
+    verify_capture,
+)
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.capture.strips.softmax_calls import Watcher
+from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.errors import InputError
 from attncli.metrics.attention._map_spectrum import STILL
 from attncli.models.loading.precision import own_precision
-from attncli.models.quiet_libraries import quiet
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.models.quiet_libraries import silence_libraries
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
 
@@ -34,8 +46,8 @@ ROUNDED = 1e-5
 
 def sharpened(kind: str) -> Any:
     """A tiny model in float64 whose scores are as large as those of trained ones: even maps have one singular value."""
-    with quiet():
-        model = build(kind, {"tiny": ""}, seed=0, dtype=torch.float64)
+    with silence_libraries():
+        model = build_model(kind, {"tiny": ""}, seed=0, dtype=torch.float64)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 2 and "embed" not in name:
@@ -43,13 +55,13 @@ def sharpened(kind: str) -> Any:
     return model
 
 
-def measured(model: Any, tokens: int, names: tuple[str, ...]) -> tuple[Seen, dict[str, Any]]:
+def measured(model: Any, tokens: int, names: tuple[str, ...]) -> tuple[PassResult, dict[str, Any]]:
     """On a text, with what was proved on twelve tokens."""
-    short, long = example_inputs(model, 12), example_inputs(model, tokens)
+    short, long = make_example_inputs(model, 12), make_example_inputs(model, tokens)
     with own_precision(model):
-        shapes = prove(model, short).shapes
+        shapes = verify_capture(model, short).shapes
         stacks = find_stacks(model, short)
-    seen = look(model, stacks, long, Wanted(names), UniformNull(), "", lambda _: None, proved=shapes)  # fmt: skip
+    seen = measure_forward_pass(model, stacks, long, PassRequest(names), UniformControl(), "", lambda _: None, proved=shapes)  # fmt: skip
     assert list(seen.heads) == list(shapes)
     return seen, long
 
@@ -104,7 +116,7 @@ def test_spectra_equal_dense_ones_and_their_notes_are_true(kind: str, tokens: in
 @pytest.mark.parametrize("kind", ["mpnet", "deberta", "xlnet", *ON_IT])
 def test_what_is_measured_is_what_was_proved(kind: str, tokens: int, group: str) -> None:
     model = sharpened(kind)
-    names = tuple(members()[group])
+    names = tuple(group_members()[group])
     seen, _ = measured(model, tokens, names)
     for site, values in seen.heads.items():
         assert set(values) == set(names)
@@ -118,7 +130,7 @@ def test_what_is_measured_is_what_was_proved(kind: str, tokens: int, group: str)
 def test_an_answer_that_is_dropped_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The map that comes next is no second round of the one before."""
     model = sharpened("mpnet")
-    monkeypatch.setattr(Watcher, "hand_on_whole", lambda self, strip: self.hand_on(strip))
+    monkeypatch.setattr(SoftmaxCapture, "hand_on_whole", lambda self, strip: self.hand_on(strip))
     with pytest.raises(InputError, match="was to be seen once more and was not"):
         measured(model, 20, ("s1",))
 
@@ -131,13 +143,13 @@ def test_rounds_go_on_as_long_as_the_last_strip_is_answered_with_yes() -> None:
         seen.append((strip.round, strip.first_query))
         return strip.is_last and strip.round < 2
 
-    in_rounds(lambda _: strips, observe)
+    observe_in_rounds(lambda _: strips, observe)
     assert seen == [(number, row) for number in range(3) for row in range(2)]
 
 
 def test_the_last_attention_must_come_again_too() -> None:
-    observer = Observer(Wanted(("s1",)), UniformNull(), "text", lambda _: None)
-    site = Site("h", 0, "self", "full", "h.0.attn")
+    observer = HeadObserver(PassRequest(("s1",)), UniformControl(), "text", lambda _: None)
+    site = AttentionSite("h", 0, "self", "full", "h.0.attn")
     weights = torch.rand(1, 1, 40, 40, generator=torch.Generator().manual_seed(0))
     strip = Strip(weights / weights.sum(-1, keepdim=True), 0, 0, 40, 40)
     assert observer.strip(site, strip)
@@ -149,16 +161,16 @@ def test_the_last_attention_must_come_again_too() -> None:
     ("change", "said"),
     [
         (lambda shapes: dict(list(shapes.items())[1:]), "and did not on the short input"),
-        (lambda shapes: {site: Shape(9, 4, 4) for site in shapes}, "heads here and had 9"),
-        (lambda shapes: shapes | {Site("x", 0, "self", "full", "x.0"): Shape(1, 4, 4)}, "x.0 attends on the short input"),
+        (lambda shapes: {site: MapShape(9, 4, 4) for site in shapes}, "heads here and had 9"),
+        (lambda shapes: shapes | {AttentionSite("x", 0, "self", "full", "x.0"): MapShape(1, 4, 4)}, "x.0 attends on the short input"),
     ],
 )  # fmt: skip
 def test_attention_that_was_not_proved_is_refused(change: Any, said: str) -> None:
     model, inputs = TINY["bert"]()
-    proved = change(dict(prove(model, inputs).shapes))
+    proved = change(dict(verify_capture(model, inputs).shapes))
     with (
         pytest.raises(InputError, match=said),
         torch.no_grad(),
-        streaming(model, lambda *_: None, proved=proved),
+        capture_attention(model, lambda *_: None, proved=proved),
     ):
         model(**inputs)

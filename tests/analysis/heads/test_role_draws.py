@@ -7,15 +7,19 @@ import pytest
 import torch
 from oracles.forwards.tiny_models import TINY
 
-from attncli.analysis.heads.classification.head_roles import count_roles, heads_of, role_rows
-from attncli.analysis.heads.forward_passes.head_runs import Wanted, look
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.metric_selection import choose
-from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject, observe_repeats
-from attncli.capture import prove
+from attncli.analysis.heads.classification.head_roles import (
+    build_role_rows,
+    classify_heads,
+    format_role_counts,
+)
+from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.metric_selection import choose_metrics
+from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, observe_repeats
+from attncli.capture import verify_capture
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.models.inputs.repeated import DRAWS, repeated_tokens
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.inputs.repeated import DRAWS, make_repeated_tokens
+from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.records import Row
 
 
@@ -37,7 +41,7 @@ def test_a_role_that_changes_with_the_draw_is_doubted(
     induction: Sequence[float], role: str, mark: str
 ) -> None:
     rows = [row("induction", induction), Row("sink_max", 0.8, "1", layer=0, head=0, keys={"uniform": 0.02})]  # fmt: skip
-    (found,) = role_rows(heads_of(rows, ["induction"]))
+    (found,) = build_role_rows(classify_heads(rows, ["induction"]))
     assert (found.keys["role"], found.keys["mark"]) == (role, mark)
     if role != "sink":
         assert found.value == pytest.approx(sum(induction) / 3)
@@ -48,7 +52,7 @@ def test_a_role_that_changes_with_the_draw_is_doubted(
 
 def test_doubted_roles_are_counted_apart() -> None:
     rows = [row("induction", (0.9, 0.9)), row("induction", (0.9, 0.1), 1), row("induction", (0.8, 0.7), 2)]  # fmt: skip
-    assert count_roles(heads_of(rows, ["induction"]), 3) == "2 induction, 1 induction?"
+    assert format_role_counts(classify_heads(rows, ["induction"]), 3) == "2 induction, 1 induction?"
 
 
 def test_sure_roles_are_the_same_whatever_the_draws() -> None:
@@ -58,7 +62,7 @@ def test_sure_roles_are_the_same_whatever_the_draws() -> None:
 
     def roles(count: int) -> list[str]:
         rows = [row("induction", [min(1.0, max(0.0, draw.gauss(mean, 0.05))) for _ in range(count)], head) for head, mean in enumerate(means)]  # fmt: skip
-        return [head.played.name for head in heads_of(rows, ["induction"]) if head.played]
+        return [head.played.name for head in classify_heads(rows, ["induction"]) if head.played]
 
     def changes(count: int) -> int:
         pairs = zip(roles(count), roles(count), strict=True)
@@ -71,16 +75,16 @@ def test_sure_roles_are_the_same_whatever_the_draws() -> None:
 @pytest.mark.parametrize("name", ["gpt2", "bert", "t5", "llama"])
 def test_a_batch_of_draws_is_the_draws_one_by_one(name: str) -> None:
     model = TINY[name]()[0]
-    short = example_inputs(model, 8)
-    subject = HeadSubject(model, find_stacks(model, short), prove(model, short).shapes)
-    plan = HeadPlan(choose(["roles"]))
-    together = observe_repeats(subject, plan, UniformNull())
-    drawn = repeated_tokens(model, 0)
+    short = make_example_inputs(model, 8)
+    subject = VerifiedModel(model, find_stacks(model, short), verify_capture(model, short).shapes)
+    plan = HeadPlan(choose_metrics(["roles"]))
+    together = observe_repeats(subject, plan, UniformControl())
+    drawn = make_repeated_tokens(model, 0)
     assert drawn is not None
     assert len(together) == DRAWS
-    wanted = Wanted(plan.metrics.on_repeats, period=drawn.period)
+    wanted = PassRequest(plan.metrics.on_repeats, period=drawn.period)
     for number, seen in enumerate(together):
-        alone = look(model, subject.stacks, drawn.alone(number), wanted, UniformNull(), "", lambda share: None)  # fmt: skip
+        alone = measure_forward_pass(model, subject.stacks, drawn.alone(number), wanted, UniformControl(), "", lambda share: None)  # fmt: skip
         assert list(seen.heads) == list(alone.heads)
         for site, values in alone.heads.items():
             for metric, value in values.items():

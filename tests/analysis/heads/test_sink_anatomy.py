@@ -10,12 +10,12 @@ from oracles.forwards import ORACLES
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.analysis.heads.forward_passes.head_runs import Wanted, look
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.metric_selection import members
+from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.metric_selection import group_members
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.metrics.attention._strip_rows import Rows
-from attncli.metrics.attention._totals import Totals, measured
+from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._totals import MetricTotals, measure_maps
 
 torch.set_num_threads(1)
 
@@ -24,8 +24,8 @@ SIDES = ("query_key_cosine", "sink_key_ratio", "sink_query_cosine", "sink_value_
 
 def seen_of(model: Any, inputs: Any, memory: int = 2**25) -> list[Any]:
     stacks = find_stacks(model, inputs)
-    wanted = Wanted(SIDES)
-    found = look(model, stacks, inputs, wanted, UniformNull(), "", lambda share: None, strip_memory=memory)  # fmt: skip
+    wanted = PassRequest(SIDES)
+    found = measure_forward_pass(model, stacks, inputs, wanted, UniformControl(), "", lambda share: None, strip_memory=memory)  # fmt: skip
     return list(found.heads.values())
 
 
@@ -98,8 +98,8 @@ def test_a_built_sink_shows_all_its_parts() -> None:
 
 
 def of_sides(weights: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Any:
-    totals = Totals(SIDES)
-    totals.add(Rows(weights, sides=(query, key, value)))
+    totals = MetricTotals(SIDES)
+    totals.add(StripRows(weights, sides=(query, key, value)))
     return totals.values()
 
 
@@ -116,9 +116,9 @@ def test_token_0_and_a_learned_sink_are_on_one_scale() -> None:
     with_logit = torch.full(
         (1, 1, 10, 5), 0.1, dtype=torch.float64
     )  # 0.5 of each row is the learned sink's
-    on_token, on_logit = (float(measured(m, ["rest_share"], same_tokens=False)["rest_share"]) for m in (with_token, with_logit))  # fmt: skip
+    on_token, on_logit = (float(measure_maps(m, ["rest_share"], same_tokens=False)["rest_share"]) for m in (with_token, with_logit))  # fmt: skip
     assert on_token == pytest.approx(0.6) == on_logit
 
 
 def test_the_group_is_what_a_sink_is_made_of() -> None:
-    assert set(members()["sinks"]) == {*SIDES, "rest_share"}
+    assert set(group_members()["sinks"]) == {*SIDES, "rest_share"}

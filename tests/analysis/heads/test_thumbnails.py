@@ -15,31 +15,31 @@ from small_checkpoints import model_of
 from transformers import AutoModel
 
 import attncli
-from attncli.analysis.heads.map_export.collected_maps import coarser
+from attncli.analysis.heads.map_export.collected_maps import coarsen_map
 from attncli.analysis.heads.map_export.thumbnails import (
     HELD,
     LARGEST,
     ROOM,
     SMALLEST,
-    SmallMaps,
-    of_layers,
-    side_of,
+    Thumbnails,
+    select_heads,
+    thumbnail_size,
 )
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.capture import Shape, Site, Strip
+from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.records import Row
 from attncli.render.page.tiles import STEPS
 
-SITE = Site("h", 2, "self", "full", "h.2.attn")
+SITE = AttentionSite("h", 2, "self", "full", "h.2.attn")
 
 
 def everything(layer: int, head: int) -> bool:
     return True
 
 
-def taken(weights: torch.Tensor, rows: int, side: int) -> SmallMaps:
+def taken(weights: torch.Tensor, rows: int, side: int) -> Thumbnails:
     """All heads, in strips of so many rows that leave out the keys which none of their rows sees."""
-    small = SmallMaps(side, lambda site: list(range(len(weights))))
+    small = Thumbnails(side, lambda site: list(range(len(weights))))
     queries, keys = weights.shape[1:]
     for start in range(0, queries, rows):
         part = weights[:, start : start + rows]
@@ -75,12 +75,12 @@ def test_large_maps_agree_with_those_of_plots() -> None:
     weights = torch.rand(1, 450, 450, generator=torch.Generator().manual_seed(0))
     ((_, cells, full),) = taken(weights, 64, 200).maps[SITE]
     found = np.frombuffer(cells, np.uint8).reshape(150, 150) * full / STEPS
-    assert np.abs(found - coarser(weights[0].numpy())).max() <= 0.5 / STEPS
+    assert np.abs(found - coarsen_map(weights[0].numpy())).max() <= 0.5 / STEPS
 
 
 def test_what_has_no_place_on_a_page_is_left_out() -> None:
     """Windows that have no place in the text, differences that fall below 0, maps that come again."""
-    small = SmallMaps(8, lambda site: [0])
+    small = Thumbnails(8, lambda site: [0])
     weights = torch.rand(1, 1, 2, 2)
     small.take(SITE, Strip(weights.expand(3, 1, 2, 2), 0, 0, 2, 2))
     assert small.maps == {}
@@ -105,18 +105,18 @@ def test_only_heads_that_are_reported_have_a_map() -> None:
 @given(st.integers(1, 80), st.integers(1, 64), st.integers(1, 5000), st.none() | st.integers(1, 99))
 def test_there_is_always_room(layers: int, heads: int, tokens: int, top: int | None) -> None:
     shapes = {
-        Site("h", each, "self", "full", f"h.{each}"): Shape(heads, tokens, tokens)
+        AttentionSite("h", each, "self", "full", f"h.{each}"): MapShape(heads, tokens, tokens)
         for each in range(layers)
     }
-    chosen = of_layers(None, everything, shapes)
-    side = side_of(shapes, chosen, True, top)
+    chosen = select_heads(None, everything, shapes)
+    side = thumbnail_size(shapes, chosen, True, top)
     assert side is not None
     assert SMALLEST <= side <= LARGEST
     shown = min(top or layers * heads, layers * heads)
     if side > SMALLEST:
         assert side**2 * shown <= ROOM
         assert side**2 * layers * heads <= HELD
-    unasked = side_of(shapes, chosen, False, None)
+    unasked = thumbnail_size(shapes, chosen, False, None)
     assert unasked is None or tokens <= unasked
 
 

@@ -10,19 +10,23 @@ from commands import attn
 from oracles.forwards.tiny_models import TINY
 from small_checkpoints import model_of, saved
 
-from attncli.analysis.heads.forward_passes.head_runs import Seen, Wanted, look
+from attncli.analysis.heads.forward_passes.observer import (
+    PassRequest,
+    PassResult,
+    measure_forward_pass,
+)
 from attncli.analysis.heads.forward_passes.strongest_pairs import StrongestQueries
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.rows.head_rows import Observed
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.rows.head_rows import Observations
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.heads.rows.token_pairs import clearest_in_words, pair_rows
-from attncli.capture import Site, Strip
+from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_clearest_pair
+from attncli.capture import AttentionSite, Strip
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.models.inputs.texts import ModelInput, labels_of_decoder
+from attncli.models.inputs.texts import ModelInput, decoder_labels
 from attncli.records import Row
-from attncli.render._cells import paired
+from attncli.render._cells import format_pair
 
-SITE = Site("h", 2, "self", "full", "h.2.attn")
+SITE = AttentionSite("h", 2, "self", "full", "h.2.attn")
 torch.set_num_threads(1)
 
 
@@ -75,10 +79,10 @@ def test_strips_show_what_a_slow_search_over_the_whole_map_finds(mask: str, rows
 
 def test_a_models_pairs_are_those_of_the_librarys_own_maps() -> None:
     model, inputs = TINY["gpt2"]()
-    wanted = Wanted(pairs=4)
+    wanted = PassRequest(pairs=4)
     stacks = find_stacks(model, inputs)
-    seen = look(
-        model, stacks, inputs, wanted, UniformNull(), "", lambda share: None, strip_memory=1
+    seen = measure_forward_pass(
+        model, stacks, inputs, wanted, UniformControl(), "", lambda share: None, strip_memory=1
     )
     model.set_attn_implementation("eager")
     with torch.no_grad():
@@ -89,18 +93,18 @@ def test_a_models_pairs_are_those_of_the_librarys_own_maps() -> None:
             assert list(zip(pairs.queries[head].tolist(), pairs.keys[head].tolist(), strict=True)) == places  # fmt: skip
 
 
-def observed(*maps: torch.Tensor) -> Observed:
+def observed(*maps: torch.Tensor) -> Observations:
     texts = []
     for weights in maps:
         strip = Strip(weights[None], 0, 0, *weights.shape[-2:])
         found = StrongestQueries(strip)
         found.add(strip)
-        texts.append(Seen(heads={SITE: {}}, pairs={SITE: found.pairs(2)}))
-    return Observed(texts)
+        texts.append(PassResult(heads={SITE: {}}, pairs={SITE: found.pairs(2)}))
+    return Observations(texts)
 
 
-def rows_of(found: Observed, *names: TokenNames) -> list[Row]:
-    return list(pair_rows(found, names, {SITE: {}}, lambda layer, head: True, 2))
+def rows_of(found: Observations, *names: TokenNames) -> list[Row]:
+    return list(build_pair_rows(found, names, {SITE: {}}, lambda layer, head: True, 2))
 
 
 def test_of_several_texts_the_strongest_are_told_with_the_text_they_are_in() -> None:
@@ -117,14 +121,14 @@ def test_tokens_are_named_only_where_the_map_has_as_many() -> None:
     """A model that puts tokens of its own before the text would be told with the wrong words."""
     (row, _) = rows_of(observed(torch.eye(4)[None]), TokenNames("abc"))
     assert "query_token" not in row.keys
-    assert paired(row, ("query_token", "key_token")) == "0 ← 0 1.00 (0.25)"
+    assert format_pair(row, ("query_token", "key_token")) == "0 ← 0 1.00 (0.25)"
 
 
 def test_windows_have_no_place_in_the_text() -> None:
     strip = Strip(torch.full((2, 1, 3, 3), 1 / 3), 0, 0, 3, 3)
     found = StrongestQueries(strip)
     found.add(strip)
-    (row,) = rows_of(Observed([Seen(heads={SITE: {}}, pairs={SITE: found.pairs(2)})]), TokenNames("abc"))  # fmt: skip
+    (row,) = rows_of(Observations([PassResult(heads={SITE: {}}, pairs={SITE: found.pairs(2)})]), TokenNames("abc"))  # fmt: skip
     assert (row.value, row.head) == (None, None)
     assert "windows" in (row.note or "")
     assert not row.lost
@@ -135,11 +139,17 @@ def test_a_decoder_is_told_with_the_tokens_that_it_reads() -> None:
     model = model_of("T5ForConditionalGeneration")
     ids = torch.tensor([[5, 6, 7]])
     moved = model._shift_right(ids)
-    text = ModelInput("text", "text", {}, 3, ("fox", "is", "red"), labels_of_decoder({"input_ids": ids, "decoder_input_ids": moved}, ("fox", "is", "red")))  # fmt: skip
+    text = ModelInput("text", "text", {}, 3, ("fox", "is", "red"), decoder_labels({"input_ids": ids, "decoder_input_ids": moved}, ("fox", "is", "red")))  # fmt: skip
     names = TokenNames.of_text(text)
-    decoder = Site("decoder.block", 0, "self", "full", "decoder.block.0.layer.0.SelfAttention")
-    cross = Site("decoder.block", 0, "cross", "full", "decoder.block.0.layer.1.EncDecAttention")
-    encoder = Site("encoder.block", 0, "self", "full", "encoder.block.0.layer.0.SelfAttention")
+    decoder = AttentionSite(
+        "decoder.block", 0, "self", "full", "decoder.block.0.layer.0.SelfAttention"
+    )
+    cross = AttentionSite(
+        "decoder.block", 0, "cross", "full", "decoder.block.0.layer.1.EncDecAttention"
+    )
+    encoder = AttentionSite(
+        "encoder.block", 0, "self", "full", "encoder.block.0.layer.0.SelfAttention"
+    )
     assert names.sides(encoder, 3, 3) == (("fox", "is", "red"), ("fox", "is", "red"))
     assert names.sides(decoder, 3, 3) == (("0", "fox", "is"), ("0", "fox", "is"))
     assert names.sides(cross, 3, 3) == (("0", "fox", "is"), ("fox", "is", "red"))
@@ -175,7 +185,7 @@ def test_the_first_line_names_no_sink() -> None:
     weights[0, 4] = torch.tensor([0.2, 0.0, 0.8, 0.0, 0.0, 0.0])
     rows = rows_of(observed(weights), TokenNames("abcdef"))
     assert (rows[0].keys["key"], rows[0].value) == (0, pytest.approx(1.0))
-    assert clearest_in_words(rows) == "clearest pair 'e@4 ← c@2' in head 2.0: 0.8; uniform attention 0.17, other queries 0.02"  # fmt: skip
+    assert describe_clearest_pair(rows) == "clearest pair 'e@4 ← c@2' in head 2.0: 0.8; uniform attention 0.17, other queries 0.02"  # fmt: skip
 
 
 @pytest.mark.parametrize("count", ["0", "1001"])
@@ -198,9 +208,9 @@ def test_a_decoder_of_several_codes_a_step_has_no_labels() -> None:
     """Such as dia's, whose steps are a code of every channel."""
     import torch
 
-    from attncli.models.inputs.texts import labels_of_decoder
+    from attncli.models.inputs.texts import decoder_labels
 
     kwargs = {"input_ids": torch.arange(3)[None], "decoder_input_ids": torch.zeros(1, 4, 9).long()}
-    assert labels_of_decoder(kwargs, ["a", "b", "c"]) == ()
+    assert decoder_labels(kwargs, ["a", "b", "c"]) == ()
     kwargs["decoder_input_ids"] = torch.tensor([[7, 0, 2]])
-    assert labels_of_decoder(kwargs, ["a", "b", "c"]) == ("7", "a", "c")
+    assert decoder_labels(kwargs, ["a", "b", "c"]) == ("7", "a", "c")

@@ -5,15 +5,19 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.heads.forward_passes import uniform_attention
-from attncli.analysis.heads.forward_passes.uniform_attention import SCATTERED, Spans, UniformNull
+from attncli.analysis.heads.forward_passes.uniform_attention import (
+    SCATTERED,
+    UniformControl,
+    VisibleSpans,
+)
 from attncli.capture import Strip
-from attncli.metrics.attention import ATTENTION, nature
-from attncli.metrics.attention._totals import Values, measured
+from attncli.metrics.attention import ATTENTION, metric_spec
+from attncli.metrics.attention._totals import Values, measure_maps
 
 torch.set_num_threads(1)
 
 NAMES = tuple(
-    name for name in ATTENTION.names() if nature(name).of not in ("outputs", "gates", "sides")
+    name for name in ATTENTION.names() if metric_spec(name).of not in ("outputs", "gates", "sides")
 )
 N, PERIOD = 24, 12
 
@@ -23,9 +27,9 @@ def window(width: int) -> Tensor:
     return (back >= 0) & (back < width)
 
 
-def spans_of(visible: Tensor, rows: int = 5) -> Spans:
+def spans_of(visible: Tensor, rows: int = 5) -> VisibleSpans:
     """From strips that leave out the keys which none of their rows sees; visible: [batch, query, key]."""
-    spans = Spans(*visible.shape[1:])
+    spans = VisibleSpans(*visible.shape[1:])
     for start in range(0, visible.shape[1], rows):
         part = visible[:, None, start : start + rows]
         seen = part.flatten(0, 2).any(dim=0).nonzero()
@@ -34,8 +38,8 @@ def spans_of(visible: Tensor, rows: int = 5) -> Spans:
     return spans
 
 
-def null_of(visible: Tensor, null: UniformNull | None = None, same: bool = True) -> Values:
-    return (null or UniformNull()).of(spans_of(visible), NAMES, same, PERIOD)
+def null_of(visible: Tensor, null: UniformControl | None = None, same: bool = True) -> Values:
+    return (null or UniformControl()).of(spans_of(visible), NAMES, same, PERIOD)
 
 
 @pytest.mark.parametrize("elements", [1, 100, 2**18])
@@ -44,7 +48,7 @@ def test_as_on_the_whole_map(elements: int, width: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(uniform_attention, "ELEMENTS", elements)
     visible = window(width)
     weights = visible / visible.sum(-1, keepdim=True, dtype=torch.float64)
-    expected = measured(weights[None, None], NAMES, visible=visible[None, None], period=PERIOD)
+    expected = measure_maps(weights[None, None], NAMES, visible=visible[None, None], period=PERIOD)
     found = null_of(visible[None])
     for name in NAMES:
         if isinstance(expected[name], str):
@@ -62,6 +66,6 @@ def test_there_is_none_where_visible_keys_do_not_lie_side_by_side() -> None:
 
 def test_attention_over_other_tokens_has_a_null_of_its_own() -> None:
     """Also where as many keys are seen as in the attention before."""
-    null = UniformNull()
+    null = UniformControl()
     assert isinstance(null_of(window(N)[None], null)["distance"], Tensor)
     assert null_of(window(N)[None], null, same=False)["distance"] == "n/a: queries and keys are not the same tokens"  # fmt: skip

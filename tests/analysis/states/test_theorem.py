@@ -12,9 +12,9 @@ import transformers
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis.states.theorem_rows import holds_in_words, slack
+from attncli.analysis.states.theorem_rows import bound_slack, describe_bound_coverage
 from attncli.analysis.states.trajectories import logit_range
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Row
@@ -124,7 +124,7 @@ def test_logits_of_a_synthetic_network_are_those_of_its_residuals() -> None:
         np.ptp(centred @ w_q @ (centred @ w_k).T / math.sqrt(spec.d), axis=1).max()
         for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True)
     ]
-    assert 10.0 ** logit_range(Split.of(states), layer) == pytest.approx(max(apart))
+    assert 10.0 ** logit_range(SplitState.of(states), layer) == pytest.approx(max(apart))
 
 
 @pytest.mark.parametrize(
@@ -140,15 +140,15 @@ def test_a_bound_is_called_proved_where_its_hypothesis_holds(
 ) -> None:
     rows = [Row("logit_range", value, "1") for value in ranges]
     rows += [Row("bound_slack", 3.0, "log10")] * 2
-    said = holds_in_words(rows)
+    said = describe_bound_coverage(rows)
     assert words in said
     assert said.endswith("it is seen to hold in 2 of 2 layers, by 3.000 … 3.000 decades")
 
 
 def test_slack_is_negative_where_the_bound_is_broken() -> None:
-    assert slack(0.0, 0.1, 1e-4) == pytest.approx(1.0)
-    assert slack(0.0, 0.1, 1e-2) == pytest.approx(-1.0)
-    assert slack(0.0, 0.1, 0.0) == math.inf
+    assert bound_slack(0.0, 0.1, 1e-4) == pytest.approx(1.0)
+    assert bound_slack(0.0, 0.1, 1e-2) == pytest.approx(-1.0)
+    assert bound_slack(0.0, 0.1, 0.0) == math.inf
 
 
 def test_a_sweep_has_no_layers_of_one_network() -> None:

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from attncli.commands.about.sweep.report import Item, ShownNumber, model_sweep
-from attncli.gates import AGGREGATES, decide, parse, parse_subject, select
+from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
+from attncli.gates import AGGREGATES, decide_conditions, parse_condition, parse_subject, select_rows
 from attncli.records import Definition, Report, Row, Verdict
 from attncli.render import FORMATS
-from attncli.render.plots.figure import figure
-from attncli.render.plots.terminal import terminal
+from attncli.render.plots.figure import save_figure
+from attncli.render.plots.terminal import plot_in_terminal
 from attncli.reports import from_json
 
 
 def shown(text: str) -> ShownNumber:
     selection, aggregate = parse_subject(text)
-    choose: Callable[[Report], Sequence[Row]] = lambda report: select(report, selection)  # noqa: E731
+    choose: Callable[[Report], Sequence[Row]] = lambda report: select_rows(report, selection)  # noqa: E731
     return ShownNumber(text, selection.metric, choose, aggregate, AGGREGATES[aggregate])
 
 
@@ -35,7 +35,7 @@ def item(step: int, value: float | None, weights: str = "", *more: Row) -> Item:
 
 
 def swept(*items: Item, text: str = "order[layer=-1]") -> Report:
-    return model_sweep(items, shown(text))
+    return build_sweep_report(items, shown(text))
 
 
 def trend(*values: float) -> str:
@@ -80,7 +80,7 @@ def test_a_failed_item_is_told_and_fails_every_gate() -> None:
     assert [(row.value, row.note) for row in report.rows] == [(2.0, None), (None, "exit 3: broken.")]  # fmt: skip
     assert report.headline.endswith("(1 of 2 items; 1 failed).")
     assert report.verdicts == (Verdict("checkpoint-2", True, "exit 3: broken.", stopped=True),)
-    assert decide(report, [parse("order < -100")])[0].failed
+    assert decide_conditions(report, [parse_condition("order < -100")])[0].failed
     (lost,) = swept(Item("a", 0, None, "exit 3: broken.")).rows
     assert lost.lost
 
@@ -114,7 +114,7 @@ def test_a_plot_names_its_axis_by_what_is_shown(text: str, more: Sequence[Row], 
     assert report.views[0].title == f"{named} over the sweep"
     path = tmp_path / "plot.svg"
     with matplotlib.rc_context({"svg.fonttype": "none"}):
-        figure(report, path)
+        save_figure(report, path)
     words = [text.text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
     assert named in words
 
@@ -132,11 +132,11 @@ def test_a_plot_marks_the_item_that_failed(tmp_path: Path) -> None:
     assert "×" not in "".join(drawn_in_terminal(swept(item(100, 2.0), item(200, 3.0))))
     path = tmp_path / "plot.svg"
     with matplotlib.rc_context({"svg.fonttype": "none"}):
-        figure(report, path)
+        save_figure(report, path)
     assert "no number" in path.read_text()
 
 
 def drawn_in_terminal(report: Report) -> list[str]:
     buffer = io.StringIO()
-    Console(file=buffer, width=80).print(terminal(report))
+    Console(file=buffer, width=80).print(plot_in_terminal(report))
     return buffer.getvalue().rstrip().splitlines()

@@ -4,7 +4,7 @@ from functools import partial
 from statistics import fmean
 
 from attncli import gates
-from attncli.commands.about.sweep.report import Item, ShownNumber, model_sweep
+from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
 from attncli.records import Report, Row
 
 
@@ -15,7 +15,9 @@ def item(step: int, *warnings: str) -> Item:
 
 def test_a_warning_of_many_items_is_told_once() -> None:
     selection, aggregate = gates.parse_subject("sink")
-    shown = ShownNumber("sink", "sink", partial(gates.select, wanted=selection), aggregate, fmean)
+    shown = ShownNumber(
+        "sink", "sink", partial(gates.select_rows, wanted=selection), aggregate, fmean
+    )
     items = [item(1, "weights are random"), item(2, "weights are random", "cut"), Item("net-3", 3, None, "gone")]  # fmt: skip
-    found = model_sweep(items, shown)
+    found = build_sweep_report(items, shown)
     assert found.warnings == ("net-1 and 1 more: weights are random", "net-2: cut")

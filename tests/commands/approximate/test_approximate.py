@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from attncli.commands.approximate.least_sizes.frontier import frontier
-from attncli.commands.approximate.least_sizes.width_growth import growth
+from attncli.commands.approximate.least_sizes.frontier import measure_frontier
+from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth
 from attncli.commands.approximate.one_module.module_fits import approximate
 from attncli.commands.approximate.one_module.solutions import Solution, solve
-from attncli.commands.verify_fit.report import verify_file
+from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
-from attncli.fits._module_files import metadata, read_fits, tensors
+from attncli.fits._module_files import fit_metadata, fit_tensors, read_fits
 from attncli.maths.capacity.widths import sufficient_width
-from attncli.maths.digits import about, number
-from attncli.patterns import build
+from attncli.maths.digits import format_approximately, format_number
+from attncli.patterns import build_pattern
 from attncli.records import Report
 
 PATTERNS = ("window:3", "random:k=3,weights=dirichlet", "permutation")
 
 
 def targets(length: int = 48, patterns: tuple[str, ...] = PATTERNS):
-    return {text: build(text, length, np.random.default_rng(0)) for text in patterns}
+    return {text: build_pattern(text, length, np.random.default_rng(0)) for text in patterns}
 
 
 @cache
@@ -40,8 +40,8 @@ def values(report: Report, metric: str) -> dict[str, float | None]:
 @pytest.mark.slow
 def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     one = solve(targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0])
-    bound = about(sufficient_width(48, 1, 0.2, 0.2, 1.0))
-    scale = number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
+    bound = format_approximately(sufficient_width(48, 1, 0.2, 0.2, 1.0))
+    scale = format_number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
     assert approximate(one).headline == (
         f"d = 2 is enough (cyclic, logits to {scale}); the paper's construction would need d ≈ {bound}."
     )
@@ -114,8 +114,8 @@ def test_auto_beside_its_choice_is_listed_once() -> None:
 def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path) -> None:
     solution = solved(dtype=dtype)
     path = tmp_path / "fit.safetensors"
-    save_file(tensors(solution.fits), path, metadata(solution.fits, solution.request))
-    report = verify_file(path)
+    save_file(fit_tensors(solution.fits), path, fit_metadata(solution.fits, solution.request))
+    report = verify_fit_file(path)
     assert report.headline.startswith("All 3 patterns")
     again, first = (
         values(report, "total_variation"),
@@ -135,11 +135,11 @@ def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path)
 @pytest.mark.slow
 def test_a_spoiled_fit_no_longer_passes(tmp_path: Path) -> None:
     solution = solved()
-    held = tensors(solution.fits)
+    held = fit_tensors(solution.fits)
     held["x.0"] = held["x.0"].copy()
     held["x.0"][5] = held["x.0"][6]
-    save_file(held, tmp_path / "fit.safetensors", metadata(solution.fits, solution.request))
-    assert verify_file(tmp_path / "fit.safetensors").headline.startswith("2 of 3 patterns")
+    save_file(held, tmp_path / "fit.safetensors", fit_metadata(solution.fits, solution.request))
+    assert verify_fit_file(tmp_path / "fit.safetensors").headline.startswith("2 of 3 patterns")
 
 
 BROKEN = {
@@ -175,7 +175,7 @@ def two_patterns() -> Solution:
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_files_are_refused_in_one_sentence(case: str, tmp_path: Path) -> None:
     solution = two_patterns()
-    held, meta = dict(tensors(solution.fits)), metadata(solution.fits, solution.request)
+    held, meta = dict(fit_tensors(solution.fits)), fit_metadata(solution.fits, solution.request)
     spoil, says = BROKEN[case]
     spoil(held, meta)
     held = {name: np.ascontiguousarray(part) for name, part in held.items()}
@@ -195,8 +195,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_sweep_finds_a_width_at_every_length_and_names_the_law() -> None:
     request = FitRequest(d=1, ratio_error=0.5, off_support=0.5, total_variation=0.9999)
-    report = growth(
-        ["random:k=1"], ["jl", "cyclic"], [16, 32, 64, 128], request, [0, 1, 2], 256, build
+    report = measure_width_growth(
+        ["random:k=1"], ["jl", "cyclic"], [16, 32, 64, 128], request, [0, 1, 2], 256, build_pattern
     )
     rows = {
         (row.keys["length"], row.keys["fit"]): row for row in report.rows if row.metric == "d_min"
@@ -216,7 +216,9 @@ def test_sweep_finds_a_width_at_every_length_and_names_the_law() -> None:
 
 def test_sweep_says_where_nothing_was_found() -> None:
     request = FitRequest(d=1, dtype="float32")
-    report = growth(["window:5"], ["cyclic"], [64, 128, 256], request, [0], 16, build)
+    report = measure_width_growth(
+        ["window:5"], ["cyclic"], [64, 128, 256], request, [0], 16, build_pattern
+    )
     widths = [row for row in report.rows if row.metric == "d_min"]
     assert all(row.value is None and row.note for row in widths)
     assert "0 of 3 lengths" in report.headline
@@ -224,8 +226,8 @@ def test_sweep_says_where_nothing_was_found() -> None:
 
 @pytest.mark.slow
 def test_frontier_falls_with_the_width() -> None:
-    target = build("random:k=2", 48, np.random.default_rng(0))
-    report = frontier("random:k=2", target, [4, 8, 16], FitRequest(d=1), [0], ("float64",))
+    target = build_pattern("random:k=2", 48, np.random.default_rng(0))
+    report = measure_frontier("random:k=2", target, [4, 8, 16], FitRequest(d=1), [0], ("float64",))
     scales = [row.value for row in report.rows if row.metric == "logit_scale"]
     assert None not in scales
     assert scales[0] > scales[1] > scales[2]
@@ -233,4 +235,9 @@ def test_frontier_falls_with_the_width() -> None:
 
 
 def test_thousands() -> None:
-    assert [about(n) for n in (8, 97, 24_390, 9_565_409)] == ["8", "97", "24,000", "9,600,000"]
+    assert [format_approximately(n) for n in (8, 97, 24_390, 9_565_409)] == [
+        "8",
+        "97",
+        "24,000",
+        "9,600,000",
+    ]

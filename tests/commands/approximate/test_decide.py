@@ -11,8 +11,8 @@ from commands import attn
 from scipy.sparse import csr_array, save_npz
 
 from attncli.fits import FitRequest, verify
-from attncli.fits._line import width_one
-from attncli.patterns import build
+from attncli.fits._line import fit_width_one
+from attncli.patterns import build_pattern
 
 FAST = ("--seeds", "1", "-q")
 
@@ -42,7 +42,7 @@ def test_no_with_a_proof() -> None:
     proof = report["source"]["proofs"]["window:3"]["width_1"]
     (first, second), rows = (
         proof["links"],
-        build("window:3", 16, np.random.default_rng(0)).toarray(),
+        build_pattern("window:3", 16, np.random.default_rng(0)).toarray(),
     )
     assert first["rows"] == second["rows"]
     i, j = first["rows"]
@@ -99,9 +99,9 @@ def test_least_logits_are_proved_by_numbers_in_the_report(tmp_path: Any) -> None
 def test_modules_of_width_one_meet_the_request_after_rounding(
     dtype: str, text: str, length: int, causal: bool
 ) -> None:
-    target = build(text, length, np.random.default_rng(0), causal)
+    target = build_pattern(text, length, np.random.default_rng(0), causal)
     request = FitRequest(d=1, causal=causal, dtype=dtype)
-    found = width_one(target, request)
+    found = fit_width_one(target, request)
     assert found.module is not None
     again = verify(found.module, target)
     assert again.meets(request)

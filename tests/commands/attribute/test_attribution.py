@@ -9,8 +9,8 @@ import torch
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis.paths import path_subject
-from attncli.commands.attribute.token_choices import position_of
+from attncli.analysis.paths import path_model
+from attncli.commands.attribute.token_choices import resolve_position
 from attncli.errors import UsageError
 
 torch.set_num_threads(1)
@@ -23,7 +23,7 @@ LABELS = ("[CLS]", "Ġthe", "▁dog", "##ged", "Ġthe", "on</w>")
     [("0", 0), ("5", 5), ("-1", 5), ("-6", 0), ("dog", 2), ("▁dog", 2), ("ged", 3), ("on", 5), ("[CLS]", 0)],
 )  # fmt: skip
 def test_a_token_is_a_position_or_a_piece_of_text(token: str, position: int) -> None:
-    assert position_of(token, LABELS, 6) == position
+    assert resolve_position(token, LABELS, 6) == position
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_token_is_a_position_or_a_piece_of_text(token: str, position: int) -> 
 )
 def test_a_token_that_is_not_one_is_refused(token: str, labels: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        position_of(token, labels, len(labels) or 6)
+        resolve_position(token, labels, len(labels) or 6)
     assert said in str(refused.value)
 
 
@@ -171,12 +171,12 @@ def test_above_the_tolerance_nothing_is_reported(
 ) -> None:
     """In float32 it is tried again in float64; where the type was chosen, or is float64, that is the end."""
     strict = {torch.float32: 1e-9, torch.float64: 1e-10}
-    monkeypatch.setattr(path_subject, "TOLERANCES", strict)
+    monkeypatch.setattr(path_model, "TOLERANCES", strict)
     found = report(gpt2, *IDS, "--token", "4")
     assert one(found, "completeness_error") < 1e-12
     assert any("run again in float64: token_ids" in text for text in found["warnings"])
     chosen = attn("attribute", gpt2, *IDS, "--token", "4", "--dtype", "float32")
     assert (chosen.code, chosen.out) == (3, "")
     assert "large terms cancel here: use --dtype float64" in chosen.err
-    monkeypatch.setattr(path_subject, "TOLERANCES", dict.fromkeys(strict, -1.0))
+    monkeypatch.setattr(path_model, "TOLERANCES", dict.fromkeys(strict, -1.0))
     assert attn("attribute", gpt2, *IDS, "--token", "4").code == 3

@@ -13,8 +13,8 @@ from small_checkpoints import saved
 from trained_models import trained
 
 import attncli
-from attncli.capture.reruns.float64 import in_float64
-from attncli.models.quiet_libraries import quiet
+from attncli.capture.reruns.float64 import force_float64
+from attncli.models.quiet_libraries import silence_libraries
 from attncli.records import Report
 
 torch.set_num_threads(1)
@@ -77,11 +77,11 @@ def by_hand(folder: str, name: str, kwargs: dict[str, Any]) -> tuple[float, Matr
     import transformers
 
     model_name, position, index = MODELS[name]
-    with quiet():
+    with silence_libraries():
         model = getattr(transformers, model_name).from_pretrained(
             folder, attn_implementation="eager", dtype=torch.float64
         )
-    with in_float64():  # some models' code computes its softmax in float32
+    with force_float64():  # some models' code computes its softmax in float32
         output = model.eval()(**kwargs, output_attentions=True, use_cache=False)
     names = [f"{side}_attentions" for side in ("encoder", "decoder", "cross")]
     encoder = getattr(output, names[0], None)
@@ -108,14 +108,14 @@ def by_hand(folder: str, name: str, kwargs: dict[str, Any]) -> tuple[float, Matr
 def inputs(report: Report, folder: str, name: str) -> dict[str, Any]:
     """What the model was given: the ids, those of the decoder as transformers shifts them, or the image."""
     if name == "vit":
-        from attncli.models.inputs.requested_input import WantedInput
-        from attncli.models.inputs.texts import inputs_of
-        from attncli.models.loading.load import load
+        from attncli.models.inputs.requested_input import RequestedInput
+        from attncli.models.inputs.texts import make_inputs
+        from attncli.models.loading.load import load_model
         from attncli.models.loading.load_options import LoadOptions
-        from attncli.sources import parse
+        from attncli.sources import parse_source
 
-        checkpoint = load(parse(folder), LoadOptions(dtype="float64"))
-        (text,) = inputs_of(checkpoint, WantedInput(random_tokens=1))
+        checkpoint = load_model(parse_source(folder), LoadOptions(dtype="float64"))
+        (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=1))
         return dict(text.kwargs)
     ids = torch.tensor([IDS])
     if name in ("bart", "t5"):
@@ -207,7 +207,7 @@ def test_what_is_relevant_is_what_the_answer_falls_without() -> None:
     import transformers
 
     folder = trained("mathformer", "addformer")
-    with quiet():
+    with silence_libraries():
         model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     with_relevance, with_rollout = [], []
     for first, second in ((7, 5), (8, 4), (6, 9)):

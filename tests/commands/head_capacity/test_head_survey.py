@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from small_checkpoints import saved
 from trained_models import trained
 
-from attncli.commands.head_capacity.own_maps import least_logits
-from attncli.fits._own_map import sparsest
+from attncli.commands.head_capacity.map_requirements import smallest_logit_scale
+from attncli.fits._own_map import sparsify_rows
 
 IDS = ("3,5,4,3,2,1,4,5", "7,1,9,9,2,6,4,8")
 
@@ -129,19 +129,19 @@ def test_texts_are_cut_to_the_shortest(bert: Path) -> None:
 def test_the_least_logits_show_the_map() -> None:
     """Rows moved to the middle of their range show it, and no smaller logits have its ratios."""
     weights = np.random.default_rng(0).dirichlet(np.ones(7), size=7)
-    scale = least_logits(weights, None)
+    scale = smallest_logit_scale(weights, None)
     assert scale is not None
     logits = np.log(weights)
     logits -= (logits.max(axis=1, keepdims=True) + logits.min(axis=1, keepdims=True)) / 2
     assert np.abs(logits).max() == pytest.approx(scale)
     seen = np.tril(np.ones((7, 7), dtype=bool))
-    assert least_logits(np.where(seen, weights, 0.0), seen) is not None
-    assert least_logits(np.where(seen, weights, 0.0), None) is None
+    assert smallest_logit_scale(np.where(seen, weights, 0.0), seen) is not None
+    assert smallest_logit_scale(np.where(seen, weights, 0.0), None) is None
 
 
 def test_the_sparsest_map_is_within_what_it_leaves_out() -> None:
     weights = np.random.default_rng(1).dirichlet(np.full(20, 0.2), size=20)
-    thin = sparsest(weights, 0.05).toarray()
+    thin = sparsify_rows(weights, 0.05).toarray()
     assert 0.5 * np.abs(thin - weights).sum(axis=1).max() <= 0.05
     assert (np.count_nonzero(thin, axis=1) < 20).all()
 

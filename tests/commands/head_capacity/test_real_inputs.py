@@ -12,11 +12,15 @@ import transformers
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis import no_progress
-from attncli.commands.head_capacity.one_head.token_search import best_tokens, losses_at, own_logits
-from attncli.commands.head_capacity.one_head.token_table import TokenTable, token_table
+from attncli.analysis import ignore_progress
+from attncli.commands.head_capacity.one_head.token_search import (
+    candidate_losses,
+    search_best_tokens,
+    text_logits,
+)
+from attncli.commands.head_capacity.one_head.token_table import TokenTable, build_token_table
 from attncli.head_weights.head import read_head
-from attncli.models.loading.load import load
+from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 
 LENGTH = 3
@@ -32,8 +36,8 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def table_of(folder: Path) -> tuple[TokenTable, bool]:
     head = read_head(str(folder), "0.1")
-    checkpoint = load(str(folder), LoadOptions(dtype="float64"))
-    return token_table(checkpoint, head, LENGTH, 0, no_progress), head.causal
+    checkpoint = load_model(str(folder), LoadOptions(dtype="float64"))
+    return build_token_table(checkpoint, head, LENGTH, 0, ignore_progress), head.causal
 
 
 def eager_map(folder: Path, ids: list[int]) -> np.ndarray:
@@ -46,7 +50,7 @@ def eager_map(folder: Path, ids: list[int]) -> np.ndarray:
 def test_the_table_makes_the_models_own_maps(folder: Path) -> None:
     table, causal = table_of(folder)
     for chosen in np.random.default_rng(0).integers(len(table.ids), size=(3, LENGTH)):
-        logits = own_logits(table, chosen, causal)
+        logits = text_logits(table, chosen, causal)
         made = np.exp(logits - logits.max(axis=1, keepdims=True))
         made /= made.sum(axis=1, keepdims=True)
         assert np.allclose(made, eager_map(folder, table.ids[chosen].tolist()), atol=1e-6)
@@ -55,7 +59,7 @@ def test_the_table_makes_the_models_own_maps(folder: Path) -> None:
 def divergence(table: TokenTable, target: np.ndarray, causal: bool, chosen: np.ndarray) -> float:
     """Σ_i KL(A_i ‖ M_i), one weight at a time."""
     total = 0.0
-    for logits, wanted in zip(own_logits(table, chosen, causal), target, strict=True):
+    for logits, wanted in zip(text_logits(table, chosen, causal), target, strict=True):
         made = np.exp(logits) / np.exp(logits).sum()
         total += sum(a * np.log(a / m) for a, m in zip(wanted, made, strict=True) if a > 0.0)
     return total
@@ -72,7 +76,7 @@ def test_an_exchange_changes_what_it_says(folder: Path, position: int) -> None:
     """Differences between candidates are those of the whole divergence."""
     table, causal = table_of(folder)
     target, chosen = random_target(causal), np.array([4, 2, 7])
-    said = losses_at(table, target, causal, chosen, position)
+    said = candidate_losses(table, target, causal, chosen, position)
     slow = []
     for candidate in range(len(table.ids)):
         chosen[position] = candidate
@@ -85,7 +89,7 @@ def test_what_is_found_is_the_best_of_all_texts(folder: Path) -> None:
     target = random_target(causal)
     every = itertools.product(range(len(table.ids)), repeat=LENGTH)
     least = min(divergence(table, target, causal, np.array(text)) for text in every)  # fmt: skip
-    found = best_tokens(table, target, causal, None, range(40))
+    found = search_best_tokens(table, target, causal, None, range(40))
     assert divergence(table, target, causal, found.chosen) == pytest.approx(least, abs=1e-4)
 
 

@@ -14,38 +14,45 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 from warm import Warm, environment
 
-from attncli.analysis.heads.classification.roles import INDUCTION, MIXED, SINK, role_of
-from attncli.analysis.heads.forward_passes.head_runs import Observer, Seen, Wanted, look
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
-from attncli.analysis.heads.metric_selection import DEFAULT_HEADS, choose
-from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject, inspect_model
-from attncli.capture import Site, prove
+from attncli.analysis.heads.classification.roles import INDUCTION, MIXED, SINK, classify_role
+from attncli.analysis.heads.forward_passes.observer import (
+    HeadObserver,
+    PassRequest,
+    PassResult,
+    measure_forward_pass,
+)
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.metric_selection import DEFAULT_HEADS, choose_metrics
+from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, inspect_model
+from attncli.capture import AttentionSite, verify_capture
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, nature, on_maps
-from attncli.metrics.attention._totals import measured
-from attncli.models.inputs.repeated import repeated_tokens
-from attncli.models.inputs.shuffled import shuffled
+from attncli.metrics.attention import ATTENTION, is_map_metric, metric_spec
+from attncli.metrics.attention._totals import measure_maps
+from attncli.models.inputs.repeated import make_repeated_tokens
+from attncli.models.inputs.shuffled import shuffle_tokens
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.load import Checkpoint
-from attncli.models.loading.random_init import random_twin
+from attncli.models.loading.load import LoadedModel
+from attncli.models.loading.random_init import make_random_init_model
 from attncli.records import Report, Row
 
 torch.set_num_threads(1)
 
 ON_MAPS = tuple(
-    name for name in ATTENTION.names() if on_maps(name) and "scores" not in nature(name).needs
+    name
+    for name in ATTENTION.names()
+    if is_map_metric(name) and "scores" not in metric_spec(name).needs
 )
 """What whole maps show without the run that made them."""
 ONE_ROW, EVERYTHING = 1, 2**25
 
 
-def seen_of(model: Any, inputs: Any, names: tuple[str, ...] = ON_MAPS, **how: Any) -> Seen:
+def seen_of(model: Any, inputs: Any, names: tuple[str, ...] = ON_MAPS, **how: Any) -> PassResult:
     stacks = find_stacks(model, inputs)
     memory = how.pop("memory", EVERYTHING)
-    wanted = Wanted(names, **how)
-    return look(
-        model, stacks, inputs, wanted, UniformNull(), "", lambda share: None, strip_memory=memory
+    wanted = PassRequest(names, **how)
+    return measure_forward_pass(
+        model, stacks, inputs, wanted, UniformControl(), "", lambda share: None, strip_memory=memory
     )
 
 
@@ -59,7 +66,7 @@ def oracle_maps(model: Any, inputs: Any) -> dict[tuple[str, int], Tensor]:
     }
 
 
-def stack_of(site: Site, stacks: set[str]) -> str:
+def stack_of(site: AttentionSite, stacks: set[str]) -> str:
     """As the oracles call it."""
     own = site.stack.removesuffix(".layers")
     if site.kind == "cross" or own in stacks:
@@ -88,7 +95,7 @@ def test_heads_of_all_architectures_equal_hand_written_float64_passes(
         weights = expected[stack, places[stack]]
         places[stack] += 1
         same = site.kind == "self"
-        dense = measured(weights[None], ON_MAPS, visible=visible(weights), same_tokens=same)
+        dense = measure_maps(weights[None], ON_MAPS, visible=visible(weights), same_tokens=same)
         for metric in ON_MAPS:
             compare(values[metric], dense[metric], f"{site} {metric}")
 
@@ -127,7 +134,7 @@ def test_learned_sinks_and_windows_are_counted_as_they_are() -> None:
         maps = model(**inputs, output_attentions=True).attentions
     assert [site.span for site in seen.heads] == ["sliding", "full"]
     for (_site, values), weights in zip(seen.heads.items(), maps, strict=True):
-        dense = measured(weights, ON_MAPS, visible=visible(weights[0]))
+        dense = measure_maps(weights, ON_MAPS, visible=visible(weights[0]))
         for metric in ON_MAPS:
             compare(values[metric], dense[metric], metric)
         assert 0.05 < float(values["virtual_sink"].min()) < 0.95  # type: ignore[union-attr]
@@ -139,7 +146,7 @@ def test_learned_sinks_and_windows_are_counted_as_they_are() -> None:
 
 def test_contributions_add_up_to_what_the_attention_writes() -> None:
     """The layer that is found is the one that writes: Σ_h ctx_h W_O,h + b is its output."""
-    from attncli.capture import streaming, watching_projections
+    from attncli.capture import capture_attention, observe_projections
 
     for name, outputs in (("gpt2", "h.1.attn.c_proj"), ("bert", "encoder.layer.1.attention.output.dense"), ("llama", "layers.1.self_attn.o_proj"), ("whisper", "decoder.layers.1.encoder_attn.out_proj")):  # fmt: skip
         model, inputs = TINY[name]()
@@ -149,14 +156,17 @@ def test_contributions_add_up_to_what_the_attention_writes() -> None:
         handle = layer.register_forward_hook(lambda _, __, out, kept=written: kept.append(out))
 
         def observe(
-            site: Site, context: Tensor, projection: Tensor, kept: dict[str, Tensor] = found
+            site: AttentionSite,
+            context: Tensor,
+            projection: Tensor,
+            kept: dict[str, Tensor] = found,
         ) -> None:
             kept[site.name] = torch.einsum("bqhv,hvf->bqf", context, projection)
 
         with (
             torch.no_grad(),
-            watching_projections(model, observe) as take,
-            streaming(model, take, ONE_ROW),  # type: ignore[arg-type]
+            observe_projections(model, observe) as take,
+            capture_attention(model, take, ONE_ROW),  # type: ignore[arg-type]
         ):
             model(**inputs)
         handle.remove()
@@ -167,7 +177,7 @@ def test_contributions_add_up_to_what_the_attention_writes() -> None:
 
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 def test_states_that_are_not_finite_are_refused_with_their_place(wrong: float) -> None:
-    observer = Observer(Wanted(), UniformNull(), "text 1", lambda share: None)
+    observer = HeadObserver(PassRequest(), UniformControl(), "text 1", lambda share: None)
     state = torch.ones(1, 3, 4)
     state[0, 1, 2] = wrong
     with pytest.raises(InputError, match="text 1: the state after layer 2 of h is not finite"):
@@ -189,21 +199,21 @@ def test_cross_attention_over_as_many_keys_has_no_distance_either() -> None:
 # --- whole reports
 
 
-def subject_of(model: Any) -> HeadSubject:
-    from attncli.models.random.dummy_inputs import example_inputs
+def subject_of(model: Any) -> VerifiedModel:
+    from attncli.models.random.dummy_inputs import make_example_inputs
 
-    short = example_inputs(model, 8)
-    return HeadSubject(model, find_stacks(model, short), prove(model, short).shapes)
+    short = make_example_inputs(model, 8)
+    return VerifiedModel(model, find_stacks(model, short), verify_capture(model, short).shapes)
 
 
 def report_of(
     model: Any, ids: Tensor, metrics: tuple[str, ...] = (), twin: bool = False, **plan: Any
 ) -> Report:
-    checkpoint = Checkpoint(model, {"class": type(model).__name__}, None)
+    checkpoint = LoadedModel(model, {"class": type(model).__name__}, None)
     text = ModelInput("text", "token ids", {"input_ids": ids}, ids.shape[1])
-    other = subject_of(random_twin(model, 0)) if twin else None
+    other = subject_of(make_random_init_model(model, 0)) if twin else None
     return inspect_model(
-        checkpoint, subject_of(model), other, [text], HeadPlan(choose(metrics), **plan)
+        checkpoint, subject_of(model), other, [text], HeadPlan(choose_metrics(metrics), **plan)
     )
 
 
@@ -237,7 +247,7 @@ def test_heads_that_are_built_get_the_roles_they_were_built_for() -> None:
 
 
 def test_a_single_token_shows_no_role() -> None:
-    played = role_of({"self_attention": 1.0}, {"self_attention": 1.0})
+    played = classify_role({"self_attention": 1.0}, {"self_attention": 1.0})
     assert played is not None
     assert played.role is MIXED
 
@@ -253,20 +263,20 @@ def test_a_large_vocabulary_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         return said(config)
 
     monkeypatch.setattr(type(model.config), "to_dict", counted)
-    repeated_tokens(model, 0)
+    make_repeated_tokens(model, 0)
     assert asked == 1
 
 
 def test_repeated_tokens_are_all_different_and_none_is_special() -> None:
-    found = repeated_tokens(hand_built(), 0)
+    found = make_repeated_tokens(hand_built(), 0)
     assert found is not None
     ids = found.kwargs["input_ids"][0]
     assert found.period == 16
     assert torch.equal(ids[:16], ids[16:])
     assert len(set(ids[:16].tolist())) == 16
     assert 0 not in ids
-    assert repeated_tokens(TINY["vit"]()[0], 0) is None
-    both = repeated_tokens(TINY["t5"]()[0], 0)
+    assert make_repeated_tokens(TINY["vit"]()[0], 0) is None
+    both = make_repeated_tokens(TINY["t5"]()[0], 0)
     assert both is not None
     assert set(both.kwargs) == {"input_ids", "decoder_input_ids"}
 
@@ -287,7 +297,7 @@ def test_nulls_stand_beside_every_number() -> None:
 def test_a_shuffle_keeps_the_tokens_and_the_ends() -> None:
     ids = torch.arange(50)[None]
     text = ModelInput("text", "text", {"input_ids": ids}, 50)
-    moved = shuffled(text, 0)
+    moved = shuffle_tokens(text, 0)
     assert moved is not None
     found = moved.kwargs["input_ids"][0]
     assert (int(found[0]), int(found[-1])) == (0, 49)
@@ -300,7 +310,7 @@ def test_what_goes_with_the_tokens_is_shuffled_with_them() -> None:
     ids, other = torch.arange(50)[None], torch.arange(49)[None]
     inputs = {"input_ids": ids, "token_type_ids": 100 + ids, "decoder_input_ids": other}
     text = ModelInput("text", "text", inputs, 50)
-    found = [shuffled(text, seed) for seed in (0, 0, 1)]
+    found = [shuffle_tokens(text, seed) for seed in (0, 0, 1)]
     first, again, moved = (each.kwargs for each in found if each is not None)
     assert torch.equal(first["token_type_ids"], 100 + first["input_ids"])
     assert torch.equal(first["decoder_input_ids"], other)
@@ -343,9 +353,11 @@ def test_an_idle_head_is_named() -> None:
 
 def test_what_does_not_apply_is_null_with_its_reason() -> None:
     model, inputs = TINY["vit"]()
-    checkpoint = Checkpoint(model, {"class": "ViTModel"}, None)
+    checkpoint = LoadedModel(model, {"class": "ViTModel"}, None)
     text = ModelInput("image", "random pixel_values", inputs, 10)
-    report = inspect_model(checkpoint, subject_of(model), None, [text], HeadPlan(choose(["roles"])))
+    report = inspect_model(
+        checkpoint, subject_of(model), None, [text], HeadPlan(choose_metrics(["roles"]))
+    )
     (row,) = [row for row in report.rows if (row.metric, row.layer) == ("induction", 0)]
     assert row.value is None
     assert row.note == "n/a: only a text that repeats itself shows this"
@@ -366,14 +378,14 @@ def test_layers_and_heads_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("name", DEFAULT_HEADS)
 def test_roles_do_not_come_from_numbers_that_even_attention_has_too(name: str) -> None:
-    assert role_of({name: 0.32}, {name: 0.31}) is None or role_of({name: 0.32}, {name: 0.31}).role is MIXED  # type: ignore[union-attr] # fmt: skip
+    assert classify_role({name: 0.32}, {name: 0.31}) is None or classify_role({name: 0.32}, {name: 0.31}).role is MIXED  # type: ignore[union-attr] # fmt: skip
 
 
 def test_roles_follow_their_thresholds() -> None:
-    assert role_of({"sink_max": 0.35}, {"sink_max": 0.05}).role is SINK  # type: ignore[union-attr]
+    assert classify_role({"sink_max": 0.35}, {"sink_max": 0.05}).role is SINK  # type: ignore[union-attr]
     both = {"sink_max": 0.9, "induction": 0.5}
-    assert role_of(both, {"sink_max": 0.05, "induction": 0.05}).role is INDUCTION  # type: ignore[union-attr]
-    assert role_of({}, {}) is None
+    assert classify_role(both, {"sink_max": 0.05, "induction": 0.05}).role is INDUCTION  # type: ignore[union-attr]
+    assert classify_role({}, {}) is None
 
 
 def test_the_report_is_strict_json(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def both() -> tuple[Report, Maps, Draws]:
     """A report of a hybrid, and the maps that its linear layers had on the text and on draws of random tokens that repeat."""
     maps: Draws = {}
     on_repeats: Draws = {}
-    own = linear_layers.as_strip
+    own = linear_layers.to_strip
 
     def kept(layer: Any, strip: Any, tokens: int) -> Any:
         found = own(layer, strip, tokens)
@@ -49,7 +49,7 @@ def both() -> tuple[Report, Maps, Draws]:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear_layers, "as_strip", kept)
+        patch.setattr(linear_layers, "to_strip", kept)
         report = reported()
     return report, {layer: found[-1] for layer, found in maps.items()}, on_repeats
 
@@ -177,7 +177,7 @@ def test_maps_are_complete(run: tuple[Report, Maps]) -> None:
 def test_softmax_heads_are_what_they_were(
     run: tuple[Report, Maps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare, "linear_layers", lambda *_: LinearLayers())
+    monkeypatch.setattr(prepare, "find_linear_layers", lambda *_: LinearLayers())
     alone = [row for row in reported().rows if row.head is not None]
     beside = [row for row in run[0].rows if row.head is not None and "span" not in row.keys]
     assert [(r.metric, r.layer, r.head, r.value, r.note) for r in alone] == [
@@ -237,7 +237,7 @@ def test_a_model_that_mixes_nothing_is_refused() -> None:
             return states
 
     with pytest.raises(NoAttention, match="and no linear layer"):
-        prepare.without_attention(
+        prepare.prepare_linear_layers(
             Alone(),
             {"states": torch.randn(1, 12, 8)},
             12,
@@ -257,7 +257,10 @@ def test_channels_are_sampled_unless_heads_are_named() -> None:
 
 
 def test_gates_may_hold_what_only_linear_layers_have() -> None:
-    wanted = [gates.parse("max(completeness_error) > 1e-5"), gates.parse("memory_length > 9")]
+    wanted = [
+        gates.parse_condition("max(completeness_error) > 1e-5"),
+        gates.parse_condition("memory_length > 9"),
+    ]
     refuse_wrong_words(wanted, [], 0, HeadOptions())
     refuse_wrong_words(wanted[:1], ["sink"], 0, HeadOptions())
     with pytest.raises(UsageError, match="add `metric='memory_length'`"):

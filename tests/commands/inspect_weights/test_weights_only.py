@@ -20,7 +20,7 @@ from attncli.commands.inspect_weights.report import (
 )
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition
-from attncli.models.files.local_folder import Fetching
+from attncli.models.files.local_folder import FetchSettings
 from attncli.records import Report
 from attncli.render.json import json as as_json
 
@@ -180,7 +180,11 @@ def test_no_torch_is_imported(minilm: Path) -> None:
         ({"layers": [2]}, UsageError, "layers 0 … 1"),
         ({"heads": [-1]}, UsageError, "heads 0 … 3"),
         ({"source": "./nowhere"}, InputError, "there is no folder"),
-        ({"source": "no/where", "how": Fetching(offline=True)}, InputError, "not in the cache"),
+        (
+            {"source": "no/where", "how": FetchSettings(offline=True)},
+            InputError,
+            "not in the cache",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(

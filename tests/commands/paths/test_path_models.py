@@ -11,9 +11,9 @@ import transformers as hf
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis.paths import path_subject
+from attncli.analysis.paths import path_model
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.models.quiet_libraries import quiet
+from attncli.models.quiet_libraries import silence_libraries
 from attncli.tensor_subclasses.path_streams.path_run import run_along
 
 torch.set_num_threads(1)
@@ -135,7 +135,7 @@ def test_a_stack_is_chosen_by_its_name() -> None:
 def test_where_float32_is_too_coarse_the_text_is_run_again_in_float64(
     gpt2: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(path_subject, "TOLERANCES", {torch.float32: 1e-9, torch.float64: 1e-10})
+    monkeypatch.setattr(path_model, "TOLERANCES", {torch.float32: 1e-9, torch.float64: 1e-10})
     told = ("paths", gpt2, "--random-tokens", "12", "--format", "json")
     report = json.loads(attn(*told).out)
     (error,) = values(report["rows"], "completeness_error", "attention")
@@ -225,7 +225,7 @@ def test_a_block_that_puts_nothing_out_is_no_other_wiring(
         for part in (model.transformer.h[1].attn.c_proj, model.transformer.h[1].mlp.c_proj):
             part.weight.zero_()
             part.bias.zero_()
-    with quiet():
+    with silence_libraries():
         model.save_pretrained(tmp_path)
     found = rows(str(tmp_path), "--random-tokens", "6", *more)
     errors = [row["value"] for row in found if row["metric"] == "completeness_error"]

@@ -10,13 +10,27 @@ import pytest
 
 from attncli.commands.count_paths.report import count_paths
 from attncli.commands.paths.synthetic import path_terms
-from attncli.commands.paths.synthetic.network_paths import TOLERANCE, finding_of, paths
-from attncli.commands.paths.synthetic.path_heads import through_heads
-from attncli.commands.paths.synthetic.path_measures import measured
-from attncli.commands.paths.synthetic.path_samples import decay, follow, frozen, sampled_paths
-from attncli.commands.paths.synthetic.path_terms import Decomposition, decomposed, difference, total
+from attncli.commands.paths.synthetic.network_paths import (
+    TOLERANCE,
+    build_finding,
+    measure_network_paths,
+)
+from attncli.commands.paths.synthetic.path_heads import measure_head_shares
+from attncli.commands.paths.synthetic.path_measures import measure_decomposition
+from attncli.commands.paths.synthetic.path_samples import (
+    describe_decay,
+    follow_path,
+    freeze_network,
+    measure_sampled_paths,
+)
+from attncli.commands.paths.synthetic.path_terms import (
+    Decomposition,
+    decompose_output,
+    subtract_states,
+    sum_terms,
+)
 from attncli.errors import InputError
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
@@ -35,7 +49,7 @@ KINDS: list[dict[str, Any]] = [
 
 def decomposition(variant: str, seed: int = 0, **kinds: Any) -> Decomposition:
     network = GeneratedNetwork(NetworkSpec(**kinds), seed)
-    return decomposed(network, VARIANTS[variant], variant, lambda: None)
+    return decompose_output(network, VARIANTS[variant], variant, lambda: None)
 
 
 @pytest.mark.parametrize("variant", ["SAN", "SAN+skip"])
@@ -44,7 +58,7 @@ def test_terms_add_up_to_the_output_and_to_its_residual(
     kinds: dict[str, Any], variant: str
 ) -> None:
     found = decomposition(variant, layers=5, tokens=24, width=16, heads=2, **kinds)
-    numbers = measured(found, [], variant, tolerance=1e-12)
+    numbers = measure_decomposition(found, [], variant, tolerance=1e-12)
     assert numbers.completeness < 1e-13
     assert numbers.completeness_of_residual < 1e-9
     assert math.fsum(numbers.by_length["path_output_share"].values()) == pytest.approx(
@@ -71,7 +85,7 @@ def test_enumerating_every_path_gives_the_same_terms() -> None:
     network = GeneratedNetwork(NetworkSpec(layers=3, heads=2, tokens=7, width=6), 1)
     attention, maps, output = dense(network)
     expected = {length: np.zeros((7, 6)) for length in range(4)}
-    passed = frozen(network, "SAN+skip")
+    passed = freeze_network(network, "SAN+skip")
     for path in itertools.product(range(3), repeat=3):
         product, term = np.eye(7), network.embeddings()
         for layer, choice in enumerate(path):
@@ -79,14 +93,14 @@ def test_enumerating_every_path_gives_the_same_terms() -> None:
                 product = attention[layer][choice - 1] @ product
                 term = attention[layer][choice - 1] @ term @ maps[layer][choice - 1]
         expected[sum(map(bool, path))] += term
-        single = follow(path, passed)
+        single = follow_path(path, passed)
         assert single.norm == pytest.approx(
             math.log10(np.linalg.norm(term) / np.linalg.norm(output)), abs=1e-10
         )
         rest = product - product.mean(axis=0)
         size = [np.sqrt(np.abs(m).sum(0).max() * np.abs(m).sum(1).max()) for m in (rest, product)]
         assert single.residual == pytest.approx(math.log10(size[0] / size[1]), abs=1e-10)
-    found = decomposed(network, VARIANTS["SAN+skip"], "SAN+skip", lambda: None)
+    found = decompose_output(network, VARIANTS["SAN+skip"], "SAN+skip", lambda: None)
     for length, term in found.terms.items():
         assert np.abs(term.states.value() - expected[length]).max() < 1e-12
 
@@ -122,8 +136,8 @@ def test_residuals_of_long_paths_are_true_far_below_the_float_floor() -> None:
     network = GeneratedNetwork(
         NetworkSpec(layers=10, heads=2, tokens=5, width=4, init_scale=0.15), 2
     )
-    found = measured(
-        decomposed(network, VARIANTS["SAN+skip"], "", lambda: None),
+    found = measure_decomposition(
+        decompose_output(network, VARIANTS["SAN+skip"], "", lambda: None),
         ["log10_residual_frobenius"],
         "",
         TOLERANCE,
@@ -141,22 +155,22 @@ def test_residuals_of_long_paths_are_true_far_below_the_float_floor() -> None:
 
 
 def test_terms_that_do_not_add_up_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = path_terms.lengthened
+    usual = path_terms.advance_terms
 
     def without_length_two(terms: path_terms.Terms, layer: Any) -> path_terms.Terms:
         found = usual(terms, layer)
         return {length: term for length, term in found.items() if length != 2}
 
-    monkeypatch.setattr(path_terms, "lengthened", without_length_two)
+    monkeypatch.setattr(path_terms, "advance_terms", without_length_two)
     network = GeneratedNetwork(NetworkSpec(layers=3, tokens=8, width=8), 0)
     with pytest.raises(InputError, match="cannot be trusted"):
-        paths([network], True, [], {})
+        measure_network_paths([network], True, [], {})
 
 
 def test_sums_and_differences_of_split_states() -> None:
-    a, b = (Split.of(np.random.default_rng(seed).standard_normal((5, 3))) for seed in (0, 1))
-    assert np.allclose(difference(a, b).states.value(), a.states.value() - b.states.value())
-    assert np.allclose(total({0: a, 1: b}).states.value(), a.states.value() + b.states.value())
+    a, b = (SplitState.of(np.random.default_rng(seed).standard_normal((5, 3))) for seed in (0, 1))
+    assert np.allclose(subtract_states(a, b).states.value(), a.states.value() - b.states.value())
+    assert np.allclose(sum_terms({0: a, 1: b}).states.value(), a.states.value() + b.states.value())
 
 
 def networks(**sizes: Any) -> list[GeneratedNetwork]:
@@ -170,7 +184,9 @@ def values(report: Report, metric: str, **keys: Any) -> list[float]:
 
 
 def test_the_report_says_what_short_paths_carry() -> None:
-    found = paths(networks(layers=4, tokens=16, width=16), True, ["stable_rank"], {})
+    found = measure_network_paths(
+        networks(layers=4, tokens=16, width=16), True, ["stable_rank"], {}
+    )
     (count,) = values(found, "path_count", length=2)
     assert count == 6 * 16
     errors = values(found, "reconstruction_error")
@@ -181,14 +197,14 @@ def test_the_report_says_what_short_paths_carry() -> None:
 
 
 def test_without_skips_there_is_one_length() -> None:
-    found = paths(networks(layers=3, tokens=8, width=8), False, [], {})
+    found = measure_network_paths(networks(layers=3, tokens=8, width=8), False, [], {})
     assert values(found, "path_norm_share") == [1.0]
     assert {row.keys["length"] for row in found.rows if "length" in row.keys} == {3}
     assert found.headline == "Every path has length 3: they carry all of the output."
 
 
 def test_biases_begin_shorter_paths_where_there_are_no_skips() -> None:
-    found = paths(networks(layers=3, tokens=8, width=8, biases=True), False, [], {})
+    found = measure_network_paths(networks(layers=3, tokens=8, width=8, biases=True), False, [], {})
     lengths = [row.keys["length"] for row in found.rows if "length" in row.keys]
     assert lengths == sorted(lengths)
     assert set(lengths) == {0, 1, 2, 3}
@@ -196,7 +212,9 @@ def test_biases_begin_shorter_paths_where_there_are_no_skips() -> None:
 
 
 def test_where_the_longest_paths_are_needed_the_headline_says_so() -> None:
-    found = paths(networks(layers=2, tokens=8, width=8, init_scale=3.0), True, [], {})
+    found = measure_network_paths(
+        networks(layers=2, tokens=8, width=8, init_scale=3.0), True, [], {}
+    )
     assert values(found, "path_norm_share_up_to")[1] < 0.9
     assert found.headline.startswith("Paths of length ≤ 1 carry only ")
 
@@ -217,7 +235,7 @@ def test_counts_beyond_float_range_stay_exact_in_the_note() -> None:
 )
 @pytest.mark.parametrize("skip", [True, False])
 def test_doors_of_every_layer_add_up(skip: bool, kinds: dict[str, Any]) -> None:
-    found = through_heads(networks(layers=3, tokens=8, width=8, **kinds), skip, {})
+    found = measure_head_shares(networks(layers=3, tokens=8, width=8, **kinds), skip, {})
     for layer in range(3):
         shares = [
             row.value or 0.0
@@ -230,23 +248,24 @@ def test_doors_of_every_layer_add_up(skip: bool, kinds: dict[str, Any]) -> None:
 
 def test_samples_fall_with_length_and_are_the_same_again() -> None:
     nets = networks(layers=5, tokens=16, width=16)
-    found = sampled_paths(nets, True, 8, {})
+    found = measure_sampled_paths(nets, True, 8, {})
     medians = values(found, "log10_path_residual", quantile=0.5)
     assert len(medians) == 5
     assert medians == sorted(medians, reverse=True)
-    assert found == sampled_paths(nets, True, 8, {})
+    assert found == measure_sampled_paths(nets, True, 8, {})
 
 
 def test_terms_that_cancel_are_warned_of() -> None:
     """Two terms a thousand times the output, against each other."""
-    one = Split.of(np.random.default_rng(0).standard_normal((5, 3)))
-    large = Split.of(1000.0 * np.random.default_rng(1).standard_normal((5, 3)))
+    one = SplitState.of(np.random.default_rng(0).standard_normal((5, 3)))
+    large = SplitState.of(1000.0 * np.random.default_rng(1).standard_normal((5, 3)))
     found = Decomposition(
-        one, {0: total({0: one, 1: large}), 1: difference(one, total({0: one, 1: large}))}
+        one,
+        {0: sum_terms({0: one, 1: large}), 1: subtract_states(one, sum_terms({0: one, 1: large}))},
     )
-    numbers = measured(found, [], "", TOLERANCE)
+    numbers = measure_decomposition(found, [], "", TOLERANCE)
     assert numbers.cancellation > 1000.0
-    assert "terms cancel each other" in finding_of("", [numbers], {0: 1, 1: 1}).text
+    assert "terms cancel each other" in build_finding("", [numbers], {0: 1, 1: 1}).text
 
 
 def medians(values: list[float]) -> list[Row]:
@@ -269,6 +288,6 @@ def medians(values: list[float]) -> list[Row]:
 def test_how_paths_decay_is_told_from_all_lengths(
     values: list[float], begins: str, factor: str
 ) -> None:
-    text = decay(medians(values))
+    text = describe_decay(medians(values))
     assert text.startswith(begins)
     assert text.endswith(factor)

@@ -14,9 +14,9 @@ from commands import attn
 from small_checkpoints import saved
 
 import attncli
-from attncli.capture.reruns.float64 import in_float64
-from attncli.models.random.dummy_inputs import example_inputs
-from attncli.models.random.random_models import build
+from attncli.capture.reruns.float64 import force_float64
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
 
 IDS = "3,5,4,9,2,1,7"
 
@@ -100,8 +100,8 @@ def test_attention_and_mlp_apart(folder: Path, arithmetic: str) -> None:
 @pytest.mark.slow
 def test_in_blocks_that_begin_with_an_mlp_each_sub_block_has_a_name_of_its_own() -> None:
     """Conformers: half an MLP, attention, a convolution, half an MLP; the states are those that their norms are given."""
-    model = build("wav2vec2-conformer", {"tiny": ""}, seed=0, dtype=torch.float64)
-    inputs = example_inputs(model)
+    model = build_model("wav2vec2-conformer", {"tiny": ""}, seed=0, dtype=torch.float64)
+    inputs = make_example_inputs(model)
     seen: dict[str, list[np.ndarray]] = {}
 
     def keep(name: str) -> Callable[..., None]:
@@ -112,7 +112,7 @@ def test_in_blocks_that_begin_with_an_mlp_each_sub_block_has_a_name_of_its_own()
         for name in ("self_attn_layer_norm", "conv_module", "ffn2_layer_norm"):
             getattr(layer, name).register_forward_pre_hook(keep(name))
         layer.register_forward_hook(lambda _m, _a, out: keep("end")(_m, (out,)))
-    with torch.no_grad(), in_float64():
+    with torch.no_grad(), force_float64():
         model(**inputs)
     kept = dict(seen)
     seen.clear()

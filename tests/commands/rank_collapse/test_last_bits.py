@@ -9,7 +9,7 @@ from torch import nn
 
 import attncli
 from attncli.errors import AttnError
-from attncli.models.random.random_models import build
+from attncli.models.random.random_models import build_model
 from attncli.records import Row
 
 CHAOTIC = "hrm_text"
@@ -45,7 +45,7 @@ def residuals(model: nn.Module, variant: str) -> dict[tuple[object, ...], Row]:
 @pytest.mark.slow
 def test_what_the_last_bits_of_weights_decide_is_null() -> None:
     """The oracle: the same network with weights that differ from its own by rounding."""
-    model = build(CHAOTIC, {"tiny": ""}, seed=0, dtype=torch.float64)
+    model = build_model(CHAOTIC, {"tiny": ""}, seed=0, dtype=torch.float64)
     found = residuals(model, "SAN+MLP-noskip")
     with last_bits_moved(model):
         others = residuals(model, "SAN+MLP-noskip")
@@ -65,11 +65,11 @@ def test_what_the_last_bits_of_weights_decide_is_null() -> None:
 
 @pytest.mark.slow
 def test_where_skips_stand_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    from attncli.tensor_subclasses.residual_split.rounding_samples import LastBits
+    from attncli.tensor_subclasses.residual_split.rounding_samples import LastBitPerturbation
 
-    model = build("bert", {"tiny": ""}, seed=0, dtype=torch.float64)
+    model = build_model("bert", {"tiny": ""}, seed=0, dtype=torch.float64)
     before = residuals(model, "all")
-    monkeypatch.delattr(LastBits, "__call__")
+    monkeypatch.delattr(LastBitPerturbation, "__call__")
     residuals(model, "paper")
     with pytest.raises(AttnError, match="'LastBits' object is not callable"):
         residuals(model, "SAN+MLP-noskip")
@@ -78,7 +78,7 @@ def test_where_skips_stand_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_uncertainties_are_told_where_blocks_may_make_rounding_large() -> None:
-    model = build("bert", {"tiny": "", "layers": "6"}, seed=0, dtype=torch.float64)
+    model = build_model("bert", {"tiny": "", "layers": "6"}, seed=0, dtype=torch.float64)
     found = residuals(model, "SAN+MLP-noskip")
     told = [row.keys["uncertainty"] for row in found.values()]
     assert told == sorted(told)

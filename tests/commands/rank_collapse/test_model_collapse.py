@@ -330,20 +330,20 @@ def test_weights_that_are_not_finite_are_named(tmp_path: Path) -> None:
 
 def states_within(source: str, module: str, given: bool) -> list[float]:
     """log10 r of what a module of each block returns (or is given), seen by a hook on the model's own code."""
-    from attncli.maths.residuals.split import Split
+    from attncli.maths.residuals.split import SplitState
     from attncli.metrics import METRICS
-    from attncli.models.inputs.requested_input import WantedInput
-    from attncli.models.inputs.texts import inputs_of
-    from attncli.models.loading.load import load
+    from attncli.models.inputs.requested_input import RequestedInput
+    from attncli.models.inputs.texts import make_inputs
+    from attncli.models.loading.load import load_model
     from attncli.models.loading.load_options import LoadOptions
 
-    checkpoint = load(source, LoadOptions(dtype="float64"))
-    (text,) = inputs_of(checkpoint, WantedInput(random_tokens=16))
+    checkpoint = load_model(source, LoadOptions(dtype="float64"))
+    (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=16))
     seen: list[float] = []
 
     def hook(_: Any, inputs: Any, output: Any) -> None:
         state = inputs[0] if given else output
-        seen.append(METRICS["log10_residual"](Split.of(state[0].numpy())))
+        seen.append(METRICS["log10_residual"](SplitState.of(state[0].numpy())))
 
     for name, part in checkpoint.body.named_modules():
         if name.endswith(module):

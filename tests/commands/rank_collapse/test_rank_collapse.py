@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from attncli.analysis.states.network_collapse import rank_collapse, why_no_order
-from attncli.analysis.states.size_sweep import at, sweep
-from attncli.analysis.statistics import summary_row
+from attncli.analysis.states.network_collapse import explain_missing_order, rank_collapse
+from attncli.analysis.states.size_sweep import spec_at_point, sweep_sizes
+from attncli.analysis.statistics import summarize_values
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS, by_names, with_outlier_removed
+from attncli.networks.variants import VARIANTS, parse_variants, with_outlier_removed
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Report, Row
 
@@ -16,7 +16,9 @@ from attncli.records import Report, Row
 def report(variants: str = "paper", seeds: int = 2, **kinds: object) -> Report:
     spec = NetworkSpec(**kinds)  # type: ignore[arg-type]
     networks = [GeneratedNetwork(spec, seed) for seed in range(seeds)]
-    return rank_collapse(networks, by_names([variants]), ["log10_residual"], {"kind": "synthetic"})
+    return rank_collapse(
+        networks, parse_variants([variants]), ["log10_residual"], {"kind": "synthetic"}
+    )
 
 
 def value(report: Report, metric: str, variant: str, layer: int | None) -> Row:
@@ -125,7 +127,11 @@ def test_progress_counts_every_layer() -> None:
     seen: list[tuple[int, int]] = []
     networks = [GeneratedNetwork(NetworkSpec(layers=3, tokens=4, width=4, heads=1), 0)]
     rank_collapse(
-        networks, by_names(["paper"]), [], {}, lambda done, total, what: seen.append((done, total))
+        networks,
+        parse_variants(["paper"]),
+        [],
+        {},
+        lambda done, total, what: seen.append((done, total)),
     )
     assert seen == [(done, 12) for done in range(1, 13)]
 
@@ -133,9 +139,9 @@ def test_progress_counts_every_layer() -> None:
 def test_sweep_rows_carry_the_point_and_the_views_follow_it() -> None:
     points = [4.0, 8.0, 16.0]
     spec = NetworkSpec(layers=1, width=8, heads=2)
-    specs = {point: at(spec, "tokens", int(point)) for point in points}
-    variants = by_names(["SAN"])
-    found = sweep(specs, "tokens", [0, 1], variants, ["stable_rank"])
+    specs = {point: spec_at_point(spec, "tokens", int(point)) for point in points}
+    variants = parse_variants(["SAN"])
+    found = sweep_sizes(specs, "tokens", [0, 1], variants, ["stable_rank"])
     assert {row.keys["tokens"] for row in found.rows} == set(points)
     assert found.views[0].down == "tokens"
     assert found.headline.startswith("Last layer, tokens 4 to 16: SAN: stable_rank")
@@ -145,9 +151,9 @@ def test_sweep_rows_carry_the_point_and_the_views_follow_it() -> None:
 def test_width_collapse_and_its_remedy() -> None:
     """More tokens, deeper collapse in two layers; without the outlier more tokens mean more dimensions instead."""
     spec = NetworkSpec(layers=2, width=256, heads=1)
-    specs = {float(n): at(spec, "tokens", n) for n in (16, 256)}
-    variants = with_outlier_removed(by_names(["SAN"]))
-    found = sweep(specs, "tokens", range(3), variants, ["stable_rank", "log10_residual"])
+    specs = {float(n): spec_at_point(spec, "tokens", n) for n in (16, 256)}
+    variants = with_outlier_removed(parse_variants(["SAN"]))
+    found = sweep_sizes(specs, "tokens", range(3), variants, ["stable_rank", "log10_residual"])
 
     def last(metric: str, variant: str, tokens: float) -> float:
         (row,) = [
@@ -168,21 +174,23 @@ def test_width_collapse_and_its_remedy() -> None:
 
 
 def test_summaries() -> None:
-    row = summary_row("m", "1", [1.0, 3.0], "why")
+    row = summarize_values("m", "1", [1.0, 3.0], "why")
     assert (row.value, row.n, row.note) == (2.0, 2, None)
     assert row.spread == pytest.approx(math.sqrt(2.0))
-    assert summary_row("m", "1", [5.0], "why").spread is None
-    assert summary_row("m", "1", [1.0, None], "why").note == "why"
-    assert summary_row("m", "1", [1.0, -math.inf], "why").value is None
-    assert (summary_row("m", "1", [1.0, math.nan], "why").note or "").startswith("not resolved")
-    assert summary_row("m", "1", [1e300, -1e300], "why").spread == pytest.approx(
+    assert summarize_values("m", "1", [5.0], "why").spread is None
+    assert summarize_values("m", "1", [1.0, None], "why").note == "why"
+    assert summarize_values("m", "1", [1.0, -math.inf], "why").value is None
+    assert (summarize_values("m", "1", [1.0, math.nan], "why").note or "").startswith(
+        "not resolved"
+    )
+    assert summarize_values("m", "1", [1e300, -1e300], "why").spread == pytest.approx(
         math.sqrt(2) * 1e300
     )
 
 
 def test_where_there_is_no_order_it_is_said_why() -> None:
     known = [0.0, -1.0, -3.0, -3.01, math.nan, -9.0, -20.0]
-    said = [why_no_order(layer, [known]) for layer in range(len(known))]
+    said = [explain_missing_order(layer, [known]) for layer in range(len(known))]
     assert said[:2] == ["needs two layers before it"] * 2
     assert said[2:4] == ["the residual does not fall steadily"] * 2
     assert said[4:] == ["needs the residuals of three layers in a row"] * 3

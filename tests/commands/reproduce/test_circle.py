@@ -9,29 +9,33 @@ import pytest
 import torch
 
 from attncli.commands.reproduce.circle import recurrences
-from attncli.commands.reproduce.circle.arcs import PAIRS, RADIUS, STEP, places
-from attncli.commands.reproduce.circle.circle_network import random_weights
-from attncli.commands.reproduce.circle.design import Design, as_named, as_published
+from attncli.commands.reproduce.circle.arcs import PAIRS, RADIUS, STEP, arc_positions
+from attncli.commands.reproduce.circle.circle_network import draw_weights
+from attncli.commands.reproduce.circle.design import Design, as_published, design_by_name
 from attncli.commands.reproduce.circle.experiment import Experiment
-from attncli.commands.reproduce.circle.learned_circle import circle
-from attncli.commands.reproduce.circle.recurrences import CircleRun, follow, settled
+from attncli.commands.reproduce.circle.learned_circle import measure_circle
+from attncli.commands.reproduce.circle.recurrences import (
+    CircleRun,
+    first_lasting_index,
+    run_recurrence,
+)
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
-    all_rows,
-    findings,
-    headline,
-    rate,
-    told_steps,
+    build_findings,
+    build_rows,
+    describe_rate,
+    format_headline,
+    select_shown_steps,
 )
-from attncli.maths.residuals.scaled import scaled
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.scaled import make_scaled
+from attncli.maths.residuals.split import SplitState
 from attncli.records import Report, Row
 from attncli.render import FORMATS
 
 torch.set_num_threads(1)
 
 RESIDUAL = "log10_residual"
-SAN, WITH_SKIP = as_named(8, "SAN"), as_named(8, "SAN+skip")
+SAN, WITH_SKIP = design_by_name(8, "SAN"), design_by_name(8, "SAN+skip")
 
 
 @pytest.mark.parametrize(
@@ -45,12 +49,12 @@ SAN, WITH_SKIP = as_named(8, "SAN"), as_named(8, "SAN+skip")
     ],
 )
 def test_what_is_settled_holds_to_the_end(holds: list[bool], step: int | None) -> None:
-    assert settled(holds) == step
+    assert first_lasting_index(holds) == step
 
 
 def test_few_of_many_steps_are_told() -> None:
-    assert told_steps(3) == [0, 1, 2, 3]
-    told = told_steps(300)
+    assert select_shown_steps(3) == [0, 1, 2, 3]
+    told = select_shown_steps(300)
     assert told[:13] == [*range(11), 12, 15]
     assert told[-1] == 300
     assert len(told) < 30
@@ -60,15 +64,15 @@ def test_few_of_many_steps_are_told() -> None:
 def run_of(states: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> CircleRun:
     """What is measured on a recurrence that goes through these places [step, point, 2]."""
 
-    def walk(design: Design, weights: object, steps: int) -> Iterator[Split]:
-        yield from (Split.of(np.asarray(state)) for state in states)
+    def walk(design: Design, weights: object, steps: int) -> Iterator[SplitState]:
+        yield from (SplitState.of(np.asarray(state)) for state in states)
 
-    monkeypatch.setattr(recurrences, "recurrence", walk)
-    return follow(SAN, {}, 0.0, len(states) - 1, [RESIDUAL], lambda steps: None)
+    monkeypatch.setattr(recurrences, "iterate_recurrence", walk)
+    return run_recurrence(SAN, {}, 0.0, len(states) - 1, [RESIDUAL], lambda steps: None)
 
 
 def test_a_pair_that_follows_its_arcs(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = run_of(places(PAIRS), monkeypatch)
+    run = run_of(arc_positions(PAIRS), monkeypatch)
     assert run.arc_error == 0.0
     assert run.steps_on_arc == PAIRS - 1
     assert run.moves == pytest.approx([1.0] * (PAIRS - 1))
@@ -78,7 +82,7 @@ def test_a_pair_that_follows_its_arcs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pair_that_stands_apart_stops_and_does_not_collapse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    walked = places(20)
+    walked = arc_positions(20)
     run = run_of([*walked[:6], *[walked[5]] * 14], monkeypatch)
     assert (run.collapse_step, run.stop_step) == (None, 5)
     assert run.steps_on_arc == 19  # the circle has gone on by 14 steps, 0.088 radii
@@ -88,7 +92,7 @@ def test_a_pair_that_stands_apart_stops_and_does_not_collapse(
 def test_a_pair_that_creeps_has_stopped_below_a_hundredth_of_a_step(
     share: float, stops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    creeping = [places(1)[0] + [0.0, step * share * STEP] for step in range(5)]
+    creeping = [arc_positions(1)[0] + [0.0, step * share * STEP] for step in range(5)]
     assert (run_of(creeping, monkeypatch).stop_step is not None) is stops
 
 
@@ -96,18 +100,21 @@ def test_a_pair_that_jumps_together_collapses_and_does_not_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     away = np.array([[0.2, 0.1], [0.2, 0.1 + 1e-4]])
-    run = run_of([*places(3), *[away, -away] * 4], monkeypatch)
+    run = run_of([*arc_positions(3), *[away, -away] * 4], monkeypatch)
     assert (run.collapse_step, run.stop_step) == (3, None)
     assert run.steps_on_arc == 3
 
 
 def test_points_that_part_again_have_not_collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
     close = np.array([[0.2, 0.1], [0.2, 0.1 + 1e-4]])
-    assert run_of([places(1)[0], close, close, places(1)[0]], monkeypatch).collapse_step is None
+    assert (
+        run_of([arc_positions(1)[0], close, close, arc_positions(1)[0]], monkeypatch).collapse_step
+        is None
+    )
 
 
 def test_the_distance_to_the_arcs_is_the_farther_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = places(2)
+    moved = arc_positions(2)
     moved[1, 1] += [0.0, RADIUS / 2]
     run = run_of(moved, monkeypatch)
     assert run.distances == pytest.approx([0.0, 0.5])
@@ -118,19 +125,23 @@ def test_the_distance_to_the_arcs_is_the_farther_points(monkeypatch: pytest.Monk
 def test_points_that_rounding_cannot_tell_apart_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The curve's null has a reason, and the order is that of what is resolved."""
     falling = [
-        Split(scaled(np.array([0.2, 0.1])), scaled(np.array([[1.0], [-1.0]]) * 10.0**-power), False)
+        SplitState(
+            make_scaled(np.array([0.2, 0.1])),
+            make_scaled(np.array([[1.0], [-1.0]]) * 10.0**-power),
+            False,
+        )
         for power in (1, 3, 9, 27, 81)
     ]
-    one = Split(scaled(np.array([0.2, 0.1])), scaled(np.zeros((2, 2))), plain=False)
+    one = SplitState(make_scaled(np.array([0.2, 0.1])), make_scaled(np.zeros((2, 2))), plain=False)
 
-    def walk(design: Design, weights: object, steps: int) -> Iterator[Split]:
+    def walk(design: Design, weights: object, steps: int) -> Iterator[SplitState]:
         yield from [*falling, one, one]
 
-    monkeypatch.setattr(recurrences, "recurrence", walk)
-    run = follow(SAN, {}, 0.0, 6, [RESIDUAL], lambda steps: None)
+    monkeypatch.setattr(recurrences, "iterate_recurrence", walk)
+    run = run_recurrence(SAN, {}, 0.0, 6, [RESIDUAL], lambda steps: None)
     assert run.collapse_step == 1
     assert run.collapse_order == pytest.approx(3.0, rel=0.05)
-    rows = list(all_rows({(8, "SAN"): [run]}))
+    rows = list(build_rows({(8, "SAN"): [run]}))
     (last,) = (row for row in rows if row.metric == RESIDUAL and row.keys["step"] == 6)
     assert (last.value, last.note) == (None, "zero, or rounding leaves nothing of it")
 
@@ -159,7 +170,7 @@ def value(rows: Sequence[Row], metric: str, width: int, **keys: Any) -> Row:
 
 
 def test_rows_tell_shares_and_the_steps_of_those_that_have_one() -> None:
-    rows = list(all_rows(MADE))
+    rows = list(build_rows(MADE))
     share = value(rows, "collapse_share", 32)
     assert (share.value, share.n, share.variant) == (pytest.approx(2 / 3), 3, "SAN")
     step = value(rows, "collapse_step", 32)
@@ -173,19 +184,21 @@ def test_rows_tell_shares_and_the_steps_of_those_that_have_one() -> None:
 
 
 def test_curves_are_the_lowest_the_median_and_the_highest_of_the_seeds() -> None:
-    rows = list(all_rows(MADE))
+    rows = list(build_rows(MADE))
     last = [value(rows, RESIDUAL, 32, step=20, quantile=q).value for q in (0.0, 0.5, 1.0)]
     assert last == sorted(run.curves[RESIDUAL][20] for run in MADE[32, "SAN"])
-    alone = list(all_rows({(32, "SAN"): [made(4, None)]}))
+    alone = list(build_rows({(32, "SAN"): [made(4, None)]}))
     assert {row.keys.get("quantile") for row in alone} == {None, 0.5}
 
 
 def test_words() -> None:
-    assert headline(MADE, published=False) == (
+    assert format_headline(MADE, published=False) == (
         "The two points become one, of 3 runs each at width 32, 64: SAN 2 (step 5 ± 1), 0."
     )
-    assert headline(MADE, published=True).startswith("As published, the two points become one, of")
-    (finding,) = findings(MADE)
+    assert format_headline(MADE, published=True).startswith(
+        "As published, the two points become one, of"
+    )
+    (finding,) = build_findings(MADE)
     assert finding.text == (
         "the points become one in 2 of 6 runs, at step 5 ± 1 (4 to 6), by a constant factor a step (order 1.00); "
         "they stop in 2 of 6 runs, at step 10 ± 0 (10 to 10); median of the steps on their arcs: 1"
@@ -207,7 +220,7 @@ def test_a_law_is_named_only_where_most_runs_show_it(
 ) -> None:
     given = iter(orders)
     monkeypatch.setattr(CircleRun, "collapse_order", property(lambda run: next(given)))
-    assert rate([made(4, None) for _ in orders]) == words
+    assert describe_rate([made(4, None) for _ in orders]) == words
 
 
 SMALL = Experiment(seeds=[0, 1], training_steps=5, steps=12)
@@ -215,7 +228,7 @@ SMALL = Experiment(seeds=[0, 1], training_steps=5, steps=12)
 
 def small(progress: Any = lambda *args: None, **options: Any) -> Report:
     designs = {(8, "SAN"): SAN, (8, "SAN+skip"): WITH_SKIP}
-    return circle(designs, SMALL, ["stable_rank"], progress=progress, **options)
+    return measure_circle(designs, SMALL, ["stable_rank"], progress=progress, **options)
 
 
 def test_the_same_seeds_give_the_same_bytes_and_every_number_is_defined() -> None:
@@ -237,9 +250,11 @@ def test_progress_ends_at_its_total() -> None:
 def test_attention_without_a_skip_cubes_the_distance_and_with_one_does_not() -> None:
     """Untrained, so that it depends on no training: order 3 in every run that has no skip."""
     for name, cubes in (("SAN", True), ("SAN+MLP-noskip", True), ("SAN+skip", False)):
-        design = as_named(16, name)
+        design = design_by_name(16, name)
         for seed in range(3):
-            run = follow(design, random_weights(design, seed), 0.0, 14, [RESIDUAL], lambda n: None)
+            run = run_recurrence(
+                design, draw_weights(design, seed), 0.0, 14, [RESIDUAL], lambda n: None
+            )
             order = run.collapse_order or 0.0
             assert (abs(order - 3.0) < 0.01) is cubes, (name, seed, order)
             assert (run.collapse_step is not None and run.collapse_step <= 5) >= cubes
@@ -247,7 +262,7 @@ def test_attention_without_a_skip_cubes_the_distance_and_with_one_does_not() -> 
 
 def test_as_published_is_another_experiment() -> None:
     designs = {(8, name): as_published(8, name) for name in ("SAN", "SAN+skip")}
-    found = circle(designs, SMALL, [], published=True)
+    found = measure_circle(designs, SMALL, [], published=True)
     assert found.source["as_published"]
     assert (
         found.source["variants"]["SAN"] | {"running_sum": True}

@@ -10,30 +10,30 @@ import torch
 from oracles import circle as oracle
 
 from attncli.commands.reproduce.circle import recurrence as module
-from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, STEP, places
+from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, STEP, arc_positions
 from attncli.commands.reproduce.circle.circle_network import (
     BATCH,
     BATCHES,
     CircleNetworks,
     Dropout,
-    loss_of_steps,
-    random_weights,
-    training_losses,
-    unchanged,
+    build_loss,
+    compute_training_losses,
+    draw_weights,
+    skip_dropout,
 )
-from attncli.commands.reproduce.circle.design import DROPOUT, Design, as_named, as_published
+from attncli.commands.reproduce.circle.design import DROPOUT, Design, as_published, design_by_name
 from attncli.commands.reproduce.circle.experiment import Experiment
-from attncli.commands.reproduce.circle.recurrence import recurrence
+from attncli.commands.reproduce.circle.recurrence import iterate_recurrence
 from attncli.commands.reproduce.training import train
 from attncli.errors import Unresolved, UsageError
 from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import Split, SplitParts
+from attncli.maths.residuals.split import SplitParts, SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.variants import VARIANTS, Switches
 
 torch.set_num_threads(1)
 
-NAMED = [pytest.param(as_named(8, name), id=name) for name in VARIANTS]
+NAMED = [pytest.param(design_by_name(8, name), id=name) for name in VARIANTS]
 PUBLISHED = [
     pytest.param(as_published(8, name), id=f"published {name}")
     for name in ("SAN", "SAN+MLP", "SAN+skip", "transformer")
@@ -44,7 +44,7 @@ each_design = pytest.mark.parametrize("design", NAMED + PUBLISHED)
 def lively(design: Design, seed: int = 0) -> dict[str, Array]:
     """Weights of which none is what it was at the beginning."""
     stream = np.random.default_rng([seed, 7])
-    drawn = random_weights(design, seed)
+    drawn = draw_weights(design, seed)
     return {
         name: value + 0.3 * stream.standard_normal(value.shape) for name, value in drawn.items()
     }
@@ -59,7 +59,7 @@ def network_of(design: Design, weights: dict[str, Array]) -> CircleNetworks:
 
 
 def test_the_points_walk_two_arcs_of_one_circle() -> None:
-    walked = places(AROUND)
+    walked = arc_positions(AROUND)
     for step, point in itertools.product((0, 1, 250, 498, 999), (0, 1)):
         angle = 2.0 * math.pi * (step + point * PAIRS) / AROUND
         expected = [RADIUS * math.cos(angle), RADIUS * math.sin(angle)]
@@ -70,7 +70,7 @@ def test_the_points_walk_two_arcs_of_one_circle() -> None:
 
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+skip", "transformer"])
 def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name: str) -> None:
-    named, published = as_named(32, name), as_published(32, name)
+    named, published = design_by_name(32, name), as_published(32, name)
     assert (named.switches, named.running_sum, named.dropout) == (VARIANTS[name], False, 0.0)
     assert published.switches.skip
     assert published.switches.mlp == VARIANTS[name].mlp
@@ -80,7 +80,7 @@ def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(UsageError, match="`width=7` must be a positive multiple of the 2 heads"):
-        as_named(7, "SAN")
+        design_by_name(7, "SAN")
     with pytest.raises(UsageError, match="no SAN\\+MLP-noskip"):
         as_published(8, "SAN+MLP-noskip")
 
@@ -88,12 +88,12 @@ def test_what_cannot_be_is_refused() -> None:
 @each_design
 def test_the_network_is_the_one_written_out(design: Design) -> None:
     weights, n = lively(design), oracle.Arithmetic()
-    points = places(3)[1:]
+    points = arc_positions(3)[1:]
     expected = [
         oracle.next_points(n.array(pair), weights, n, **switches_of(design)).astype(float)
         for pair in points
     ]
-    found = network_of(design, weights)(torch.from_numpy(points)[None], unchanged)
+    found = network_of(design, weights)(torch.from_numpy(points)[None], skip_dropout)
     assert found.detach().numpy()[0] == pytest.approx(np.array(expected), abs=1e-12)
 
 
@@ -107,11 +107,11 @@ def test_the_recurrence_is_the_network_applied_to_its_own_output(design: Design)
     """As long as the points are apart; where predictions are added up, their sum is what it is applied to."""
     weights = lively(design, seed=1)
     network = network_of(design, weights)
-    given = torch.from_numpy(places(1))[None]
-    states = list(recurrence(design, weights, 4))
-    assert np.array_equal(states[0].states.value(), places(1)[0])
+    given = torch.from_numpy(arc_positions(1))[None]
+    states = list(iterate_recurrence(design, weights, 4))
+    assert np.array_equal(states[0].states.value(), arc_positions(1)[0])
     for state in states[1:]:
-        found = network(given, unchanged).detach()
+        found = network(given, skip_dropout).detach()
         given = given + found if design.running_sum else found
         assert state.states.value() == pytest.approx(found.numpy()[0, 0], abs=1e-10)
 
@@ -120,11 +120,11 @@ def test_the_recurrence_is_the_network_applied_to_its_own_output(design: Design)
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+MLP-noskip", "SAN+skip", "transformer"])
 def test_residuals_are_true_far_below_the_smallest_float(name: str) -> None:
     """Against 2500 digits; without the skip the residual is cubed in every step, and 10^-900 after seven or eight."""
-    design, n = as_named(4, name), oracle.Arithmetic(digits=2500)
-    weights = random_weights(design, 3)
+    design, n = design_by_name(4, name), oracle.Arithmetic(digits=2500)
+    weights = draw_weights(design, 3)
     exact = {key: n.array(value) for key, value in weights.items()}
-    points = n.array(places(1)[0])
-    for state in recurrence(design, weights, 9):
+    points = n.array(arc_positions(1)[0])
+    for state in iterate_recurrence(design, weights, 9):
         expected = oracle.log10_residual(points, n)
         if expected < -1000.0:
             break
@@ -138,22 +138,22 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From where attention says so on: both points are where the network takes their mean."""
-    design = as_named(8, "SAN")
+    design = design_by_name(8, "SAN")
     weights = lively(design)
-    first = list(recurrence(design, weights, 1))[1]
-    honest = module.attention
+    first = list(iterate_recurrence(design, weights, 1))[1]
+    honest = module.apply_attention
 
-    def blind(state: Split, *others: Any) -> SplitParts:
+    def blind(state: SplitState, *others: Any) -> SplitParts:
         if not state.residual.is_zero():
             raise Unresolved("tokens coincide.")
         return honest(state, *others)
 
-    monkeypatch.setattr(module, "attention", blind)
-    united = module.predicted(first, design, weights)
+    monkeypatch.setattr(module, "apply_attention", blind)
+    united = module.predict_next(first, design, weights)
     assert log10_residual(united) == -math.inf
     mean = first.states.value().mean(axis=0)
     given = torch.from_numpy(np.array([[[mean, mean]]]))
-    expected = network_of(design, weights)(given, unchanged).detach().numpy()[0, 0]
+    expected = network_of(design, weights)(given, skip_dropout).detach().numpy()[0, 0]
     assert united.states.value() == pytest.approx(expected, abs=1e-12)
 
 
@@ -162,15 +162,15 @@ def test_a_step_trains_on_its_batch(running_sum: bool) -> None:
     """In their order, the last one shorter; as published a batch stands on the one before it, the first on nothing."""
     design = Design(4, Switches(mlp=False, mlp_skip=False), running_sum)
     network = CircleNetworks(design, [0, 1])
-    loss = loss_of_steps(network, [0, 1])
-    walked = torch.from_numpy(places(PAIRS + 1)).float()
+    loss = build_loss(network, [0, 1])
+    walked = torch.from_numpy(arc_positions(PAIRS + 1)).float()
     for step in (0, 1, BATCHES - 1, BATCHES, 3 * BATCHES + 2):
         begin = step % BATCHES * BATCH
         pairs = torch.arange(begin, min(begin + BATCH, PAIRS))
         given = walked[pairs]
         if running_sum and begin:
             given = given + walked[pairs - BATCH]
-        missed = network(given.expand(2, -1, -1, -1), unchanged) - walked[pairs + 1]
+        missed = network(given.expand(2, -1, -1, -1), skip_dropout) - walked[pairs + 1]
         expected = float((missed**2).sum().detach())
         assert float(loss(step).detach()) == pytest.approx(expected, rel=1e-6)
     assert PAIRS % BATCH
@@ -181,21 +181,21 @@ def test_seeds_do_not_feel_each_other(design: Design) -> None:
     """Trained side by side or alone, with dropout too: the same network."""
     together, alone = CircleNetworks(design, [3, 5, 8]), CircleNetworks(design, [5])
     for network, seeds in ((together, [3, 5, 8]), (alone, [5])):
-        train(network, loss_of_steps(network, seeds), Experiment(seeds, 20).plan(design))
+        train(network, build_loss(network, seeds), Experiment(seeds, 20).plan(design))
     for name, value in alone.weights(0).items():
         assert together.weights(1)[name] == pytest.approx(value, abs=1e-7), name
-    losses = training_losses(together, [3, 5, 8])
-    assert losses[1] == pytest.approx(training_losses(alone, [5])[0], rel=1e-4)
+    losses = compute_training_losses(together, [3, 5, 8])
+    assert losses[1] == pytest.approx(compute_training_losses(alone, [5])[0], rel=1e-4)
     assert len(set(losses)) == 3
 
 
 @pytest.mark.slow
 def test_training_lowers_the_loss() -> None:
-    design = as_named(16, "SAN+skip")
+    design = design_by_name(16, "SAN+skip")
     network = CircleNetworks(design, [0])
-    before = training_losses(network, [0])[0]
-    train(network, loss_of_steps(network, [0]), Experiment([0], 300).plan(design))
-    assert training_losses(network, [0])[0] < 0.7 * before
+    before = compute_training_losses(network, [0])[0]
+    train(network, build_loss(network, [0]), Experiment([0], 300).plan(design))
+    assert compute_training_losses(network, [0])[0] < 0.7 * before
 
 
 def test_dropout_depends_on_seed_and_step_alone() -> None:
@@ -209,11 +209,11 @@ def test_dropout_depends_on_seed_and_step_alone() -> None:
 
 
 def test_weights_begin_as_released() -> None:
-    weights: dict[str, Any] = random_weights(as_published(128, "transformer"), 0)
+    weights: dict[str, Any] = draw_weights(as_published(128, "transformer"), 0)
     assert weights["w_q"].std() == pytest.approx(0.02, rel=0.02)
     assert weights["w_in"].std() == pytest.approx(0.02, rel=0.02)
     assert np.abs(weights["w_v"]).max() == pytest.approx(128**-0.5, rel=0.01)
     assert np.abs(weights["w_o"]).max() == pytest.approx(128**-0.5, rel=0.01)
     assert not weights["b_q"].any()
     assert (weights["mlp_gain"] == 1.0).all()
-    assert "w_in" not in random_weights(as_published(128, "SAN"), 0)
+    assert "w_in" not in draw_weights(as_published(128, "SAN"), 0)

@@ -10,10 +10,10 @@ import torch
 from commands import attn
 
 import attncli
-from attncli.commands.reproduce.learning import QUESTIONS, learned, plan_of
+from attncli.commands.reproduce.learning import QUESTIONS, build_plan, train_labeller
 from attncli.commands.reproduce.tasks import Sizes
 from attncli.commands.reproduce.tasks.memorise import ReleasedScript, TokenStream, memorise
-from attncli.commands.reproduce.token_streams import token_stream
+from attncli.commands.reproduce.token_streams import read_token_stream
 from attncli.errors import InputError
 
 TINY = Sizes(layers=1, heads=2, width=8)
@@ -23,20 +23,20 @@ QUICK = ("reproduce", "memorise", "--layers", "1", "--width", "8", "--train-step
 def test_words_of_a_text_in_their_order(tmp_path: Path) -> None:
     """Against a walk by hand: equal numbers where words are equal, and nowhere else."""
     (tmp_path / "text.txt").write_text("The cat, the hat.\n\nA cat!")
-    stream = token_stream(tmp_path / "text.txt", 8)
+    stream = read_token_stream(tmp_path / "text.txt", 8)
     words = re.findall(r"[a-z]+|[,.!]", "the cat, the hat. a cat!")[:8]
     assert len(stream.tokens) == 8
     assert set(stream.tokens.tolist()) == set(range(len(set(words))))
     alike = np.array(words)[:, None] == np.array(words)[None, :]
     assert ((stream.tokens[:, None] == stream.tokens[None, :]) == alike).all()
     with pytest.raises(InputError, match="holds 9 tokens, `sequences` times `length` are 64"):
-        token_stream(tmp_path / "text.txt", 64)
+        read_token_stream(tmp_path / "text.txt", 64)
 
 
 @pytest.mark.parametrize("content", ["7 7 30 2\n30 9", "[[7, 7, 30, 2], [30, 9]]", "[7,7,30,2,30,9]"])  # fmt: skip
 def test_token_ids_are_numbered_anew(content: str, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text(content)
-    assert token_stream(tmp_path / "ids.txt", 6).tokens.tolist() == [1, 1, 3, 0, 3, 2]
+    assert read_token_stream(tmp_path / "ids.txt", 6).tokens.tolist() == [1, 1, 3, 0, 3, 2]
 
 
 def test_sequences_are_the_streams_and_labels_the_seeds() -> None:
@@ -54,7 +54,7 @@ def test_the_released_script_is_what_is_planned() -> None:
     assert task.sizes == Sizes(layers=6, heads=2, width=250)
     assert (task.batch, task.learning_rate, task.dropout) == (8, 3e-4, 0.1)
     assert task.steps == 50 * 63 == ReleasedScript().steps
-    plan = plan_of("memorise", task, task.sizes, 3150, 0)
+    plan = build_plan("memorise", task, task.sizes, 3150, 0)
     assert [plan.rate(step) / 3e-4 for step in (0, 1575, 3149)] == pytest.approx(
         [1.0, 0.5, 1 / 3150]
     )
@@ -70,8 +70,8 @@ def test_dropout_is_the_seeds_alone_and_ends_with_the_training() -> None:
     for rate, state in ((0.3, 1), (0.3, 2), (0.0, 1)):
         torch.manual_seed(state)
         before = torch.random.get_rng_state()
-        plan = plan_of("memorise", task, TINY, 4, 0)
-        after = learned(replace(task, dropout=rate), TINY, plan, 0)
+        plan = build_plan("memorise", task, TINY, 4, 0)
+        after = train_labeller(replace(task, dropout=rate), TINY, plan, 0)
         assert torch.equal(before, torch.random.get_rng_state())
         assert not after.network.training
         made.append(torch.cat([each.flatten() for each in after.network.state_dict().values()]))
@@ -81,8 +81,10 @@ def test_dropout_is_the_seeds_alone_and_ends_with_the_training() -> None:
 
 def test_the_tasks_own_training_has_the_name_that_it_had() -> None:
     """So that trainings that were kept are gone on with."""
-    assert set(plan_of("memorise", memorise(), TINY, 4, 0).identity) == {"task", "layers", "heads", "width", "batch", "sequences", "seed"}  # fmt: skip
-    other = plan_of("memorise", memorise(9, 5, TokenStream(np.arange(45), "y"), True), TINY, 4, 0)
+    assert set(build_plan("memorise", memorise(), TINY, 4, 0).identity) == {"task", "layers", "heads", "width", "batch", "sequences", "seed"}  # fmt: skip
+    other = build_plan(
+        "memorise", memorise(9, 5, TokenStream(np.arange(45), "y"), True), TINY, 4, 0
+    )
     assert other.identity["tokens_from"] == "y"
     assert (other.identity["length"], other.identity["dropout"]) == (5, 0.1)
 

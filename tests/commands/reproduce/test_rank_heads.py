@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import attncli as attn
-from attncli.commands.reproduce.rank_heads.head_layer import HeadLayer, answers, loss_of_steps
+from attncli.commands.reproduce.rank_heads.head_layer import HeadLayer, build_loss, compute_answers
 from attncli.commands.reproduce.rank_heads.head_plan import RankHeads
-from attncli.commands.reproduce.rank_heads.nearest_token import draw
+from attncli.commands.reproduce.rank_heads.nearest_token import draw_questions
 from attncli.commands.reproduce.training import train
-from attncli.maths.capacity.low_rank_head import projecting_error, wrong_choices
+from attncli.maths.capacity.low_rank_head import projecting_error, wrong_choice_rate
 from attncli.records import Report
 
 torch.set_num_threads(1)
@@ -21,18 +21,18 @@ QUICK = {"ranks": "1,4", "dimension": 4, "seeds": 2, "train_steps": 20}
 
 def test_how_often_few_directions_mislead() -> None:
     """In the plane the angle to an axis is uniform, a quarter on average; else against random points."""
-    assert wrong_choices(1, 2) == pytest.approx(0.25, abs=1e-12)
-    assert wrong_choices(3, 3) == projecting_error(3, 3) == 0.0
-    questions = draw(np.random.default_rng(0), 200_000, 2, 5)
+    assert wrong_choice_rate(1, 2) == pytest.approx(0.25, abs=1e-12)
+    assert wrong_choice_rate(3, 3) == projecting_error(3, 3) == 0.0
+    questions = draw_questions(np.random.default_rng(0), 200_000, 2, 5)
     difference = questions.tokens[:, 0] - questions.tokens[:, 1]
     for rank in (1, 2, 4):
         seen = (difference[:, :rank] * questions.queries[:, :rank]).sum(axis=1)
         wrong = np.sign(seen) != np.sign((difference * questions.queries).sum(axis=1))
-        assert wrong_choices(rank, 5) == pytest.approx(wrong.mean(), abs=4e-3)
+        assert wrong_choice_rate(rank, 5) == pytest.approx(wrong.mean(), abs=4e-3)
 
 
 def test_the_nearest_is_nearest() -> None:
-    questions = draw(np.random.default_rng(1), 50, 7, 3)
+    questions = draw_questions(np.random.default_rng(1), 50, 7, 3)
     assert np.linalg.norm(questions.tokens, axis=2) == pytest.approx(1.0)
     for tokens, query, nearest in zip(questions.tokens, questions.queries, questions.nearest, strict=True):  # fmt: skip
         assert (nearest == min(tokens, key=lambda each: np.linalg.norm(each - query))).all()
@@ -48,14 +48,14 @@ def set_weights(layer: HeadLayer, **weights: np.ndarray) -> None:
 def test_a_projecting_head_has_the_error_of_the_closed_form(rank: int) -> None:
     """Of full rank it has none; its answer is drawn to the mean by heads that look nowhere."""
     d = 6
-    questions = draw(np.random.default_rng(2), 100_000, 2, d)
+    questions = draw_questions(np.random.default_rng(2), 100_000, 2, d)
     layer = HeadLayer(d, rank, 2, [0])
     axes = np.zeros((1, 2, d, rank))
     axes[0, 0, :rank] = np.eye(rank)
-    drawn = 1.0 - 2.0 * wrong_choices(rank, d)
+    drawn = 1.0 - 2.0 * wrong_choice_rate(rank, d)
     values = np.stack([drawn * np.eye(d), (1.0 - drawn) * np.eye(d)])[None]
     set_weights(layer, w_q=1e4 * axes, w_k=axes, w_v=values)
-    (given,) = answers(layer, [questions])
+    (given,) = compute_answers(layer, [questions])
     error = np.square(given - questions.nearest).sum(axis=1).mean()
     assert error == pytest.approx(projecting_error(rank, d), abs=5e-3)
 
@@ -64,7 +64,7 @@ def test_loss_and_gradient_against_loops() -> None:
     """Every sum written out, and the derivative of every weight by two steps to either side."""
     d, rank, heads, tokens, seeds = 3, 2, 2, 3, [4, 9]
     layer = HeadLayer(d, rank, heads, seeds).double()
-    drawn = [draw(np.random.default_rng([seed, 0, 5]), 4, tokens, d) for seed in seeds]
+    drawn = [draw_questions(np.random.default_rng([seed, 0, 5]), 4, tokens, d) for seed in seeds]
 
     def by_hand(weights: dict[str, np.ndarray]) -> float:
         total = 0.0
@@ -102,10 +102,10 @@ def test_loss_and_gradient_against_loops() -> None:
 
 def test_the_training_has_that_loss() -> None:
     layer = HeadLayer(4, 2, 2, [3])
-    questions = draw(np.random.default_rng([3, 0, 7]), 256, 2, 4)
-    (given,) = answers(layer, [questions])
+    questions = draw_questions(np.random.default_rng([3, 0, 7]), 256, 2, 4)
+    (given,) = compute_answers(layer, [questions])
     expected = np.square(given - questions.nearest).sum(axis=1).mean()
-    assert float(loss_of_steps(layer, 2, 4, [3])(7).detach()) == pytest.approx(expected, rel=1e-5)
+    assert float(build_loss(layer, 2, 4, [3])(7).detach()) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_a_head_of_full_rank_learns_what_heads_of_rank_one_do_not() -> None:
     errors = {}
     for product, rank in wanted.layers():
         layer = HeadLayer(4, rank, product // rank, [0])
-        losses = train(layer, loss_of_steps(layer, 2, 4, [0]), wanted.plan(product, rank))
+        losses = train(layer, build_loss(layer, 2, 4, [0]), wanted.plan(product, rank))
         errors[product, rank] = sum(losses[-20:]) / 20
     assert errors[4, 4] < 0.06
     assert errors[4, 1] > errors[16, 1] > 2 * errors[4, 4]

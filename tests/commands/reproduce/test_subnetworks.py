@@ -8,9 +8,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from attncli.commands.reproduce.labeller import Labeller, labeller
-from attncli.commands.reproduce.learning import learned, plan_of
-from attncli.commands.reproduce.subnetworks import plain_norm, run_again
+from attncli.commands.reproduce.labeller import Labeller, build_labeller
+from attncli.commands.reproduce.learning import build_plan, train_labeller
+from attncli.commands.reproduce.subnetworks import normalize_states, run_subnetworks
 from attncli.commands.reproduce.tasks import TASKS, Sizes
 
 Array = NDArray[np.float64]
@@ -23,7 +23,7 @@ EPSILON = 1e-12
 def case(request: pytest.FixtureRequest) -> tuple[Labeller, torch.Tensor]:
     """A network with gains and biases that are not those of the beginning, in float64."""
     task = TASKS[request.param]()
-    network = labeller(task, SIZES, 0).double()
+    network = build_labeller(task, SIZES, 0).double()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -85,14 +85,16 @@ def by_hand(network: Labeller, inputs: torch.Tensor, path: tuple[int, ...]) -> A
 def test_sub_networks_are_the_published_ones(case: Any) -> None:
     network, inputs = case
     paths = list(np.ndindex(3, 3, 3))
-    for path, states in zip(paths, run_again(network, inputs, paths), strict=True):
+    for path, states in zip(paths, run_subnetworks(network, inputs, paths), strict=True):
         assert np.allclose(states, by_hand(network, inputs, path), rtol=0, atol=1e-11), path
 
 
 def test_paths_come_back_in_their_order_and_more_than_once(case: Any) -> None:
     network, inputs = case
-    several = run_again(network, inputs, [(1, 0, 2), (0, 0, 0), (1, 0, 2), (1, 1, 1)])
-    alone = [run_again(network, inputs, [path])[0] for path in [(1, 0, 2), (0, 0, 0), (1, 1, 1)]]
+    several = run_subnetworks(network, inputs, [(1, 0, 2), (0, 0, 0), (1, 0, 2), (1, 1, 1)])
+    alone = [
+        run_subnetworks(network, inputs, [path])[0] for path in [(1, 0, 2), (0, 0, 0), (1, 1, 1)]
+    ]
     assert torch.equal(several[0], alone[0])
     assert torch.equal(several[2], alone[0])
     assert torch.equal(several[1], network.embedding(inputs))
@@ -100,7 +102,7 @@ def test_paths_come_back_in_their_order_and_more_than_once(case: Any) -> None:
 
 
 def test_a_plain_norm_leaves_mean_zero_and_spread_one() -> None:
-    states = plain_norm(torch.arange(12, dtype=torch.float64).reshape(2, 6) ** 2)
+    states = normalize_states(torch.arange(12, dtype=torch.float64).reshape(2, 6) ** 2)
     assert torch.allclose(states.mean(dim=-1), torch.zeros(2, dtype=torch.float64), atol=1e-12)
     assert torch.allclose(states.square().mean(dim=-1), torch.ones(2, dtype=torch.float64))
 
@@ -109,10 +111,10 @@ def test_networks_of_one_seed_are_the_same_whatever_was_drawn_before() -> None:
     task = TASKS["sort"]()
     torch.manual_seed(7)
     before = torch.get_rng_state()
-    one = labeller(task, SIZES, 3)
+    one = build_labeller(task, SIZES, 3)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(5)
-    same, other = labeller(task, SIZES, 3), labeller(task, SIZES, 4)
+    same, other = build_labeller(task, SIZES, 3), build_labeller(task, SIZES, 4)
     weights, same_weights, other_weights = (
         torch.cat([parameter.flatten() for parameter in network.parameters()])
         for network in (one, same, other)
@@ -124,7 +126,8 @@ def test_networks_of_one_seed_are_the_same_whatever_was_drawn_before() -> None:
 def test_what_is_learned_depends_on_the_seed_alone() -> None:
     task = replace(TASKS["memorise"](), asked=10, batch=5)
     found = [
-        learned(task, SIZES, plan_of("memorise", task, SIZES, 4, seed), seed) for seed in (1, 1, 2)
+        train_labeller(task, SIZES, build_plan("memorise", task, SIZES, 4, seed), seed)
+        for seed in (1, 1, 2)
     ]
     outputs = [one.network(torch.from_numpy(found[0].asked.inputs)) for one in found]
     assert torch.equal(outputs[0], outputs[1])

@@ -9,17 +9,26 @@ import pytest
 import torch
 
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.commands.reproduce.labeller import Labeller, labeller
+from attncli.commands.reproduce.labeller import Labeller, build_labeller
 from attncli.commands.reproduce.labelling import path_sums
-from attncli.commands.reproduce.labelling.experiment import Questions, task_paths, without_looking
-from attncli.commands.reproduce.labelling.path_sums import (
-    Draws,
-    drawn,
-    frozen_accuracies,
-    rerun_accuracies,
+from attncli.commands.reproduce.labelling.experiment import (
+    LabellingRequest,
+    blind_accuracies,
+    measure_task_paths,
 )
-from attncli.commands.reproduce.labelling.report import headline, short_minus_long
-from attncli.commands.reproduce.subnetworks import Frozen, plain_norm, run_again, run_frozen
+from attncli.commands.reproduce.labelling.path_sums import (
+    PathDraws,
+    draw_paths,
+    measure_frozen_accuracies,
+    measure_rerun_accuracies,
+)
+from attncli.commands.reproduce.labelling.report import compare_short_and_long, format_headline
+from attncli.commands.reproduce.subnetworks import (
+    FrozenLayers,
+    normalize_states,
+    run_frozen_paths,
+    run_subnetworks,
+)
 from attncli.commands.reproduce.tasks import TASKS, Examples, Sizes
 from attncli.errors import InputError
 from attncli.records import Report, Row
@@ -37,23 +46,23 @@ def one_thread() -> Any:
 
 
 @pytest.fixture
-def case() -> tuple[Labeller, torch.Tensor, torch.Tensor, Draws]:
+def case() -> tuple[Labeller, torch.Tensor, torch.Tensor, PathDraws]:
     """A random network, questions, and sums of paths."""
     task = TASKS["sort"]()
-    network = labeller(task, SIZES, 0).requires_grad_(False)
+    network = build_labeller(task, SIZES, 0).requires_grad_(False)
     network.embedding.norm.bias += torch.linspace(0.0, 3.0, SIZES.width)  # type: ignore[operator, union-attr]
     inputs, labels = map(torch.from_numpy, task.draw(np.random.default_rng(1), 6))
-    return network, inputs, labels, drawn(3, 2, [1, 4], 2, np.random.default_rng(2))
+    return network, inputs, labels, draw_paths(3, 2, [1, 4], 2, np.random.default_rng(2))
 
 
-def members(draws: Draws, counts: torch.Tensor) -> list[tuple[int, ...]]:
+def members(draws: PathDraws, counts: torch.Tensor) -> list[tuple[int, ...]]:
     """The paths of a sum, each as often as it stands in it."""
     times = counts.int().tolist()
     return [path for path, n in zip(draws.paths, times, strict=True) for _ in range(n)]
 
 
 def test_sums_are_of_paths_of_their_length() -> None:
-    draws = drawn(4, 3, [2, 7], 3, np.random.default_rng(0))
+    draws = draw_paths(4, 3, [2, 7], 3, np.random.default_rng(0))
     assert set(draws.sums) == {(number, length) for number in (2, 7) for length in range(5)}
     assert len(set(draws.paths)) == len(draws.paths)
     for (number, length), counts in draws.sums.items():
@@ -62,7 +71,7 @@ def test_sums_are_of_paths_of_their_length() -> None:
             assert len(path) == 4
             assert sum(choice > 0 for choice in path) == length
             assert max(path) <= 3
-    same = drawn(4, 3, [2, 7], 3, np.random.default_rng(0))
+    same = draw_paths(4, 3, [2, 7], 3, np.random.default_rng(0))
     assert same.paths == draws.paths
 
 
@@ -70,7 +79,7 @@ def test_sums_are_of_paths_of_their_length() -> None:
 def test_frozen_sums_are_sums_of_states(case: Any) -> None:
     """Added before the classifier, path by path, one path in a pass."""
     network, inputs, labels, draws = case
-    found = frozen_accuracies(network, inputs, labels, draws, lambda: None)
+    found = measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
     stack = find_stacks(network, {"inputs": inputs[:1]})[0]
     for wanted, counts in draws.sums.items():
         right = []
@@ -90,20 +99,20 @@ def test_terms_of_single_paths_are_those_of_the_networks_own_code(
     """And where they are not, nothing is reported."""
     network, inputs, labels, draws = case
     with torch.no_grad():
-        ours = run_frozen(network, inputs, draws.paths)
+        ours = run_frozen_paths(network, inputs, draws.paths)
     stack = find_stacks(network, {"inputs": inputs[:1]})[0]
     for place, sequence in enumerate(inputs):
         own = run_along(network, stack, {"inputs": sequence[None]}, draws.paths).terms
         found = torch.stack([term[place] for term in ours])
         assert torch.allclose(found, own, rtol=1e-4, atol=1e-6)
-    monkeypatch.setattr(Frozen, "past", lambda self, layer, states: states)
+    monkeypatch.setattr(FrozenLayers, "past", lambda self, layer, states: states)
     with pytest.raises(InputError, match=r"differ by .* from those of the network's own code"):
-        frozen_accuracies(network, inputs, labels, draws, lambda: None)
+        measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
 
 
 def test_all_frozen_paths_together_are_the_entire_model(case: Any) -> None:
     network, inputs, labels, draws = case
-    found = frozen_accuracies(network, inputs, labels, draws, lambda: None)
+    found = measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
     entire = float((network(inputs).argmax(dim=-1) == labels).double().mean())
     assert found.up_to_length[-1] == pytest.approx(entire)
     assert found.up_to_length[0] == found.of_length[0]
@@ -122,7 +131,7 @@ def test_paths_that_do_not_add_up_are_not_reported(
 
     monkeypatch.setattr(path_sums, "run_by_length", off)
     with pytest.raises(InputError, match=r"add up to the output within 0\.001 only"):
-        frozen_accuracies(network, inputs, labels, draws, lambda: None)
+        measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
 
 
 @pytest.mark.parametrize("elements", [1, 10_000, 2**24])
@@ -132,12 +141,14 @@ def test_sub_networks_are_added_normalised_and_classified(
     """However many sequences are held at a time."""
     network, inputs, labels, draws = case
     monkeypatch.setattr(path_sums, "ELEMENTS", elements)
-    found = rerun_accuracies(network, inputs, labels, draws)
+    found = measure_rerun_accuracies(network, inputs, labels, draws)
     for wanted, counts in draws.sums.items():
         right = []
         for draw in counts:
-            states = sum(run_again(network, inputs, [path])[0] for path in members(draws, draw))
-            logits = network.classifier(plain_norm(states))
+            states = sum(
+                run_subnetworks(network, inputs, [path])[0] for path in members(draws, draw)
+            )
+            logits = network.classifier(normalize_states(states))
             right.append((logits.argmax(dim=-1) == labels).double().mean())
         assert found[wanted] == pytest.approx(float(torch.stack(right).mean()))
 
@@ -145,20 +156,20 @@ def test_sub_networks_are_added_normalised_and_classified(
 def test_predictors_that_do_not_look_have_seen_the_training_alone() -> None:
     seen = Examples(np.zeros((3, 2)), np.array([[0, 1], [0, 1], [2, 1]]))
     asked = Examples(np.zeros((2, 2)), np.array([[0, 1], [1, 1]]))
-    assert without_looking(seen, asked) == {
+    assert blind_accuracies(seen, asked) == {
         "majority label": 0.75,
         "majority label of place": 0.75,
     }
     other = Examples(np.zeros((2, 2)), np.array([[0, 2], [1, 0]]))
-    assert without_looking(seen, other) == {
+    assert blind_accuracies(seen, other) == {
         "majority label": 0.25,
         "majority label of place": 0.25,
     }
 
 
 def test_the_shorter_half_is_held_against_the_longer() -> None:
-    assert short_minus_long({0: 9.0, 1: 0.8, 2: 0.6, 3: 0.1, 4: 0.3}) == pytest.approx(0.5)
-    assert short_minus_long({0: 9.0, 1: 0.8, 2: 7.0, 3: 0.1}) == pytest.approx(0.7)
+    assert compare_short_and_long({0: 9.0, 1: 0.8, 2: 0.6, 3: 0.1, 4: 0.3}) == pytest.approx(0.5)
+    assert compare_short_and_long({0: 9.0, 1: 0.8, 2: 7.0, 3: 0.1}) == pytest.approx(0.7)
 
 
 def words(
@@ -181,7 +192,7 @@ def words(
         Row("short_minus_long", value, "1", f"{how} 5", spread=spread, n=5)
         for how, value, spread in advantages
     ]
-    return headline("sort", rows, [how for how, _, _ in advantages], [1, 5])
+    return format_headline("sort", rows, [how for how, _, _ in advantages], [1, 5])
 
 
 @pytest.mark.parametrize(
@@ -247,7 +258,7 @@ def test_the_better_of_the_blind_predictors_is_named() -> None:
     assert "always the most frequent label of the place 30 %." in words(SHORT)
 
 
-def asked(**others: Any) -> Questions:
+def asked(**others: Any) -> LabellingRequest:
     task = replace(TASKS["sort"](), asked=20)
     given: dict[str, Any] = {
         "name": "sort",
@@ -259,7 +270,7 @@ def asked(**others: Any) -> Questions:
         "numbers": [2],
         "seeds": [0, 1],
     }
-    return Questions(**{**given, **others})
+    return LabellingRequest(**{**given, **others})
 
 
 def values(report: Report, metric: str, variant: str | None) -> list[float]:
@@ -272,27 +283,27 @@ def values(report: Report, metric: str, variant: str | None) -> list[float]:
 
 def test_every_step_of_the_work_is_told() -> None:
     told: list[tuple[int, int]] = []
-    task_paths(asked(), lambda done, total, what: told.append((done, total)))
+    measure_task_paths(asked(), lambda done, total, what: told.append((done, total)))
     done = [done for done, _ in told]
     assert done == sorted(done)
     assert {total for _, total in told} == {done[-1]}
 
 
 def test_a_network_that_has_learned_nothing_is_said() -> None:
-    report = task_paths(asked())
+    report = measure_task_paths(asked())
     assert "it has not learned its task" in report.warnings[0]
 
 
 @pytest.mark.parametrize(("evaluations", "other"), [(["frozen"], "rerun"), (["rerun"], "frozen")])
 def test_only_what_is_asked_is_evaluated(evaluations: Sequence[str], other: str) -> None:
-    report = task_paths(asked(evaluations=evaluations, seeds=[0]))
+    report = measure_task_paths(asked(evaluations=evaluations, seeds=[0]))
     variants = {str(row.variant) for row in report.rows}
     assert not [variant for variant in variants if variant.startswith(other)]
     assert [row for row in report.rows if row.metric == "completeness_error"]
 
 
 def test_with_one_layer_nothing_is_compared() -> None:
-    report = task_paths(asked(sizes=Sizes(1, 2, 12), seeds=[0]))
+    report = measure_task_paths(asked(sizes=Sizes(1, 2, 12), seeds=[0]))
     assert not [row for row in report.rows if row.metric == "short_minus_long"]
     assert report.headline.startswith("sort: 2 paths of length 1 label")
 
@@ -303,7 +314,7 @@ def test_in_networks_that_sort_short_paths_carry_more_than_long_ones() -> None:
     questions = asked(
         task=replace(task, asked=100), sizes=replace(task.sizes, layers=4), steps=400, numbers=[5]
     )
-    report = task_paths(questions)
+    report = measure_task_paths(questions)
     entire = next(row for row in report.rows if row.variant == "entire model")
     assert (entire.value or 0.0) > 0.95
     assert not report.warnings

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attncli.commands.reproduce import training
 from attncli.commands.reproduce.plan import TrainingPlan
-from attncli.commands.reproduce.saving import Interrupted, SavedTraining
+from attncli.commands.reproduce.saving import SavedTraining, TrainingInterrupted
 from attncli.commands.reproduce.training import train
 from attncli.errors import InputError, UsageError
 from attncli.io.whole_files import write_whole
@@ -61,7 +61,9 @@ def equal(one: Practice, other: Practice) -> bool:
 def test_interrupted_training_goes_on_to_the_same_bits(kept: SavedTraining, step: int) -> None:
     whole, broken, resumed = Practice(), Practice(interrupted_at=step), Practice(seed=4)
     losses = train(whole.network, whole.loss, PLAN)
-    with pytest.raises(Interrupted, match=f"at step {step + 1} of 30, kept in .*practice.safe"):
+    with pytest.raises(
+        TrainingInterrupted, match=f"at step {step + 1} of 30, kept in .*practice.safe"
+    ):
         train(broken.network, broken.loss, PLAN, kept)
     assert train(resumed.network, resumed.loss, PLAN, kept) == losses
     assert resumed.made == list(range(step + 1, 30))
@@ -99,7 +101,7 @@ def test_weights_that_nothing_depends_on_are_kept_too(kept: SavedTraining) -> No
 
     broken, resumed = with_idle_weights(), with_idle_weights()
     broken.interrupted_at = 7
-    with pytest.raises(Interrupted):
+    with pytest.raises(TrainingInterrupted):
         train(broken.network, broken.loss, PLAN, kept)
     whole = Practice()
     assert train(resumed.network, resumed.loss, PLAN, kept) == train(
@@ -119,7 +121,7 @@ def test_a_finished_training_is_not_made_again(kept: SavedTraining) -> None:
 def test_who_watches_is_told_of_every_step_once(kept: SavedTraining) -> None:
     told: list[int] = []
     broken = Practice(interrupted_at=11)
-    with pytest.raises(Interrupted):
+    with pytest.raises(TrainingInterrupted):
         train(broken.network, broken.loss, PLAN, kept, told.append)
     assert sum(told) == 12
     told.clear()

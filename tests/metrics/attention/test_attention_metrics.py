@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from attncli.errors import LimitError
-from attncli.metrics.attention import ATTENTION, GROUPS, definition, nature, on_maps
-from attncli.metrics.attention._outputs import Outputs
-from attncli.metrics.attention._strip_rows import Rows
-from attncli.metrics.attention._totals import COLLECTED, Totals, measured
+from attncli.metrics.attention import ATTENTION, GROUPS, definition, is_map_metric, metric_spec
+from attncli.metrics.attention._outputs import HeadOutputs
+from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._totals import COLLECTED, MetricTotals, measure_maps
 
 torch.set_num_threads(1)
 
 NAMES = ATTENTION.names()
-ON_MAPS = [name for name in NAMES if on_maps(name)]
+ON_MAPS = [name for name in NAMES if is_map_metric(name)]
 KERNELS = ("linearisability", "fast_order_1", "fast_order_2")
 N = 64
 CAUSAL = torch.ones(N, N).tril().bool()
@@ -31,7 +31,7 @@ def uniform(visible: Tensor) -> Tensor:
 def on_map(weights: Tensor, visible: Tensor | None = None, **how: Any) -> Mapping[str, Any]:
     """All metrics of one head."""
     seen = None if visible is None else visible[None, None]
-    return measured(weights[None, None].double(), ON_MAPS, visible=seen, **how)
+    return measure_maps(weights[None, None].double(), ON_MAPS, visible=seen, **how)
 
 
 def scores_of(weights: Tensor, mask: Tensor) -> Tensor:
@@ -164,8 +164,8 @@ def test_long_strips_have_the_distance_that_their_definition_says() -> None:
 @pytest.mark.parametrize(("queries", "keys"), [(30, 47), (47, 30)])
 def test_spectra_of_maps_that_are_not_square(queries: int, keys: int) -> None:
     weights = some_map("full", 47)[0][:queries, :keys]
-    names = [name for name in ON_MAPS if nature(name).of == "spectrum"]
-    found = measured(weights[None, None], names, same_tokens=False)
+    names = [name for name in ON_MAPS if metric_spec(name).of == "spectrum"]
+    found = measure_maps(weights[None, None], names, same_tokens=False)
     for name in names:
         assert float(found[name]) == pytest.approx(spectral(name, weights.numpy()), rel=1e-6), name
 
@@ -175,7 +175,7 @@ def test_normal_logits_have_the_rank_and_entropy_of_their_variance() -> None:
     n, sigma = 1500, 0.7
     generator = torch.Generator().manual_seed(0)
     weights = torch.softmax(sigma * torch.randn(n, n, generator=generator), -1)
-    found = measured(weights[None, None], ["attention_stable_rank", "entropy"])
+    found = measure_maps(weights[None, None], ["attention_stable_rank", "entropy"])
     assert float(found["attention_stable_rank"]) == pytest.approx(math.exp(sigma**2), rel=0.02)
     assert float(found["entropy"]) == pytest.approx(math.log(n) - sigma**2 / 2, rel=1e-3)
 
@@ -194,7 +194,7 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
     def pairs(offset: int, first: int) -> float:
         return float(a[(i - j == offset) & visible & (i >= first)].mean())
 
-    if nature(name).of == "spectrum":
+    if metric_spec(name).of == "spectrum":
         return spectral(name, a)
     if name == "offset_share":
         even = [a[(i - j == r) & visible] for r in range(1 - n, n)]
@@ -286,16 +286,16 @@ def some_map(kind: str, n: int = 23) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("kind", ["full", "causal", "window", "both sides"])
 @pytest.mark.parametrize(
-    "name", [name for name in ON_MAPS if name != "offset_profile" and not nature(name).text]
+    "name", [name for name in ON_MAPS if name != "offset_profile" and not metric_spec(name).text]
 )
 def test_metrics_are_what_their_definitions_say(name: str, kind: str) -> None:
     weights, mask = some_map(kind)
     weights = 0.8 * weights if name == "virtual_sink" else weights
     scores = 700.0 + 40.0 * scores_of(weights, mask)
-    how = {"scores": scores[None, None]} if "scores" in nature(name).needs else {}
+    how = {"scores": scores[None, None]} if "scores" in metric_spec(name).needs else {}
     found = on_map(weights, mask, period=11, **how)[name]
     expected = dense(name, weights.numpy(), mask.numpy(), 11)
-    assert float(found) == pytest.approx(expected, rel=1e-6 if nature(name).of == "spectrum" else 1e-10)  # fmt: skip
+    assert float(found) == pytest.approx(expected, rel=1e-6 if metric_spec(name).of == "spectrum" else 1e-10)  # fmt: skip
 
 
 def test_the_offset_profile_is_the_mean_of_each_diagonal() -> None:
@@ -310,9 +310,9 @@ def test_contributions_are_the_norms_of_what_heads_write(name: str, order: int) 
     generator = torch.Generator().manual_seed(0)
     context = torch.randn(1, 9, 3, 4, generator=generator, dtype=torch.float64)
     projection = torch.randn(3, 4, 7, generator=generator, dtype=torch.float64)
-    totals = Totals([name])
-    totals.add(Rows(some_map("full", 9)[0][None, None].expand(1, 3, 9, 9)))
-    totals.add_outputs(Outputs(context, projection))
+    totals = MetricTotals([name])
+    totals.add(StripRows(some_map("full", 9)[0][None, None].expand(1, 3, 9, 9)))
+    totals.add_outputs(HeadOutputs(context, projection))
     written = torch.einsum("bqhv,hvf->bqhf", context, projection).norm(order, dim=-1)[0]
     expected = (written / written.sum(-1, keepdim=True)).median(dim=0).values
     assert torch.allclose(totals.values()[name], expected)
@@ -333,7 +333,7 @@ def test_lazy_maps_have_rank_one_and_only_some_of_them_a_single_column() -> None
 def test_ranks_of_maps_that_are_not_square() -> None:
     weights = some_map("full", 47)[0]
     for part in (weights[:30], weights[:, :30]):
-        found = measured(part[None, None], ["attention_effective_rank_90"], same_tokens=False)
+        found = measure_maps(part[None, None], ["attention_effective_rank_90"], same_tokens=False)
         squares = np.linalg.svd(part.numpy(), compute_uv=False) ** 2
         k = 1 + next(i for i in range(30) if squares[: i + 1].sum() >= 0.9 * squares.sum())
         assert float(found["attention_effective_rank_90"]) == k
@@ -342,7 +342,7 @@ def test_ranks_of_maps_that_are_not_square() -> None:
 def test_ranks_that_memory_does_not_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attncli.limits.available_memory", lambda: 4 * 23**2 * 8)
     with pytest.raises(LimitError, match=r"the rank of 6 maps over 23 keys .* cut the text"):
-        measured(several()[0], ["attention_effective_rank_90"])
+        measure_maps(several()[0], ["attention_effective_rank_90"])
 
 
 # --- laws
@@ -359,15 +359,15 @@ def several(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
 
 def in_strips(weights: Tensor, mask: Tensor, size: int, name: str) -> Any:
     """As they come from a model: key columns that a strip cannot see are left out."""
-    totals = Totals([name])
-    scores = scores_of(weights, mask) if "scores" in nature(name).needs else None
+    totals = MetricTotals([name])
+    scores = scores_of(weights, mask) if "scores" in metric_spec(name).needs else None
     while True:
         for start in range(0, weights.shape[2], size):
             part = slice(start, start + size)
             seen = mask[:, :, part].any(dim=2).flatten().nonzero()
             first, last = int(seen[0]), int(seen[-1]) + 1
             totals.add(
-                Rows(
+                StripRows(
                     weights[:, :, part, first:last],
                     start,
                     first,
@@ -429,13 +429,15 @@ EXTREME = {
 @pytest.mark.parametrize("name", ON_MAPS)
 @pytest.mark.parametrize("kind", EXTREME)
 def test_extreme_maps_have_finite_numbers(name: str, kind: str) -> None:
-    found = measured(EXTREME[kind][None, None], [name], period=11)[name]
-    assert isinstance(found, str) or nature(name).undefined or bool(torch.isfinite(found).all())
+    found = measure_maps(EXTREME[kind][None, None], [name], period=11)[name]
+    assert (
+        isinstance(found, str) or metric_spec(name).undefined or bool(torch.isfinite(found).all())
+    )
 
 
 def test_numbers_that_are_nan_have_a_reason() -> None:
-    assert math.isnan(measured(EXTREME["one key each"][None, None], ["decay"])["decay"])  # type: ignore[arg-type]
-    assert "decay could be told" in nature("decay").undefined
+    assert math.isnan(measure_maps(EXTREME["one key each"][None, None], ["decay"])["decay"])  # type: ignore[arg-type]
+    assert "decay could be told" in metric_spec("decay").undefined
 
 
 def test_weights_that_fall_with_distance_have_their_rate() -> None:
@@ -444,7 +446,7 @@ def test_weights_that_fall_with_distance_have_their_rate() -> None:
     back = place[:, None] - place
     for rate in (0.02, 0.3, 2.0):
         weights = torch.where(back >= 0, (-rate * back).exp(), 0.0)
-        found = measured(weights[None, None], ["decay", "memory_length"])
+        found = measure_maps(weights[None, None], ["decay", "memory_length"])
         assert float(found["decay"]) == pytest.approx(rate, rel=1e-9)
         shares = np.array([float(weights.diagonal(-r).sum()) for r in range(200)]).cumsum()
         assert float(found["memory_length"]) == int((shares < 0.9 * shares[-1]).sum())
@@ -456,11 +458,11 @@ def test_a_recurrence_leaves_the_rank_of_its_state() -> None:
     for tokens in (60, 700):
         sides = torch.randn(2, tokens, 5, generator=generator, dtype=torch.float64)
         weights = (sides[0] @ sides[1].T).tril()
-        given = Rows(weights.abs()[None, None], applied=weights[None, None])
-        totals = Totals(["off_diagonal_rank"], linear=True)
+        given = StripRows(weights.abs()[None, None], applied=weights[None, None])
+        totals = MetricTotals(["off_diagonal_rank"], linear=True)
         totals.add(given)
         assert float(totals.values()["off_diagonal_rank"]) == 5  # type: ignore[arg-type]
-        full = measured(
+        full = measure_maps(
             torch.rand(1, 1, tokens, tokens, generator=generator), ["off_diagonal_rank"]
         )
         assert float(full["off_diagonal_rank"]) == min(tokens // 2, 256)  # type: ignore[arg-type]
@@ -469,8 +471,8 @@ def test_a_recurrence_leaves_the_rank_of_its_state() -> None:
 def test_signs_are_those_of_what_is_applied() -> None:
     weights = torch.tensor([[1.0, 0.0], [-3.0, 1.0]], dtype=torch.float64)[None, None]
     shares = weights.abs() / weights.abs().sum(-1, keepdim=True)
-    totals = Totals(["negative_share", "row_size"], linear=True)
-    totals.add(Rows(shares, applied=weights))
+    totals = MetricTotals(["negative_share", "row_size"], linear=True)
+    totals.add(StripRows(shares, applied=weights))
     assert totals.values() == {"negative_share": torch.tensor(0.375), "row_size": torch.tensor(2.5)}
 
 
@@ -488,15 +490,15 @@ def test_scores_give_the_entropy_that_logarithms_of_weights_give(
     scores = scale * torch.randn(1, 2, N, N, generator=generator, dtype=torch.float64) + 1e3
     scores = scores.masked_fill(~CAUSAL, HIDDEN_SCORES[hidden])
     weights = scores.softmax(-1) * (1.0 - taken)
-    found = Rows(weights, visible=CAUSAL[None, None], scores=scores).entropy
+    found = StripRows(weights, visible=CAUSAL[None, None], scores=scores).entropy
     assert torch.allclose(found, torch.special.entr(weights).sum(-1), rtol=1e-12, atol=1e-13)
-    rough = Rows(weights.float(), visible=CAUSAL[None, None], scores=scores.float()).entropy
+    rough = StripRows(weights.float(), visible=CAUSAL[None, None], scores=scores.float()).entropy
     if scale <= 1.0:  # larger scores are not the same numbers in float32
         assert torch.allclose(rough.double(), found, rtol=1e-4, atol=1e-4)
 
 
-def spectrum_of(weights: Tensor) -> Totals:
-    totals, rows = Totals(["s1", "s2_over_s1"]), Rows(weights)
+def spectrum_of(weights: Tensor) -> MetricTotals:
+    totals, rows = MetricTotals(["s1", "s2_over_s1"]), StripRows(weights)
     totals.add(rows)
     while totals.wants_another_round():
         totals.add(rows)
@@ -532,14 +534,14 @@ def test_a_second_value_that_is_rounding_counts_as_settled(dtype: torch.dtype) -
 
 
 def test_one_token_is_enough_or_there_is_a_reason() -> None:
-    found = measured(torch.ones(1, 2, 1, 1), ON_MAPS)
+    found = measure_maps(torch.ones(1, 2, 1, 1), ON_MAPS)
     assert float(found["entropy"][0]) == 0.0
     assert found["previous_token"] == "n/a: no query sees such a key"
     assert found["induction"].startswith("n/a: only a text that repeats")
 
 
 def test_cross_attention_has_no_distance() -> None:
-    found = measured(some_map("full")[0][None, None, :5], ON_MAPS, same_tokens=False)
+    found = measure_maps(some_map("full")[0][None, None, :5], ON_MAPS, same_tokens=False)
     for name in ("distance", "previous_token", "self_attention", "induction", "offset_share"):
         assert found[name] == "n/a: queries and keys are not the same tokens"
     assert float(found["sink"][0]) > 0
@@ -550,8 +552,8 @@ def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
     found = definition(name)
     assert found.unit
     assert len(found.definition) > 20
-    assert nature(name).of in ("rows", "columns", "offsets", "spectrum", "outputs", *COLLECTED)
-    assert nature(name).group in GROUPS
+    assert metric_spec(name).of in ("rows", "columns", "offsets", "spectrum", "outputs", *COLLECTED)
+    assert metric_spec(name).group in GROUPS
 
 
 @pytest.mark.parametrize("hidden", HIDDEN_SCORES)
@@ -568,7 +570,7 @@ def test_scores_tell_of_logits_whose_weights_have_vanished(
     assert bool((weights[0, 0].tril() == 0).any())
     filled = -math.inf if hidden == "infinite" else torch.finfo(dtype).min
     given = scores.masked_fill(~mask, filled)
-    found = measured(weights, [name], visible=mask[None, None], scores=given)[name]
+    found = measure_maps(weights, [name], visible=mask[None, None], scores=given)[name]
     for head in range(2):
         values = []
         for row in range(12):
@@ -589,17 +591,17 @@ def test_logits_of_weights_that_are_0_are_not_invented(name: str) -> None:
     """Without scores nothing tells how far below they were; small ones are known as far as their dtype goes."""
     scores = torch.tensor([[0.0, -400.0], [0.0, -1.0]], dtype=torch.float64)
     weights = scores.softmax(-1)[None, None]
-    known = measured(weights, [name])[name]
-    assert float(known[0]) == pytest.approx(float(measured(weights, [name], scores=scores[None, None])[name]))  # fmt: skip
-    assert "have become 0" in str(measured(weights.float(), [name])[name])
+    known = measure_maps(weights, [name])[name]
+    assert float(known[0]) == pytest.approx(float(measure_maps(weights, [name], scores=scores[None, None])[name]))  # fmt: skip
+    assert "have become 0" in str(measure_maps(weights.float(), [name])[name])
     hidden = torch.tensor([[True, False], [True, True]])
-    assert float(measured(weights.float(), [name], visible=hidden[None, None])[name][0]) >= 0.0
+    assert float(measure_maps(weights.float(), [name], visible=hidden[None, None])[name][0]) >= 0.0
 
 
 def test_a_share_is_the_median_of_all_tokens() -> None:
     """Of an even number too: the mean of the two in the middle, not the lower one."""
     context = torch.tensor([[1.0, 2.0, 3.0, 10.0], [1.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
-    outputs = Outputs(context.T[None, :, :, None], torch.ones(2, 1, 1, dtype=torch.float64))
+    outputs = HeadOutputs(context.T[None, :, :, None], torch.ones(2, 1, 1, dtype=torch.float64))
     found = ATTENTION["head_contribution"](outputs)
     assert found[0].tolist() == pytest.approx([(2 / 3 + 3 / 4) / 2, (1 / 3 + 1 / 4) / 2])
 
@@ -608,7 +610,7 @@ def test_a_share_is_the_median_of_all_tokens() -> None:
 def test_shares_of_layers_that_write_next_to_nothing(name: str) -> None:
     context = torch.full((1, 3, 2, 1), 1e-60, dtype=torch.float64)
     context[0, 1] = 0.0
-    outputs = Outputs(context, torch.ones(2, 1, 1, dtype=torch.float64))
+    outputs = HeadOutputs(context, torch.ones(2, 1, 1, dtype=torch.float64))
     assert ATTENTION[name](outputs)[0].tolist() == pytest.approx([0.5, 0.5])
 
 
@@ -628,12 +630,12 @@ def test_a_masks_numbers_are_no_scores(hidden: str) -> None:
     scores[0, 0, 0, 2] = 7.0
     mask = torch.tensor([[True, True, False], [True, False, False], [False, False, False]])
     given = scores.masked_fill(~mask, HIDDEN_SCORES[hidden])
-    found = measured(uniform(mask).nan_to_num()[None, None], ["max_logit", "qk_clip"], visible=mask[None, None], scores=given)  # fmt: skip
+    found = measure_maps(uniform(mask).nan_to_num()[None, None], ["max_logit", "qk_clip"], visible=mask[None, None], scores=given)  # fmt: skip
     assert float(found["max_logit"]) == -50.0
     assert float(found["qk_clip"]) == 1.0
 
 
 def test_scores_that_were_not_seen_are_no_number_that_does_not_apply() -> None:
     """A gate on it must fail, not pass over it."""
-    found = measured(uniform(CAUSAL)[None, None], ["max_logit"], visible=CAUSAL[None, None])
+    found = measure_maps(uniform(CAUSAL)[None, None], ["max_logit"], visible=CAUSAL[None, None])
     assert found["max_logit"] == "the scores that its softmax was given were not seen"

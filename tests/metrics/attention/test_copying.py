@@ -10,13 +10,13 @@ from hand_built import ROLES, hand_built
 from torch import Tensor
 
 import attncli as attn
-from attncli.metrics.attention import ATTENTION, nature
-from attncli.metrics.attention._strip_rows import Rows
-from attncli.metrics.attention._totals import Totals, measured
-from attncli.models.inputs.synthetic_texts import COPIED, NEEDLES, TEXTS, made_texts
+from attncli.metrics.attention import ATTENTION, metric_spec
+from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._totals import MetricTotals, measure_maps
+from attncli.models.inputs.synthetic_texts import COPIED, NEEDLES, TEXTS, make_synthetic_texts
 from attncli.records import Report
 
-COPYING = [name for name in ATTENTION.names() if nature(name).text]
+COPYING = [name for name in ATTENTION.names() if metric_spec(name).text]
 IDS = torch.tensor([3, 1, 3, 2, 1, 3, 2, 2, 3, 1, 1, 3, 2, 1, 3, 1, 2, 3, 3, 2])
 
 
@@ -65,15 +65,15 @@ def test_copying_is_what_a_loop_over_tokens_says(name: str, kind: str) -> None:
     logits = 2.0 * torch.randn(2, len(IDS), len(IDS), generator=generator, dtype=torch.float64)
     weights = logits.masked_fill(~mask, -torch.inf).softmax(-1)
     wanted = [expected(name, head.numpy(), mask) for head in weights]
-    whole = measured(weights[None], [name], visible=mask[None, None], ids=IDS)[name]
+    whole = measure_maps(weights[None], [name], visible=mask[None, None], ids=IDS)[name]
     assert isinstance(whole, Tensor)
     assert whole.tolist() == pytest.approx(wanted, rel=1e-12)
-    totals, n = Totals([name]), len(IDS)
+    totals, n = MetricTotals([name]), len(IDS)
     for start, stop in itertools.pairwise([0, 5, 6, 13, n]):
         first = int(mask[start:stop].any(dim=0).nonzero()[0])
         part = weights[None, :, start:stop, first:]
         seen = mask[None, None, start:stop, first:]
-        totals.add(Rows(part, start, first, n, n, seen, ids=IDS))
+        totals.add(StripRows(part, start, first, n, n, seen, ids=IDS))
     again = totals.values()[name]
     assert isinstance(again, Tensor)
     assert again.tolist() == pytest.approx(wanted, rel=1e-12)
@@ -82,20 +82,20 @@ def test_copying_is_what_a_loop_over_tokens_says(name: str, kind: str) -> None:
 def test_even_attention_is_the_unigram_estimator_and_retrieves_nothing() -> None:
     mask = visible("causal")
     even = mask.double() / mask.sum(dim=-1, keepdim=True)
-    found = measured(even[None, None], COPYING, visible=mask[None, None], ids=IDS)
+    found = measure_maps(even[None, None], COPYING, visible=mask[None, None], ids=IDS)
     assert float(found["ngram_1"][0]) == pytest.approx(0.0, abs=1e-12)
     assert float(found["ngram_2"][0]) > 0.3
     assert float(found["retrieval"][0]) == 0.0
 
 
 def test_a_users_text_is_not_measured_for_copying() -> None:
-    found = measured(torch.eye(4)[None, None], COPYING)
+    found = measure_maps(torch.eye(4)[None, None], COPYING)
     assert set(found.values()) == {"n/a: only texts of tokens that attn makes show this"}
 
 
 def test_needles_are_pieces_of_what_came_before_once_more() -> None:
     """The short positions of the model leave two tokens for each piece; each text has its own pieces."""
-    found = made_texts(hand_built(), "needles", 0)
+    found = make_synthetic_texts(hand_built(), "needles", 0)
     assert len({tuple(text.ids.tolist()) for text in found}) == len(found) == TEXTS
     for text in found:
         ids = text.ids.tolist()
@@ -110,7 +110,7 @@ def test_needles_are_pieces_of_what_came_before_once_more() -> None:
 
 
 def test_markov_texts_follow_their_own_transitions() -> None:
-    for text in made_texts(hand_built(), "markov", 1):
+    for text in make_synthetic_texts(hand_built(), "markov", 1):
         assert len(set(text.ids.tolist())) <= 3
         assert len(text.ids) == 32
         assert torch.equal(text.kwargs["input_ids"][0], text.ids)
@@ -124,7 +124,7 @@ def built() -> Report:
 
 def test_an_induction_head_is_the_bigram_estimator(built: Report) -> None:
     """Its first key wrongly counts as behind a copy of itself, so it has a loop of its own; the others are far off."""
-    texts = [text.ids.tolist() for text in made_texts(hand_built(), "markov", 0)]
+    texts = [text.ids.tolist() for text in make_synthetic_texts(hand_built(), "markov", 0)]
     far, hits = [], []
     for ids in texts:
         before = [ids[0], *ids[:-1]]  # what the head of the layer below has written
@@ -135,7 +135,7 @@ def test_an_induction_head_is_the_bigram_estimator(built: Report) -> None:
             if right:
                 rows.append(1.0 - len(right) / len(looked))
         far.append(np.mean(rows))
-    for text in made_texts(hand_built(), "needles", 0):
+    for text in make_synthetic_texts(hand_built(), "needles", 0):
         ids = text.ids.tolist()
         copied = ids[24:]
         hits.append(np.mean([token != ids[0] for token in copied]))

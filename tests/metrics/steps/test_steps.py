@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli.maths.residuals.scaled import Scaled, scaled
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.scaled import Scaled, make_scaled
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics.steps import STEPS, definition
 
 RNG = np.random.default_rng(7)
@@ -32,20 +32,25 @@ def dense(name: str, x: np.ndarray, y: np.ndarray) -> float:
 @pytest.mark.parametrize("name", STEPS.names())
 def test_metrics_are_what_their_definitions_say(name: str) -> None:
     expected = dense(name, BEFORE, AFTER)
-    for before, after in ((Split.of(BEFORE), Split.of(AFTER)), (Split.of(BEFORE).split(), Split.of(AFTER).split())):  # fmt: skip
+    for before, after in ((SplitState.of(BEFORE), SplitState.of(AFTER)), (SplitState.of(BEFORE).split(), SplitState.of(AFTER).split())):  # fmt: skip
         assert STEPS[name](before, after) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", STEPS.names())
 def test_what_changes_nothing_has_none(name: str) -> None:
-    assert STEPS[name](Split.of(BEFORE), Split.of(BEFORE.copy())) == 0.0
+    assert STEPS[name](SplitState.of(BEFORE), SplitState.of(BEFORE.copy())) == 0.0
 
 
 @pytest.mark.parametrize("name", STEPS.names())
 def test_order_of_tokens_and_a_common_scale_do_not_matter(name: str) -> None:
-    order, whole = RNG.permutation(9), STEPS[name](Split.of(BEFORE), Split.of(AFTER))
-    assert STEPS[name](Split.of(BEFORE[order]), Split.of(AFTER[order])) == pytest.approx(whole)
-    large = [Split(scaled(np.zeros(5)), Scaled(x / 8.0, 5000), plain=True) for x in (BEFORE, AFTER)]
+    order, whole = RNG.permutation(9), STEPS[name](SplitState.of(BEFORE), SplitState.of(AFTER))
+    assert STEPS[name](SplitState.of(BEFORE[order]), SplitState.of(AFTER[order])) == pytest.approx(
+        whole
+    )
+    large = [
+        SplitState(make_scaled(np.zeros(5)), Scaled(x / 8.0, 5000), plain=True)
+        for x in (BEFORE, AFTER)
+    ]
     assert STEPS[name](*large) == pytest.approx(whole)
 
 
@@ -54,7 +59,7 @@ def test_order_of_tokens_and_a_common_scale_do_not_matter(name: str) -> None:
 def test_metrics_are_finite_and_read_only_however_deep(name: str, power: int) -> None:
     varying = BEFORE - BEFORE.mean(axis=0)
     states = [
-        Split(scaled(common), Scaled(varying / 8.0, power), plain=False)
+        SplitState(make_scaled(common), Scaled(varying / 8.0, power), plain=False)
         for common in (np.ones(5), np.arange(1.0, 6.0))
     ]
     for state in states:
@@ -67,7 +72,7 @@ def test_tokens_turned_by_an_angle(angle: float) -> None:
     """However small: the cosine of 1e-9 is 1 to the last bit."""
     before = np.array([[1.0, 0.0], [0.0, 2.0]])
     turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
-    states = Split.of(before), Split.of(3.0 * before @ turn)
+    states = SplitState.of(before), SplitState.of(3.0 * before @ turn)
     with mpmath.workdps(50):
         exact = float(1 - mpmath.cos(mpmath.mpf(angle)))
     assert STEPS["block_influence"](*states) == pytest.approx(exact, rel=1e-6)
@@ -77,7 +82,7 @@ def test_tokens_turned_by_an_angle(angle: float) -> None:
 def test_a_zero_token_has_no_direction() -> None:
     empty = BEFORE.copy()
     empty[0] = 0.0
-    assert math.isnan(STEPS["block_influence"](Split.of(empty), Split.of(AFTER)))
+    assert math.isnan(STEPS["block_influence"](SplitState.of(empty), SplitState.of(AFTER)))
 
 
 @pytest.mark.parametrize("name", STEPS.names())

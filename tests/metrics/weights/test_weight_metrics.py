@@ -8,7 +8,7 @@ import pytest
 
 from attncli.errors import Unresolved
 from attncli.maths.matrices.factored import Factored
-from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
+from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, metric_product
 
 NAMES = WEIGHTS.names()
 DIVIDES = ("stable_rank", "effective_rank", "positive_share")
@@ -112,7 +112,7 @@ def test_a_zero_product(name: str) -> None:
 
 def test_every_metric_says_what_it_measures() -> None:
     for name in NAMES:
-        assert product_of(name) == name.partition("_")[0]
+        assert metric_product(name) == name.partition("_")[0]
         assert definition(name).definition
 
 

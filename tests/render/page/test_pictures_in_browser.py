@@ -9,10 +9,10 @@ import pytest
 from browser import Opened
 from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_words
 
-from attncli.maths.digits import with_spread
+from attncli.maths.digits import format_with_deviation
 from attncli.records import Report, Row, View
 from attncli.render.html import html
-from attncli.reports.differences import compare
+from attncli.reports.differences import compare_reports
 
 CHART = "section.view .chart svg"
 
@@ -39,8 +39,8 @@ def test_curves_have_every_point_and_their_table_every_number(opened: Opened) ->
     assert "floor (-7" in page.inner_text(".keys-of-lines")
     header, first, *_ = table(page)
     assert header == ["layer", "SAN", "SAN+skip", "float64"]
-    assert first[:2] == ["0", with_spread(-1.0, 0.1)]
-    assert table(page)[6][1] == with_spread(-243.0, 0.1)
+    assert first[:2] == ["0", format_with_deviation(-1.0, 0.1)]
+    assert table(page)[6][1] == format_with_deviation(-243.0, 0.1)
 
 
 def test_a_place_on_a_curve_is_read_by_pointer_and_by_keys(opened: Opened) -> None:
@@ -115,7 +115,7 @@ def test_two_reports_of_curves_lie_on_each_other(opened: Opened) -> None:
     moved = tuple(
         replace(row, value=row.value - 1.0) if row.value is not None else row for row in old.rows
     )
-    report = compare(old, replace(old, rows=moved), ("old.json", "new.json"), 20)
+    report = compare_reports(old, replace(old, rows=moved), ("old.json", "new.json"), 20)
     page = opened.page(html(report))
     page.locator("section.view select").select_option("log10_residual")
     chart = page.locator(CHART)

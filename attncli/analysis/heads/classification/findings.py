@@ -7,7 +7,7 @@ from math import isclose
 from typing import NamedTuple
 
 from attncli.analysis.controls import NULLS, UNIFORM
-from attncli.analysis.heads.classification.head_roles import PlayedHead
+from attncli.analysis.heads.classification.head_roles import ClassifiedHead
 from attncli.analysis.heads.classification.roles import (
     DUPLICATE,
     INDUCTION,
@@ -15,12 +15,12 @@ from attncli.analysis.heads.classification.roles import (
     PREVIOUS,
     SINK,
     Role,
-    role_of,
+    classify_role,
 )
 from attncli.analysis.heads.classification.roles import UNIFORM as EVEN
-from attncli.capture.other_mixers.mixer_descriptions import in_words
-from attncli.errors import counted
-from attncli.maths.digits import number, with_spread
+from attncli.capture.other_mixers.mixer_descriptions import format_layers
+from attncli.errors import format_count
+from attncli.maths.digits import format_number, format_with_deviation
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
 
@@ -44,16 +44,16 @@ SHORT = 64
 """Tokens below which heads look like sinks that are none on longer texts: of MiniLM's 72 heads 64 at 8 tokens, 37 at 64, 10 at 237."""
 
 
-class Weighed(NamedTuple):
+class RankedFinding(NamedTuple):
     """A sentence and how serious it is: 0 … 100."""
 
     weight: float
     finding: Finding
 
 
-def findings(
+def build_findings(
     rows: Sequence[Row],
-    heads: Sequence[PlayedHead],
+    heads: Sequence[ClassifiedHead],
     labels: Sequence[Sequence[str]],
     unseen: str = "",
     shortest: int = SHORT,
@@ -64,29 +64,33 @@ def findings(
     """
     states = [row for row in rows if row.head is None and row.value is not None]
     found = [
-        *massive(states, labels),
-        *smoothed(states),
-        *idle(heads),
-        *sinks(heads, shortest),
-        *uniform(heads),
-        *virtual(heads),
-        *players(heads),
+        *find_massive_activations(states, labels),
+        *find_oversmoothed_stacks(states),
+        *find_idle_heads(heads),
+        *find_sinks(heads, shortest),
+        *find_uniform_heads(heads),
+        *find_learned_sinks(heads),
+        *find_token_roles(heads),
     ]
     ordered = sorted(found, key=lambda weighed: -weighed.weight)
-    return tuple(weighed.finding for weighed in ordered) or tuple(nothing(states, heads, unseen))
+    return tuple(weighed.finding for weighed in ordered) or tuple(
+        build_absence_findings(states, heads, unseen)
+    )
 
 
-def nothing(states: Sequence[Row], heads: Sequence[PlayedHead], unseen: str) -> Iterator[Finding]:
+def build_absence_findings(
+    states: Sequence[Row], heads: Sequence[ClassifiedHead], unseen: str
+) -> Iterator[Finding]:
     """What was looked for and is not there, and in which heads; not what was never measured."""
-    parts = list(nothing_in_heads(heads))
-    parts += [words for metric, words in IN_STATES.items() if of_metric(states, metric)]
+    parts = list(build_head_absences(heads))
+    parts += [words for metric, words in IN_STATES.items() if filter_by_metric(states, metric)]
     if parts and unseen:
         parts.append(f"not looked at: {unseen}")
     if parts:
         yield Finding("nothing", "; ".join(parts))
 
 
-def nothing_in_heads(heads: Sequence[PlayedHead]) -> Iterator[str]:
+def build_head_absences(heads: Sequence[ClassifiedHead]) -> Iterator[str]:
     """Metrics that the same heads have share a clause."""
     places: dict[tuple[int, ...], list[str]] = {}
     for metric, words in IN_HEADS.items():
@@ -94,140 +98,142 @@ def nothing_in_heads(heads: Sequence[PlayedHead]) -> Iterator[str]:
         if known:
             places.setdefault(known, []).append(words)
     for known, kinds in places.items():
-        where = in_words([heads[place].layer for place in known])
-        yield f"no {' or '.join(kinds)} in the {counted(len(known), 'head')} of {where}"
+        where = format_layers([heads[place].layer for place in known])
+        yield f"no {' or '.join(kinds)} in the {format_count(len(known), 'head')} of {where}"
 
 
-def of_metric(rows: Sequence[Row], metric: str) -> list[Row]:
+def filter_by_metric(rows: Sequence[Row], metric: str) -> list[Row]:
     return [row for row in rows if row.metric == metric]
 
 
-def largest(row: Row) -> float:
+def max_activation(row: Row) -> float:
     """Of an activation over all texts; the row's value is their mean."""
     return float(row.keys.get("largest", row.value or 0.0))
 
 
-def massive(states: Sequence[Row], labels: Sequence[Sequence[str]]) -> Iterator[Weighed]:
+def find_massive_activations(
+    states: Sequence[Row], labels: Sequence[Sequence[str]]
+) -> Iterator[RankedFinding]:
     """Layers with an activation above both limits, on some text."""
     found = [
         row
-        for row in of_metric(states, "max_activation")
-        if largest(row) > MASSIVE and float(row.keys.get("over_median", 0.0)) > RATIO
+        for row in filter_by_metric(states, "max_activation")
+        if max_activation(row) > MASSIVE and float(row.keys.get("over_median", 0.0)) > RATIO
     ]
     if not found:
         return
-    top = max(found, key=largest)
+    top = max(found, key=max_activation)
     token, words = int(top.keys["token"]), labels[int(top.keys.get("text", 0))]
     word = f" ('{words[token]}')" if token < len(words) else ""
-    yield Weighed(
+    yield RankedFinding(
         90.0,
         Finding(
             "massive activations",
-            f"after {layers_of(found)}; largest {number(largest(top))} at token {token}{word}, "
-            f"feature {top.keys['feature']}, after {place_of(top)}: "
-            f"{float(top.keys['over_median']):,.0f} × the median{nulls_of(top)}",
+            f"after {format_row_layers(found)}; largest {format_number(max_activation(top))} at token {token}{word}, "
+            f"feature {top.keys['feature']}, after {format_location(top)}: "
+            f"{float(top.keys['over_median']):,.0f} × the median{format_controls(top)}",
         ),
     )
 
 
-def layers_of(rows: Iterable[Row]) -> str:
+def format_row_layers(rows: Iterable[Row]) -> str:
     """`layers 2-4`; by stack where there are several."""
     stacks: dict[str, list[int]] = {}
     for row in rows:
         stacks.setdefault(str(row.keys.get("stack", "")), []).append(row.layer or 0)
-    return ", ".join(f"{stack} {in_words(own)}".strip() for stack, own in stacks.items())
+    return ", ".join(f"{stack} {format_layers(own)}".strip() for stack, own in stacks.items())
 
 
-def place_of(row: Row) -> str:
+def format_location(row: Row) -> str:
     return f"{row.keys.get('stack', '')} layer {row.layer}".strip()
 
 
-def nulls_of(row: Row) -> str:
+def format_controls(row: Row) -> str:
     found = [(words, row.keys.get(null)) for null, words in NULLS.items()]
-    return "".join(f"; {words}: {number(v)}" for words, v in found if isinstance(v, float))
+    return "".join(f"; {words}: {format_number(v)}" for words, v in found if isinstance(v, float))
 
 
-def measured(row: Row) -> str:
+def format_measurement(row: Row) -> str:
     """A number, with its standard deviation where it is a mean."""
     value = row.value or 0.0
-    return number(value) if row.spread is None else with_spread(value, row.spread)
+    return format_number(value) if row.spread is None else format_with_deviation(value, row.spread)
 
 
-def smoothed(states: Sequence[Row]) -> Iterator[Weighed]:
+def find_oversmoothed_stacks(states: Sequence[Row]) -> Iterator[RankedFinding]:
     """Stacks whose last state points one way."""
-    gaps = of_metric(states, "token_cosine_gap")
+    gaps = filter_by_metric(states, "token_cosine_gap")
     for stack in dict.fromkeys(row.keys.get("stack") for row in gaps):
         own = [row for row in gaps if row.keys.get("stack") == stack]
         first, last = own[0], own[-1]
         if last.value is not None and last.value < COLLAPSED:
             where = f"{stack}: " if stack else ""
             start = f"after layer {first.layer}" if first.layer else "before the first"
-            yield Weighed(
+            yield RankedFinding(
                 80.0,
                 Finding(
                     "over-smoothing",
-                    f"{where}tokens point one way at the end: 1 - cosine {measured(last)} after layer {last.layer}, "
-                    f"{measured(first)} {start}; unrelated directions: 1{nulls_of(last)}",
+                    f"{where}tokens point one way at the end: 1 - cosine {format_measurement(last)} after layer {last.layer}, "
+                    f"{format_measurement(first)} {start}; unrelated directions: 1{format_controls(last)}",
                 ),
             )
 
 
-def is_clear(role: Role, head: PlayedHead) -> bool:
+def has_clear_role(role: Role, head: ClassifiedHead) -> bool:
     """Whether a head's own number shows the role, whatever else it does."""
-    return shows(role, head, head.numbers)
+    return scores_show_role(role, head, head.numbers)
 
 
-def shows(role: Role, head: PlayedHead, numbers: Mapping[str, float]) -> bool:
+def scores_show_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
     """Whether these numbers, the head's own or those of a null, would show the role."""
     metric = role.evidence
     return metric in numbers and role.is_clear(numbers[metric], head.even.get(metric))
 
 
-def chosen(
-    heads: Sequence[PlayedHead], metric: str, above: Callable[[PlayedHead], bool]
-) -> tuple[list[PlayedHead], list[PlayedHead]]:
+def select_above(
+    heads: Sequence[ClassifiedHead], metric: str, above: Callable[[ClassifiedHead], bool]
+) -> tuple[list[ClassifiedHead], list[ClassifiedHead]]:
     """The heads above, strongest first, and all that have the number."""
     known = [head for head in heads if metric in head.numbers]
-    return strongest_first(filter(above, known), metric), known
+    return sort_by_strength(filter(above, known), metric), known
 
 
-def strongest_first(heads: Iterable[PlayedHead], metric: str) -> list[PlayedHead]:
+def sort_by_strength(heads: Iterable[ClassifiedHead], metric: str) -> list[ClassifiedHead]:
     """What rounding alone tells apart stays in the order of the heads, as it is in the maps that a run has saved."""
     return sorted(heads, key=lambda head: -round(head.numbers[metric], 6))
 
 
-def some(found: Sequence[PlayedHead]) -> Sequence[PlayedHead]:
+def limit_named_heads(found: Sequence[ClassifiedHead]) -> Sequence[ClassifiedHead]:
     """Those that a sentence names."""
     return found if len(found) <= NAMED else found[:FIRST]
 
 
-def named(found: Sequence[PlayedHead], metric: str, as_percent: bool = False) -> str:
+def format_heads(found: Sequence[ClassifiedHead], metric: str, as_percent: bool = False) -> str:
     """The heads with their numbers and standard deviations, `4.5 (0.55 ± 0.03)`; of many the strongest."""
-    form = percent if as_percent else decimal
+    form = format_percent if as_percent else format_decimal
     words = [
         f"{head.name} ({form(head.numbers[metric], head.rows[metric].spread)})"
-        for head in some(found)
+        for head in limit_named_heads(found)
     ]
     return ", ".join(words) + " …" * (len(words) < len(found))
 
 
-def percent(value: float, spread: float | None = None) -> str:
+def format_percent(value: float, spread: float | None = None) -> str:
     if spread is not None:
         return f"{100 * value:.0f} ± {100 * spread:.0f} %"
     return f"{100 * value:.0f} %" if value >= 0.1 else f"{100 * value:.2g} %"
 
 
-def decimal(value: float, spread: float | None = None) -> str:
+def format_decimal(value: float, spread: float | None = None) -> str:
     return f"{value:.2f}" + (f" ± {spread:.2f}" if spread is not None else "")
 
 
-def names(found: Sequence[PlayedHead]) -> tuple[str, ...]:
+def head_names(found: Sequence[ClassifiedHead]) -> tuple[str, ...]:
     """Of the heads that a sentence names."""
-    return tuple(head.name for head in some(found))
+    return tuple(head.name for head in limit_named_heads(found))
 
 
-def uniform_value(
-    found: Sequence[PlayedHead], metric: str, form: Callable[[float], str] = number
+def format_uniform_value(
+    found: Sequence[ClassifiedHead], metric: str, form: Callable[[float], str] = format_number
 ) -> str:
     """`; uniform attention: 0.4 %`, from least to most where the heads see different keys."""
     values = [head.even[metric] for head in found if metric in head.even]
@@ -237,10 +243,10 @@ def uniform_value(
     return f"; {NULLS[UNIFORM]}: {low if low == high else f'{low} … {high}'}"
 
 
-def other_nulls(
-    heads: Sequence[PlayedHead],
+def describe_control_counts(
+    heads: Sequence[ClassifiedHead],
     metric: str,
-    shown: Callable[[PlayedHead, Mapping[str, float]], bool],
+    shown: Callable[[ClassifiedHead, Mapping[str, float]], bool],
 ) -> str:
     """How many heads the same sentence counts with random weights, or on shuffled text."""
     words = []
@@ -248,19 +254,19 @@ def other_nulls(
         known = [head for head in heads if metric in head.nulls[null]]
         if null != UNIFORM and known:
             same = sum(shown(head, head.nulls[null]) for head in known)
-            words.append(f"; {NULLS[null]}: {counted(same, 'head')}")
+            words.append(f"; {NULLS[null]}: {format_count(same, 'head')}")
     return "".join(words)
 
 
-def share(found: Sequence[PlayedHead], known: Sequence[PlayedHead]) -> str:
-    return f"{len(found)} of {counted(len(known), 'head')}"
+def format_share(found: Sequence[ClassifiedHead], known: Sequence[ClassifiedHead]) -> str:
+    return f"{len(found)} of {format_count(len(known), 'head')}"
 
 
-def verb(found: Sequence[PlayedHead], one: str, several: str) -> str:
+def choose_verb(found: Sequence[ClassifiedHead], one: str, several: str) -> str:
     return one if len(found) == 1 else several
 
 
-def with_earlier_roles(found: Sequence[PlayedHead], role: Role) -> str:
+def describe_earlier_roles(found: Sequence[ClassifiedHead], role: Role) -> str:
     """Why the first line counts fewer: a head has the first role that its numbers show."""
     others = Counter(
         head.played.name for head in found if head.played and head.played.role is not role
@@ -272,32 +278,32 @@ def with_earlier_roles(found: Sequence[PlayedHead], role: Role) -> str:
     return f"; the first line counts {', '.join(words)}"
 
 
-def sinks(heads: Sequence[PlayedHead], shortest: int) -> Iterator[Weighed]:
+def find_sinks(heads: Sequence[ClassifiedHead], shortest: int) -> Iterator[RankedFinding]:
     """Heads that rest on one token."""
     metric = SINK.evidence
-    found, known = chosen(heads, metric, lambda head: is_clear(SINK, head))
+    found, known = select_above(heads, metric, lambda head: has_clear_role(SINK, head))
     if not found:
         return
     above = [head for head in known if head.numbers[metric] >= SINK.threshold]
     clear = ", far more than uniform attention does" if len(above) > len(found) else ""
-    brief = f"; short texts (here {counted(shortest, 'token')}) make more heads look like sinks: give {SHORT} or more"
-    yield Weighed(
+    brief = f"; short texts (here {format_count(shortest, 'token')}) make more heads look like sinks: give {SHORT} or more"
+    yield RankedFinding(
         20.0 + 50.0 * len(found) / len(known),
         Finding(
             "sinks",
-            f"{share(found, known)} {verb(found, 'puts', 'put')} at least {percent(SINK.threshold)} of "
-            f"{verb(found, 'its', 'their')} attention on a single token{clear}{which_token(found)}"
-            f": {named(found, metric, as_percent=True)}"
-            f"{uniform_value(found, metric, percent)}"
-            f"{other_nulls(heads, metric, partial(shows, SINK))}"
-            f"{with_earlier_roles(found, SINK)}{brief if shortest < SHORT else ''}",
+            f"{format_share(found, known)} {choose_verb(found, 'puts', 'put')} at least {format_percent(SINK.threshold)} of "
+            f"{choose_verb(found, 'its', 'their')} attention on a single token{clear}{describe_sink_token(found)}"
+            f": {format_heads(found, metric, as_percent=True)}"
+            f"{format_uniform_value(found, metric, format_percent)}"
+            f"{describe_control_counts(heads, metric, partial(scores_show_role, SINK))}"
+            f"{describe_earlier_roles(found, SINK)}{brief if shortest < SHORT else ''}",
             metric,
-            names(found),
+            head_names(found),
         ),
     )
 
 
-def which_token(found: Sequence[PlayedHead]) -> str:
+def describe_sink_token(found: Sequence[ClassifiedHead]) -> str:
     """Whether it is token 0, if that was measured: the largest weight on one token is then that on the first."""
     known = [head for head in found if "sink" in head.numbers]
     if len(known) < len(found):
@@ -310,97 +316,100 @@ def which_token(found: Sequence[PlayedHead]) -> str:
     return f", {first} of them on token 0" if first else ", never token 0"
 
 
-def uniform(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
+def find_uniform_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Heads that hardly choose."""
     metric = EVEN.evidence
-    found, known = chosen(heads, metric, lambda head: is_clear(EVEN, head))
+    found, known = select_above(heads, metric, lambda head: has_clear_role(EVEN, head))
     if found:
-        yield Weighed(
+        yield RankedFinding(
             10.0 + 50.0 * len(found) / len(known),
             Finding(
                 "uniform heads",
-                f"{share(found, known)} {verb(found, 'is', 'are')} nearly uniform (normalised entropy ≥ {EVEN.threshold})"
-                f": {named(found, metric)}"
-                f"{other_nulls(heads, metric, partial(shows, EVEN))}"
-                f"{with_earlier_roles(found, EVEN)}",
+                f"{format_share(found, known)} {choose_verb(found, 'is', 'are')} nearly uniform (normalised entropy ≥ {EVEN.threshold})"
+                f": {format_heads(found, metric)}"
+                f"{describe_control_counts(heads, metric, partial(scores_show_role, EVEN))}"
+                f"{describe_earlier_roles(found, EVEN)}",
                 metric,
-                names(found),
+                head_names(found),
             ),
         )
 
 
-def idle(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
+def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Heads that write next to nothing."""
     metric = "head_contribution"
     known = [head for head in heads if metric in head.numbers and metric in head.even]
     found = [head for head in known if head.numbers[metric] < IDLE * head.even[metric]]
     if found:
         found.sort(key=lambda head: head.numbers[metric])
-        least = ", ".join(f"{head.name} ({measured(head.rows[metric])})" for head in some(found))
+        least = ", ".join(
+            f"{head.name} ({format_measurement(head.rows[metric])})"
+            for head in limit_named_heads(found)
+        )
         more = " …" if len(found) > NAMED else ""
-        shares = sorted({number(head.even[metric]) for head in found})
-        yield Weighed(
+        shares = sorted({format_number(head.even[metric]) for head in found})
+        yield RankedFinding(
             30.0 + 50.0 * len(found) / len(known),
             Finding(
                 "idle heads",
-                f"{share(found, known)} {verb(found, 'writes', 'write')} less than a tenth of an equal share of what "
-                f"{verb(found, 'its layer writes', 'their layers write')}: {least}{more}; equal share: {', '.join(shares)}",
+                f"{format_share(found, known)} {choose_verb(found, 'writes', 'write')} less than a tenth of an equal share of what "
+                f"{choose_verb(found, 'its layer writes', 'their layers write')}: {least}{more}; equal share: {', '.join(shares)}",
                 metric,
-                names(found),
+                head_names(found),
             ),
         )
 
 
-def virtual(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
+def find_learned_sinks(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """What learned sinks take."""
     metric = "virtual_sink"
     known = [head for head in heads if metric in head.numbers]
     if known:
         top = max(known, key=lambda head: head.numbers[metric])
         mean = sum(head.numbers[metric] for head in known) / len(known)
-        yield Weighed(
+        yield RankedFinding(
             25.0,
             Finding(
                 "learned sinks",
-                f"take {percent(mean)} of the attention on average over {counted(len(known), 'head')}, most in "
-                f"{named([top], metric, as_percent=True)}; without one: 0",
+                f"take {format_percent(mean)} of the attention on average over {format_count(len(known), 'head')}, most in "
+                f"{format_heads([top], metric, as_percent=True)}; without one: 0",
                 metric,
                 (top.name,),
             ),
         )
 
 
-def players(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
+def find_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Who plays the roles that are about tokens."""
     for role in (INDUCTION, PREVIOUS, DUPLICATE, OWN):
-        every, metric = plays(heads, role), role.evidence
+        every, metric = heads_with_role(heads, role), role.evidence
         found = [head for head in every if head.played and head.played.is_sure]
         changing = [head for head in every if head not in found]
-        clauses = [f"{len(found)}: {named(found, metric)}"] if found else []
-        clauses += [in_some_draws(changing, metric)] if changing else []
+        clauses = [f"{len(found)}: {format_heads(found, metric)}"] if found else []
+        clauses += [describe_disagreeing_draws(changing, metric)] if changing else []
         if every:
-            yield Weighed(
+            yield RankedFinding(
                 10.0 - 0.1 * len(every),
                 Finding(
                     f"{role.name} heads",
-                    f"{'; '.join(clauses)}{uniform_value(every, metric)}"
-                    f"{other_nulls(heads, metric, partial(would_play, role))}",
+                    f"{'; '.join(clauses)}{format_uniform_value(every, metric)}"
+                    f"{describe_control_counts(heads, metric, partial(control_has_role, role))}",
                     metric,
-                    (*names(found), *names(changing)),
+                    (*head_names(found), *head_names(changing)),
                 ),
             )
 
 
-def in_some_draws(heads: Sequence[PlayedHead], metric: str) -> str:
+def describe_disagreeing_draws(heads: Sequence[ClassifiedHead], metric: str) -> str:
     draws = max(head.played.draws for head in heads if head.played)
-    return f"{len(heads)} on some of {draws} draws only: {named(heads, metric)}"
+    return f"{len(heads)} on some of {draws} draws only: {format_heads(heads, metric)}"
 
 
-def would_play(role: Role, head: PlayedHead, numbers: Mapping[str, float]) -> bool:
-    played = role_of(numbers, head.even)
+def control_has_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
+    played = classify_role(numbers, head.even)
     return played is not None and played.role is role
 
 
-def plays(heads: Sequence[PlayedHead], role: Role) -> list[PlayedHead]:
+def heads_with_role(heads: Sequence[ClassifiedHead], role: Role) -> list[ClassifiedHead]:
     found = [head for head in heads if head.played is not None and head.played.role is role]
-    return strongest_first(found, role.evidence)
+    return sort_by_strength(found, role.evidence)

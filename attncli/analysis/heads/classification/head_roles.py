@@ -12,15 +12,15 @@ from attncli.analysis.heads.classification.roles import (
     MIXED,
     PLACE,
     ROLE,
-    Played,
-    role_in_draws,
+    AssignedRole,
+    classify_with_draws,
 )
 from attncli.capture.strips.attention_sites import DIFFERENCE
 from attncli.records import NOT_APPLICABLE, Row, Scalar
 
 
 @dataclass
-class PlayedHead:
+class ClassifiedHead:
     """One head, with its numbers and what they would be for nothing."""
 
     layer: int
@@ -31,7 +31,7 @@ class PlayedHead:
     """By the null's key."""
     rows: dict[str, Row] = field(default_factory=dict)
     """Where the numbers are from, with their standard deviations over texts or draws."""
-    played: Played | None = None
+    played: AssignedRole | None = None
 
     @property
     def even(self) -> Mapping[str, float]:
@@ -45,13 +45,13 @@ class PlayedHead:
         return " ".join([*words, f"{self.layer}.{self.head}"])
 
 
-def heads_of(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[PlayedHead]:
+def classify_heads(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[ClassifiedHead]:
     """Every head that has a number, with the role that its numbers give it.
 
     What differential attention applies has no heads of its own: it is made of two. `drawn`: metrics whose rows have a
     number for every draw of random tokens.
     """
-    found: dict[tuple[object, ...], PlayedHead] = {}
+    found: dict[tuple[object, ...], ClassifiedHead] = {}
     for row in rows:
         if row.head is None or row.layer is None or row.value is None:
             continue
@@ -59,18 +59,18 @@ def heads_of(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[PlayedHea
             continue
         keys = {key: row.keys[key] for key in PLACE if key in row.keys}
         place = (row.layer, row.head, *keys.items())
-        head = found.setdefault(place, PlayedHead(row.layer, row.head, keys))
+        head = found.setdefault(place, ClassifiedHead(row.layer, row.head, keys))
         head.numbers[row.metric], head.rows[row.metric] = row.value, row
         for null, numbers in head.nulls.items():
             value = row.keys.get(null)
             if isinstance(value, float):
                 numbers[row.metric] = value
     for head in found.values():
-        head.played = role_in_draws(head.numbers, head.even, draws_of(head, drawn))
+        head.played = classify_with_draws(head.numbers, head.even, collect_draws(head, drawn))
     return list(found.values())
 
 
-def draws_of(head: PlayedHead, drawn: Collection[str]) -> list[dict[str, float]]:
+def collect_draws(head: ClassifiedHead, drawn: Collection[str]) -> list[dict[str, float]]:
     """The head's numbers on each draw; what is not drawn is the same on all."""
     each = {name: head.rows[name].each for name in drawn if name in head.rows}
     count = min(map(len, each.values()), default=0)
@@ -80,7 +80,7 @@ def draws_of(head: PlayedHead, drawn: Collection[str]) -> list[dict[str, float]]
     ]
 
 
-def role_rows(heads: Iterable[PlayedHead]) -> Iterator[Row]:
+def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
     """One row for each head; a mixed one has no number, and says which role it comes nearest to."""
     for head in heads:
         if head.played is None:
@@ -97,10 +97,10 @@ def role_rows(heads: Iterable[PlayedHead]) -> Iterator[Row]:
             note=nearest if mixed else f"from {played.evidence}{played.in_draws}",
             keys=keys,
         )
-        yield row if mixed else replace(row, **sampled(head, played))
+        yield row if mixed else replace(row, **sampling_keys(head, played))
 
 
-def sampled(head: PlayedHead, played: Played) -> dict[str, Any]:
+def sampling_keys(head: ClassifiedHead, played: AssignedRole) -> dict[str, Any]:
     """The standard deviation of a role's score, and how many texts or draws it is over."""
     if played.role is LOCAL:
         source, even = head.rows["distance"], head.even["distance"]
@@ -110,7 +110,7 @@ def sampled(head: PlayedHead, played: Played) -> dict[str, Any]:
     return {"spread": source.spread, "n": source.n, "each": source.each}
 
 
-def count_roles(heads: Sequence[PlayedHead], total: int) -> str:
+def format_role_counts(heads: Sequence[ClassifiedHead], total: int) -> str:
     """`57 mixed, 10 sink, 2 without a role`; `total`: of all heads, whether they have numbers or not."""
     counts = Counter(head.played.name for head in heads if head.played is not None)
     ordered = sorted(counts, key=lambda name: (-counts[name], name.endswith(DOUBT)))

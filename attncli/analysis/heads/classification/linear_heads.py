@@ -4,43 +4,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from attncli.analysis.heads.classification.head_roles import PlayedHead, count_roles
-from attncli.analysis.heads.rows.head_rows import Observed
-from attncli.analysis.heads.rows.own_metrics import COMPLETENESS, DEFINITIONS
-from attncli.analysis.statistics import summary_row
-from attncli.capture import Site
+from attncli.analysis.heads.classification.head_roles import ClassifiedHead, format_role_counts
+from attncli.analysis.heads.rows.extra_definitions import COMPLETENESS, DEFINITIONS
+from attncli.analysis.heads.rows.head_rows import Observations
+from attncli.analysis.statistics import summarize_values
+from attncli.capture import AttentionSite
 from attncli.capture.linear.linear_layers import LinearHeads, LinearLayers
-from attncli.capture.other_mixers.mixer_descriptions import in_words, plural
-from attncli.errors import counted
-from attncli.maths.digits import number
+from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
+from attncli.errors import format_count
+from attncli.maths.digits import format_number
 from attncli.records import Definition, Finding, Row, Scalar
 
 OUTSIDE = "what makes its values (projections, convolutions, gates) and what follows its outputs (norms, gates, projections)"
 """Of a map; what else the function is given is inside."""
 
 
-def sampled_warnings(chosen: LinearHeads) -> Iterator[str]:
+def warn_sampled_channels(chosen: LinearHeads) -> Iterator[str]:
     """Where only some channels stand for a layer."""
     few = [layer for layer in chosen.layers if len(chosen.heads[layer.site]) < layer.heads]
     sampled = [layer for layer in few if layer.is_channels]
     if sampled:
         most = max(layer.heads for layer in sampled)
-        kinds = ", ".join(dict.fromkeys(plural(layer.site.kind) for layer in sampled))
+        kinds = ", ".join(dict.fromkeys(pluralise(layer.site.kind) for layer in sampled))
         yield (
             f"every channel of {kinds} has a map of its own: {len(chosen.heads[sampled[0].site])} of {most} are looked "
             "at, evenly spaced; choose others with `heads`."
         )
 
 
-def completeness_rows(observed: Observed, keys: Mapping[Site, dict[str, Scalar]]) -> Iterator[Row]:
+def build_completeness_rows(
+    observed: Observations, keys: Mapping[AttentionSite, dict[str, Scalar]]
+) -> Iterator[Row]:
     """One for each linear layer."""
     for site in observed.sites:
         missed = [seen.missed[site] for seen in observed.texts if site in seen.missed]
         if missed:
-            yield summary_row(COMPLETENESS, "1", missed, "", keys=keys[site], layer=site.layer)
+            yield summarize_values(COMPLETENESS, "1", missed, "", keys=keys[site], layer=site.layer)
 
 
-def definitions(rows: Sequence[Row]) -> dict[str, Definition]:
+def linear_definitions(rows: Sequence[Row]) -> dict[str, Definition]:
     """Of the metrics that only linear layers have."""
     return (
         {COMPLETENESS: DEFINITIONS[COMPLETENESS]}
@@ -49,7 +51,7 @@ def definitions(rows: Sequence[Row]) -> dict[str, Definition]:
     )
 
 
-def described_linear(layers: LinearLayers) -> dict[str, Any]:
+def describe_linear_layers(layers: LinearLayers) -> dict[str, Any]:
     """As JSON holds it: whose maps these are, and what is outside of them; nothing where no layer is linear."""
     kinds: dict[tuple[str, str], dict[str, Any]] = {}
     for layer in layers.found:
@@ -67,37 +69,39 @@ def described_linear(layers: LinearLayers) -> dict[str, Any]:
     return found | ({"not_linear": dict(layers.refused)} if layers.refused else {})
 
 
-def is_linear(head: PlayedHead) -> bool:
+def is_linear(head: ClassifiedHead) -> bool:
     return head.keys.get("span") == "linear"
 
 
-def findings(heads: Sequence[PlayedHead], layers: LinearLayers) -> Iterator[Finding]:
+def build_linear_findings(
+    heads: Sequence[ClassifiedHead], layers: LinearLayers
+) -> Iterator[Finding]:
     """What the linear heads of each kind do, with the same of softmax heads."""
     alone = layers.found[0].site.kind if layers.found else ""
     softmax = [head for head in heads if not is_linear(head)]
-    kinds: dict[str, list[PlayedHead]] = {}
+    kinds: dict[str, list[ClassifiedHead]] = {}
     for head in heads:
         if is_linear(head):
             kinds.setdefault(str(head.keys.get("kind", alone)), []).append(head)
     for kind, own in kinds.items():
-        where = in_words([head.layer for head in own])
-        said = f"{in_roles(own)} in {where}{distances(own, softmax)}; {shares_of(own)}"
-        yield Finding(plural(kind), said)
+        where = format_layers([head.layer for head in own])
+        said = f"{format_roles(own)} in {where}{describe_distances(own, softmax)}; {describe_shares(own)}"
+        yield Finding(pluralise(kind), said)
     if kinds and softmax:
-        yield Finding("softmax heads", in_roles(softmax))
+        yield Finding("softmax heads", format_roles(softmax))
 
 
-def headline(heads: Sequence[PlayedHead]) -> str:
+def format_linear_headline(heads: Sequence[ClassifiedHead]) -> str:
     """`of 24 linear heads 20 local, 4 mixed`; empty where there are none."""
     own = [head for head in heads if is_linear(head)]
-    return in_roles(own, "linear head") if own else ""
+    return format_roles(own, "linear head") if own else ""
 
 
-def in_roles(heads: Sequence[PlayedHead], what: str = "head") -> str:
-    return f"of {counted(len(heads), what)} {count_roles(heads, len(heads))}"
+def format_roles(heads: Sequence[ClassifiedHead], what: str = "head") -> str:
+    return f"of {format_count(len(heads), what)} {format_role_counts(heads, len(heads))}"
 
 
-def shares_of(heads: Sequence[PlayedHead]) -> str:
+def describe_shares(heads: Sequence[ClassifiedHead]) -> str:
     """Of what these are the roles and distances; signs are spoken of only where they were measured."""
     shares = [head.numbers["negative_share"] for head in heads if "negative_share" in head.numbers]
     if len(shares) == len(heads) and not any(shares):
@@ -105,7 +109,7 @@ def shares_of(heads: Sequence[PlayedHead]) -> str:
     return "of |A| / Σ|A|" + (", as A has both signs" if any(shares) else "")
 
 
-def distances(own: Sequence[PlayedHead], softmax: Sequence[PlayedHead]) -> str:
+def describe_distances(own: Sequence[ClassifiedHead], softmax: Sequence[ClassifiedHead]) -> str:
     """How far back they look, beside softmax heads and uniform attention."""
     metric = "memory_length" if any("memory_length" in head.numbers for head in own) else "distance"
     values = [head.numbers[metric] for head in own if metric in head.numbers]
@@ -113,7 +117,7 @@ def distances(own: Sequence[PlayedHead], softmax: Sequence[PlayedHead]) -> str:
         return ""
     others = [head.numbers[metric] for head in softmax if metric in head.numbers]
     even = [head.even[metric] for head in own if metric in head.even]
-    beside = f"softmax heads: {number(median(others))}; " if others else ""
-    beside += f"uniform attention: {number(median(even))}" if even else ""
+    beside = f"softmax heads: {format_number(median(others))}; " if others else ""
+    beside += f"uniform attention: {format_number(median(even))}" if even else ""
     what = metric.replace("_", " ")
-    return f"; median {what} {number(median(values))} tokens ({beside})"
+    return f"; median {what} {format_number(median(values))} tokens ({beside})"

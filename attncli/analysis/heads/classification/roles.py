@@ -66,7 +66,7 @@ MEASURED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class AssignedRole:
     """The role of one head."""
 
     role: Role
@@ -96,36 +96,36 @@ class Played:
         return "" if self.is_sure else f", in {self.shown} of {self.draws} draws of random tokens"
 
 
-def role_in_draws(
+def classify_with_draws(
     numbers: Mapping[str, float],
     even: Mapping[str, float],
     draws: Sequence[Mapping[str, float]],
-) -> Played | None:
+) -> AssignedRole | None:
     """The role by the means over all draws; where single draws differ, the first role that any of them shows."""
-    whole = role_of(numbers, even)
-    each = [played.role for draw in draws if (played := role_of(draw, even)) is not None]
+    whole = classify_role(numbers, even)
+    each = [played.role for draw in draws if (played := classify_role(draw, even)) is not None]
     seen = [role for role in ROLES if role in each]
     if whole is None or all(role is whole.role for role in each):
         return whole
     role = seen[0] if seen else whole.role
-    value = {**numbers, **nearness(numbers, even)}[role.evidence]
-    return Played(role, role.evidence, value, len(each), each.count(role))
+    value = {**numbers, **role_nearness(numbers, even)}[role.evidence]
+    return AssignedRole(role, role.evidence, value, len(each), each.count(role))
 
 
-def role_of(numbers: Mapping[str, float], even: Mapping[str, float]) -> Played | None:
+def classify_role(numbers: Mapping[str, float], even: Mapping[str, float]) -> AssignedRole | None:
     """From a head's numbers and those of uniform attention; None where nothing is known of it."""
-    known = {**numbers, **nearness(numbers, even)}
+    known = {**numbers, **role_nearness(numbers, even)}
     asked = [role for role in ROLES if role.evidence in known]
     if not asked:
         return None
     for role in asked:
         if role.is_clear(known[role.evidence], even.get(role.evidence)):
-            return Played(role, role.evidence, known[role.evidence])
+            return AssignedRole(role, role.evidence, known[role.evidence])
     nearest = max(asked, key=lambda role: known[role.evidence] / role.threshold)
-    return Played(MIXED, nearest.evidence, known[nearest.evidence])
+    return AssignedRole(MIXED, nearest.evidence, known[nearest.evidence])
 
 
-def nearness(numbers: Mapping[str, float], even: Mapping[str, float]) -> dict[str, float]:
+def role_nearness(numbers: Mapping[str, float], even: Mapping[str, float]) -> dict[str, float]:
     """1 - distance / distance of uniform attention."""
     if "distance" not in numbers or not even.get("distance"):
         return {}

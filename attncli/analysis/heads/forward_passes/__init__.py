@@ -2,7 +2,7 @@
 
 strongest_pairs        the strongest pairs of tokens, kept while maps go past
 uniform_attention      what uniform attention would measure
-head_runs              one forward pass, every head and state of it
+observer               one forward pass, every head and state of it
 draws                  a batch of random tokens, each draw with numbers of its own
 hyper_connection_gain  streams of a token that layers mix
 """

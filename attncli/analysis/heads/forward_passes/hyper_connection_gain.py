@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.capture.other_mixers.hyper_connections import Mixed
+from attncli.capture.other_mixers.hyper_connections import StreamMixing
 from attncli.capture.stacks.blocks import Stack
-from attncli.maths.digits import number
-from attncli.maths.matrices.stream_gain import Gain, gains
+from attncli.maths.digits import format_number
+from attncli.maths.matrices.stream_gain import StreamGain, compute_gains
 from attncli.records import Definition, Finding, Row, Scalar
 
 FORWARD, BACKWARD = "stream_gain_forward", "stream_gain_backward"
@@ -31,7 +31,7 @@ class StreamGains:
     streams: int
     mixings: int
     stack: str
-    of_layers: Mapping[int, Gain]
+    of_layers: Mapping[int, StreamGain]
     """After the last mixing of each layer."""
     unread: str = ""
     """The first module whose matrix was not seen; then nothing else is known."""
@@ -53,12 +53,14 @@ class StreamGains:
         return Finding(
             "streams",
             f"{self.mixings} times the {self.streams} streams of a token are mixed: the gain of all together, the largest "
-            f"|row sum| of the product, is {number(last.forward)} and by columns {number(last.backward)}; on the way at most "
-            f"{number(forward)} and {number(backward)} (1: doubly stochastic)",
+            f"|row sum| of the product, is {format_number(last.forward)} and by columns {format_number(last.backward)}; on the way at most "
+            f"{format_number(forward)} and {format_number(backward)} (1: doubly stochastic)",
         )
 
 
-def stream_gains(found: Sequence[Sequence[Mixed]], stacks: Sequence[Stack]) -> StreamGains | None:
+def compute_stream_gains(
+    found: Sequence[Sequence[StreamMixing]], stacks: Sequence[Stack]
+) -> StreamGains | None:
     """`found`: of each text; None where nothing mixes streams."""
     if not any(found):
         return None
@@ -66,19 +68,19 @@ def stream_gains(found: Sequence[Sequence[Mixed]], stacks: Sequence[Stack]) -> S
     unread = next((each.path for text in found for each in text if each.matrix is None), "")
     if unread:
         return StreamGains(0, len(first), "", {}, unread)
-    stack, layers = places([each.path for each in first], stacks)
-    of_layers: dict[int, Gain] = {}
+    stack, layers = locate_mixers([each.path for each in first], stacks)
+    of_layers: dict[int, StreamGain] = {}
     for text in found:
         matrices = [each.matrix.numpy() for each in text if each.matrix is not None]
-        own = dict(zip(layers, gains(matrices), strict=True))
+        own = dict(zip(layers, compute_gains(matrices), strict=True))
         of_layers = {
-            layer: Gain(*map(max, zip(gain, of_layers.get(layer, gain), strict=True)))
+            layer: StreamGain(*map(max, zip(gain, of_layers.get(layer, gain), strict=True)))
             for layer, gain in own.items()
         }
     return StreamGains(matrices[0].shape[-1], len(first), stack, of_layers)
 
 
-def places(paths: Sequence[str], stacks: Sequence[Stack]) -> tuple[str, list[int]]:
+def locate_mixers(paths: Sequence[str], stacks: Sequence[Stack]) -> tuple[str, list[int]]:
     """The stack of the modules, and the layer of each; those outside of all blocks are counted."""
     for stack in stacks:
         of = {

@@ -46,7 +46,7 @@ class StrongestQueries:
         """Strips come in order; of equal queries the first one stays."""
         if self.shape[0] > 1:
             return
-        weights, even = strip.weights[0], even_weights(strip)
+        weights, even = strip.weights[0], uniform_weights(strip)
         above = weights - even[:, None]
         if strip.visible is not None:
             above.masked_fill_(~strip.visible[0, 0], -torch.inf)
@@ -75,7 +75,7 @@ class StrongestQueries:
         return HeadPairs(weights, even, queries, keys, others, self.shape)
 
 
-def even_weights(strip: Strip) -> Tensor:
+def uniform_weights(strip: Strip) -> Tensor:
     """[query]: of each key that the query sees, if it looks at all of them alike."""
     if strip.visible is None:
         return strip.weights.new_full((strip.weights.shape[2],), strip.total / strip.keys)

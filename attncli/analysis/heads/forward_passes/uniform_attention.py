@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from attncli.capture import Strip
-from attncli.metrics.attention import on_maps
-from attncli.metrics.attention._strip_rows import Rows
-from attncli.metrics.attention._totals import Totals, Values
+from attncli.metrics.attention import is_map_metric
+from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._totals import MetricTotals, Values
 from attncli.records import NOT_APPLICABLE
 
 ELEMENTS = 2**18
@@ -18,7 +18,7 @@ ELEMENTS = 2**18
 SCATTERED = NOT_APPLICABLE + "the visible keys of a query do not lie side by side"
 
 
-class Spans:
+class VisibleSpans:
     """Which keys each query of one attention sees, as it is streamed: from … to, if they lie side by side."""
 
     def __init__(self, queries: int, keys: int) -> None:
@@ -44,7 +44,7 @@ class Spans:
         return None if self.scattered else self.spans
 
 
-class UniformNull:
+class UniformControl:
     """Uniform maps are measured once for all attentions that see the same keys."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class UniformNull:
 
     def of(
         self,
-        spans: Spans,
+        spans: VisibleSpans,
         names: Iterable[str],
         same_tokens: bool,
         period: int | None,
@@ -60,30 +60,30 @@ class UniformNull:
         ids: Tensor | None = None,
     ) -> Values:
         """`total`: what rows sum to; of anything but 1, metrics of shares say why they are none."""
-        names = tuple(name for name in names if on_maps(name))
+        names = tuple(name for name in names if is_map_metric(name))
         joined = spans.joined()
         if joined is None:
             return dict.fromkeys(names, SCATTERED)
         text = None if ids is None else ids.numpy().tobytes()
         key = (joined.numpy().tobytes(), spans.shape, names, same_tokens, period, total, text)
         if key not in self.known:
-            totals = Totals(names, same_tokens, total != 1.0)
+            totals = MetricTotals(names, same_tokens, total != 1.0)
             again = True
             while again:
-                for rows in even_rows(joined, spans.shape, period, total, ids):
+                for rows in uniform_rows(joined, spans.shape, period, total, ids):
                     totals.add(rows)
                 again = totals.wants_another_round()
             self.known[key] = totals.values()
         return self.known[key]
 
 
-def even_rows(
+def uniform_rows(
     spans: Tensor,
     shape: tuple[int, int],
     period: int | None,
     total: float,
     ids: Tensor | None,
-) -> Iterable[Rows]:
+) -> Iterable[StripRows]:
     """Strips of the map of one head that looks at all visible keys alike."""
     queries, keys = shape
     step = max(1, ELEMENTS // keys)
@@ -94,4 +94,4 @@ def even_rows(
         visible = (key >= first) & (key < last)
         weights = visible.float() * total / (last - first)
         place = (start, low, queries, keys)
-        yield Rows(weights[None, None], *place, visible[None, None], period, ids=ids)
+        yield StripRows(weights[None, None], *place, visible[None, None], period, ids=ids)

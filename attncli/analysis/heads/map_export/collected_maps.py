@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from attncli.analysis import Say
 from attncli.analysis.heads.rows.head_rows import Keeps
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.capture import Shape, Site, Strip
-from attncli.capture.saved_maps.map_names import FORMAT, tensor_name, visible_name
+from attncli.capture import AttentionSite, MapShape, Strip
+from attncli.capture.saved_maps.map_names import FORMAT, map_tensor_name, visible_tensor_name
 from attncli.errors import InputError, UsageError
 from attncli.io.whole_files import require_writable
 from attncli.limits import require_memory
@@ -25,22 +25,22 @@ MOST_CELLS = 200
 
 
 @dataclass
-class KeptMaps:
+class CollectedMaps:
     """Takes strips as they pass."""
 
     layers: Collection[int] | None
     keeps: Keeps
     for_file: bool = False
     """Whether a file is made of them, which has one map for each head."""
-    numbers: Mapping[Site, Sequence[int]] = field(default_factory=dict)
+    numbers: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
     """The true numbers of an attention's heads, where not all are there."""
-    maps: dict[Site, NDArray[np.floating[Any]]] = field(default_factory=dict)
+    maps: dict[AttentionSite, NDArray[np.floating[Any]]] = field(default_factory=dict)
     """[head, query, key], in float64 where the model runs in it."""
-    heads: dict[Site, list[int]] = field(default_factory=dict)
-    visible: dict[Site, NDArray[np.uint8]] = field(default_factory=dict)
+    heads: dict[AttentionSite, list[int]] = field(default_factory=dict)
+    visible: dict[AttentionSite, NDArray[np.uint8]] = field(default_factory=dict)
     """[query, key], where some key is hidden."""
 
-    def take(self, site: Site, strip: Strip) -> None:
+    def take(self, site: AttentionSite, strip: Strip) -> None:
         if self.layers is not None and site.layer not in self.layers:
             return
         numbers = self.numbers.get(site, range(strip.weights.shape[1]))
@@ -73,7 +73,7 @@ class KeptMaps:
             name = names[site]
             named[name] = weights
             if site in self.visible:
-                named[visible_name(name)] = self.visible[site]
+                named[visible_tensor_name(name)] = self.visible[site]
         return named
 
     def metadata(self, identity: Mapping[str, Any], named: TokenNames) -> dict[str, str]:
@@ -88,10 +88,10 @@ class KeptMaps:
             "spans": json.dumps({names[site]: site.span for site in self.maps}),
         }
 
-    def names(self) -> dict[Site, str]:
+    def names(self) -> dict[AttentionSite, str]:
         """What each attention's tensor is called."""
         several = self.several()
-        return {site: tensor_name(site, several) for site in self.maps}
+        return {site: map_tensor_name(site, several) for site in self.maps}
 
     def several(self) -> bool:
         return len({(site.stack, site.kind) for site in self.maps}) > 1
@@ -103,21 +103,21 @@ class KeptMaps:
             for head, number in zip(weights, self.heads[site], strict=True):
                 if head.shape[0] != head.shape[1]:
                     continue
-                cells = coarser(head)
+                cells = coarsen_map(head)
                 queries, keys = names.sides(site, *head.shape)
-                named = names_of_cells(queries, len(cells)) if queries == keys else ()
+                named = name_cells(queries, len(cells)) if queries == keys else ()
                 panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
                 found.append(Picture(f"head {site.layer}.{number}", panels, named))
         return found
 
 
-def names_of_cells(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
+def name_cells(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
     """The tokens; of several that share a cell the first."""
     step = -(-len(tokens) // cells)
     return tuple(tokens) if step <= 1 else tuple(f"{token}…" for token in tokens[::step])
 
 
-def coarser(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+def coarsen_map(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """The map itself, or the largest weight of each square of its tokens."""
     cells = weights.astype(np.float32)
     step = -(-max(cells.shape) // MOST_CELLS)
@@ -130,8 +130,8 @@ def coarser(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     return result
 
 
-def bytes_needed(
-    shapes: Mapping[Site, Shape], chosen: KeptMaps, itemsize: int = 4
+def estimate_bytes(
+    shapes: Mapping[AttentionSite, MapShape], chosen: CollectedMaps, itemsize: int = 4
 ) -> tuple[int, int]:
     """How many heads will be kept, and in how many bytes with their masks."""
     kept = [
@@ -151,11 +151,15 @@ def bytes_needed(
     return sum(heads for heads, _ in kept), cells
 
 
-def announce(
-    kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, say: Say, itemsize: int
+def announce_map_size(
+    kept: CollectedMaps,
+    shapes: Mapping[AttentionSite, MapShape],
+    path: Path | None,
+    say: Say,
+    itemsize: int,
 ) -> None:
     """The size of the maps is said, and refused where there is no room for it, before the work."""
-    count, size = bytes_needed(shapes, kept, itemsize)
+    count, size = estimate_bytes(shapes, kept, itemsize)
     if count == 0:
         raise UsageError("`layers` and `heads` leave no head whose map could be kept.")
     what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"

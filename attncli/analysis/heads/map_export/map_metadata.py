@@ -11,17 +11,17 @@ from dataclasses import asdict, dataclass, field
 from attncli.analysis.heads.rows.head_rows import Keeps
 from attncli.analysis.heads.rows.layer_census import LayerCensus
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, nature, on_maps
+from attncli.metrics.attention import ATTENTION, is_map_metric, metric_spec
 from attncli.records import Row, Scalar
-from attncli.reports.reading import with_keys
-from attncli.reports.typed import typed
+from attncli.reports.json_records import validate_value
+from attncli.reports.reading import gather_keys
 
 ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "whole"
 """In a file's metadata."""
 
 
 @dataclass(frozen=True)
-class Beyond:
+class MapMetadata:
     """What is kept, or was found in a file."""
 
     layers: LayerCensus | None = None
@@ -35,18 +35,20 @@ class Beyond:
     of_heads: int | None = None
 
     @classmethod
-    def read(cls, metadata: Mapping[str, str]) -> "Beyond":
+    def read(cls, metadata: Mapping[str, str]) -> "MapMetadata":
         """A file may hold none of it; what is there and not understood is refused."""
         if ROWS not in metadata:
             return cls()
         try:
-            rows = [with_keys(row, ROWS) for row in json.loads(metadata[ROWS])]
+            rows = [gather_keys(row, ROWS) for row in json.loads(metadata[ROWS])]
             return cls(
-                typed(LayerCensus, json.loads(metadata[LAYERS]), LAYERS),
+                validate_value(LayerCensus, json.loads(metadata[LAYERS]), LAYERS),
                 metadata[ROLES_ON],
-                typed(Mapping[str, Mapping[str, Scalar]], json.loads(metadata[KEYS]), KEYS),
-                tuple(typed(Row, row, ROWS) for row in rows),
-                *typed(tuple[int, ...], json.loads(metadata[WHOLE]), WHOLE)[:2],
+                validate_value(
+                    Mapping[str, Mapping[str, Scalar]], json.loads(metadata[KEYS]), KEYS
+                ),
+                tuple(validate_value(Row, row, ROWS) for row in rows),
+                *validate_value(tuple[int, ...], json.loads(metadata[WHOLE]), WHOLE)[:2],
             )
         except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
             raise InputError(
@@ -75,6 +77,10 @@ class Beyond:
         ]
 
 
-def is_beyond(metric: str) -> bool:
+def is_unseen_in_maps(metric: str) -> bool:
     """Whether maps on a text say nothing of a metric; those of roles have maps of their own."""
-    return metric not in ATTENTION.names() or not on_maps(metric) or bool(nature(metric).text)
+    return (
+        metric not in ATTENTION.names()
+        or not is_map_metric(metric)
+        or bool(metric_spec(metric).text)
+    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attncli.analysis.heads.rows.head_rows import Keeps
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.capture import Shape, Site, Strip
+from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.records import Row, Scalar, Tile
 
 ROOM = 4 * 2**20
@@ -23,26 +23,26 @@ LARGEST, SMALLEST = 256, 8
 """Cells on a side."""
 STEPS = 255
 
-Chosen = Callable[[Site], list[int]]
+Chosen = Callable[[AttentionSite], list[int]]
 """The heads of an attention that are kept, by their place in it."""
 
 
 @dataclass
-class SmallMaps:
+class Thumbnails:
     """Takes strips as they pass: an observer that asks for nothing."""
 
     side: int
     """Cells on a side, at most."""
     chosen: Chosen
-    sites: list[Site] = field(default_factory=list)
+    sites: list[AttentionSite] = field(default_factory=list)
     """Those that were seen, whether they have maps or not."""
-    maps: dict[Site, list[tuple[int, bytes, float]]] = field(default_factory=dict)
+    maps: dict[AttentionSite, list[tuple[int, bytes, float]]] = field(default_factory=dict)
     """Of every head its place, its cells, and the weight of the darkest."""
-    shapes: dict[Site, tuple[int, int, int]] = field(default_factory=dict)
+    shapes: dict[AttentionSite, tuple[int, int, int]] = field(default_factory=dict)
     """Queries, keys, and tokens along the side of a cell."""
     growing: NDArray[np.float32] | None = None
 
-    def take(self, site: Site, strip: Strip) -> None:
+    def take(self, site: AttentionSite, strip: Strip) -> None:
         heads = self.chosen(site)
         if strip.is_first:
             self.sites.append(site)
@@ -56,43 +56,50 @@ class SmallMaps:
             self.growing = np.zeros((len(heads), *cells), np.float32)
         assert self.growing is not None
         weights = strip.weights[0, heads].float().cpu().numpy()
-        found = coarse(coarse(weights, strip.first_query, step, 1), strip.first_key, step, 2)
+        found = downsample_strip(
+            downsample_strip(weights, strip.first_query, step, 1), strip.first_key, step, 2
+        )
         rows = slice(strip.first_query // step, strip.first_query // step + found.shape[1])
         part = slice(strip.first_key // step, strip.first_key // step + found.shape[2])
         np.maximum(self.growing[:, rows, part], found, out=self.growing[:, rows, part])
         if strip.is_last:
             self.maps[site] = [
-                (head, *in_bytes(cells)) for head, cells in zip(heads, self.growing, strict=True)
+                (head, *quantize_cells(cells))
+                for head, cells in zip(heads, self.growing, strict=True)
             ]
             self.growing = None
 
     def tiles(
         self,
         names: TokenNames,
-        keys: Mapping[Site, Mapping[str, Scalar]],
-        numbers: Mapping[Site, Sequence[int]],
+        keys: Mapping[AttentionSite, Mapping[str, Scalar]],
+        numbers: Mapping[AttentionSite, Sequence[int]],
         rows: Iterable[Row],
     ) -> Iterator[Tile]:
         """Of the heads that have rows; `numbers`: their true numbers, where those are not their places."""
-        told = {head_name(row) for row in rows if row.head is not None}
+        told = {format_head(row) for row in rows if row.head is not None}
         for site, found in self.maps.items():
             queries, seen, step = self.shapes[site]
             asking, looked_at = names.sides(site, queries, seen)
             for head, cells, full in found:
                 number = numbers[site][head] if site in numbers else head
-                name = head_name(Row("", None, "", layer=site.layer, head=number, keys=keys[site]))
+                name = format_head(
+                    Row("", None, "", layer=site.layer, head=number, keys=keys[site])
+                )
                 if name in told:
                     shape = (-(-queries // step), -(-seen // step))
                     yield Tile(name, *shape, cells, full, step, tuple(asking), tuple(looked_at))
 
 
-def head_name(row: Row) -> str:
+def format_head(row: Row) -> str:
     """`5.1`, with the stack and the kind of attention where there are several."""
     words = [str(row.keys[key]) for key in ("stack", "kind") if key in row.keys]
     return " ".join([*words, f"{row.layer}.{row.head}"])
 
 
-def coarse(weights: NDArray[np.float32], first: int, step: int, axis: int) -> NDArray[np.float32]:
+def downsample_strip(
+    weights: NDArray[np.float32], first: int, step: int, axis: int
+) -> NDArray[np.float32]:
     """The largest weight of each `step` neighbours along an axis whose place 0 is the map's place `first`."""
     if step == 1:
         return weights
@@ -101,16 +108,18 @@ def coarse(weights: NDArray[np.float32], first: int, step: int, axis: int) -> ND
     return found
 
 
-def in_bytes(cells: NDArray[np.float32]) -> tuple[bytes, float]:
+def quantize_cells(cells: NDArray[np.float32]) -> tuple[bytes, float]:
     full = float(cells.max())
     scaled: NDArray[Any] = cells * (STEPS / full) if full > 0.0 else cells
     return np.rint(scaled).clip(0, STEPS).astype(np.uint8).tobytes(), full
 
 
-def of_layers(layers: Collection[int] | None, keeps: Keeps, shapes: Mapping[Site, Shape]) -> Chosen:
+def select_heads(
+    layers: Collection[int] | None, keeps: Keeps, shapes: Mapping[AttentionSite, MapShape]
+) -> Chosen:
     """The heads that --layers and --heads leave, by their places, which in a model are their numbers."""
 
-    def chosen(site: Site) -> list[int]:
+    def chosen(site: AttentionSite) -> list[int]:
         if site not in shapes or (layers is not None and site.layer not in layers):
             return []
         return [head for head in range(shapes[site].heads) if keeps(site.layer, head)]
@@ -118,8 +127,8 @@ def of_layers(layers: Collection[int] | None, keeps: Keeps, shapes: Mapping[Site
     return chosen
 
 
-def side_of(
-    shapes: Mapping[Site, Shape], chosen: Chosen, asked: bool, top: int | None
+def thumbnail_size(
+    shapes: Mapping[AttentionSite, MapShape], chosen: Chosen, asked: bool, top: int | None
 ) -> int | None:
     """Cells on a side that there is room for; None where maps were not asked for and are not small."""
     counts = {site: len(chosen(site)) for site in shapes}

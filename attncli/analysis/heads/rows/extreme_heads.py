@@ -9,39 +9,39 @@ TOLD = 2
 """Metrics that a headline has room for."""
 
 
-def extremes_in_words(rows: Sequence[Row]) -> str:
+def describe_extremes(rows: Sequence[Row]) -> str:
     """`rest_share from 0.0022 in head 0.3 to 0.55 in head 4.5, uniform attention 0.0042`; empty without such rows."""
     metrics = dict.fromkeys(row.metric for row in rows)
-    told = (range_in_words(metric, rows) for metric in metrics)
+    told = (describe_range(metric, rows) for metric in metrics)
     return "; ".join(list(filter(None, told))[:TOLD])
 
 
-def range_in_words(metric: str, rows: Sequence[Row]) -> str:
-    heads = sorted(values_of(metric, rows), key=lambda each: each[0])
+def describe_range(metric: str, rows: Sequence[Row]) -> str:
+    heads = sorted(head_values(metric, rows), key=lambda each: each[0])
     if len(heads) < 2:
         return ""
     (least, low, below), (most, high, above) = heads[0], heads[-1]
     if least == most:
         return f"{metric} {least:.2g} in every head"
-    from_, to = with_deviation(least, below), with_deviation(most, above)
+    from_, to = format_with_deviation(least, below), format_with_deviation(most, above)
     even = {null for row in rows if row.metric == metric and isinstance(null := row.keys.get(UNIFORM), float)}  # fmt: skip
     beside = f", uniform attention {even.pop():.2g}" if len(even) == 1 else ""
     return f"{metric} from {from_} in head {low} to {to} in head {high}{beside}"
 
 
-def with_deviation(value: float, spread: float | None) -> str:
+def format_with_deviation(value: float, spread: float | None) -> str:
     """`0.27`, `0.27 ± 0.03` over several texts or draws."""
     return f"{value:.2g}" + ("" if spread is None else f" ± {spread:.1g}")
 
 
-def values_of(metric: str, rows: Sequence[Row]) -> Iterator[tuple[float, str, float | None]]:
+def head_values(metric: str, rows: Sequence[Row]) -> Iterator[tuple[float, str, float | None]]:
     """Every head's value, with its place in words and its standard deviation."""
     for row in rows:
         if row.metric == metric and row.head is not None and row.value is not None:
-            yield row.value, head_in_words(row), row.spread
+            yield row.value, format_head(row), row.spread
 
 
-def head_in_words(row: Row) -> str:
+def format_head(row: Row) -> str:
     """`1.0`; `decoder cross 1.0` where a layer's number is not enough."""
     where = "".join(f"{row.keys[name]} " for name in ("stack", "kind") if name in row.keys)
     return f"{where}{row.layer}.{row.head}"

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.controls import UNIFORM
-from attncli.analysis.heads.forward_passes.head_runs import Seen
-from attncli.analysis.statistics import UNRESOLVED, summary_row
-from attncli.capture import Site
+from attncli.analysis.heads.forward_passes.observer import PassResult
+from attncli.analysis.statistics import UNRESOLVED, summarize_values
+from attncli.capture import AttentionSite
 from attncli.capture.stacks.blocks import Stack
-from attncli.capture.strips.attention_sites import blocks_around
-from attncli.errors import counted
+from attncli.capture.strips.attention_sites import enclosing_stack
+from attncli.errors import format_count
 from attncli.metrics.activations._state import Peak
-from attncli.metrics.attention import nature, on_maps
+from attncli.metrics.attention import is_map_metric, metric_spec
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
 from attncli.records import NOT_APPLICABLE, Row, Scalar
 
@@ -33,22 +33,22 @@ Keeps = Callable[[int, int], bool]
 
 
 @dataclass
-class Observed:
+class Observations:
     """All that was seen of one model on one kind of text."""
 
-    texts: list[Seen] = field(default_factory=list)
-    repeated: list[Seen] = field(default_factory=list)
+    texts: list[PassResult] = field(default_factory=list)
+    repeated: list[PassResult] = field(default_factory=list)
     """On random tokens that repeat themselves; empty where the model reads none."""
-    made: dict[str, list[Seen]] = field(default_factory=dict)
+    made: dict[str, list[PassResult]] = field(default_factory=dict)
     """By the kind of text that attn makes; none where the model reads none."""
-    numbers: Mapping[Site, Sequence[int]] = field(default_factory=dict)
+    numbers: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
     """The true numbers of the heads, where not all of an attention are there."""
 
-    def passes(self, metric: str) -> list[Seen]:
+    def passes(self, metric: str) -> list[PassResult]:
         """Where a metric is taken from."""
-        if nature(metric).group == ON_REPEATS and self.repeated:
+        if metric_spec(metric).group == ON_REPEATS and self.repeated:
             return self.repeated
-        return self.made.get(nature(metric).text, self.texts)
+        return self.made.get(metric_spec(metric).text, self.texts)
 
     def not_on_texts(
         self, on_repeats: Sequence[str], on_made: Mapping[str, Sequence[str]]
@@ -58,32 +58,34 @@ class Observed:
         return frozenset(names).union(*(on_made[kind] for kind in self.made))
 
     @property
-    def sites(self) -> list[Site]:
+    def sites(self) -> list[AttentionSite]:
         return list(dict.fromkeys(site for seen in self.texts for site in seen.heads))
 
-    def found(self, site: Site, metric: str, nulls: bool = False) -> "list[Tensor] | str":
+    def found(self, site: AttentionSite, metric: str, nulls: bool = False) -> "list[Tensor] | str":
         """[head, …] for each text, or why there is none."""
         kept = [seen.nulls if nulls else seen.heads for seen in self.passes(metric)]
         values = [of[site].get(metric, "") for of in kept if site in of]
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
 
-    def is_silent(self, site: Site, head: int, metric: str = "") -> bool:
+    def is_silent(self, site: AttentionSite, head: int, metric: str = "") -> bool:
         """Whether no row of the head holds any weight, on some text that a metric of maps is taken from."""
         passes = self.passes(metric) if metric else self.texts
         held = [seen.silent[site] for seen in passes if site in seen.silent]
         return any(bool(silent[head]) for silent in held)
 
-    def short(self, site: Site, metric: str) -> "Tensor | None":
+    def short(self, site: AttentionSite, metric: str) -> "Tensor | None":
         """[head]: by how much of themselves the singular values behind a metric may be too small; None for others."""
-        if nature(metric).of != "spectrum":
+        if metric_spec(metric).of != "spectrum":
             return None
         return torch.stack([seen.short[site] for seen in self.texts]).amax(dim=0)
 
 
-def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict[str, Scalar]]:
+def site_keys(
+    sites: Sequence[AttentionSite], stacks: Sequence[Stack]
+) -> dict[AttentionSite, dict[str, Scalar]]:
     """What tells attentions of the same layer number apart, and nothing where there is nothing to tell apart."""
-    names = stack_names(sites, stacks)
+    names = name_stacks(sites, stacks)
     spans = {site.span for site in sites if not site.is_linear}
     several = {
         "stack": len(set(names.values())) > 1,
@@ -104,21 +106,23 @@ def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict
     }
 
 
-def stack_names(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, str]:
+def name_stacks(
+    sites: Sequence[AttentionSite], stacks: Sequence[Stack]
+) -> dict[AttentionSite, str]:
     """The name of the stack of blocks that attentions belong to, where both count all of their layers alike."""
     found: dict[str, set[str]] = defaultdict(set)
     for site in sites:
-        found[site.stack].add(blocks_around(site, stacks))
+        found[site.stack].add(enclosing_stack(site, stacks))
     return {
         site: min(names) if len(names := found[site.stack]) == 1 else site.stack for site in sites
     }
 
 
-def head_rows(
+def build_head_rows(
     metrics: Sequence[str],
-    observed: Observed,
-    nulls: Mapping[str, Observed],
-    keys: Mapping[Site, dict[str, Scalar]],
+    observed: Observations,
+    nulls: Mapping[str, Observations],
+    keys: Mapping[AttentionSite, dict[str, Scalar]],
     keeps: Keeps,
 ) -> Iterator[Row]:
     """`nulls`: by the key under which their means stand beside the model's own."""
@@ -127,28 +131,37 @@ def head_rows(
             found = observed.found(site, metric)
             if isinstance(found, str):
                 yield Row(
-                    metric, None, nature(metric).unit, layer=site.layer, note=found, keys=keys[site]
+                    metric,
+                    None,
+                    metric_spec(metric).unit,
+                    layer=site.layer,
+                    note=found,
+                    keys=keys[site],
                 )
             else:
                 beside = {
-                    UNIFORM: over_all(metric, observed.found(site, metric, nulls=True)),
+                    UNIFORM: reduce_over_texts(metric, observed.found(site, metric, nulls=True)),
                     **{
-                        name: over_all(metric, null.found(site, metric))
+                        name: reduce_over_texts(metric, null.found(site, metric))
                         for name, null in nulls.items()
                     },
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.short(site, metric)
-                for row in site_rows(metric, site, found, beside, keys[site], keeps, numbers):
-                    told = explained(row) if short is None else unsettled(row, short, numbers)
+                for row in build_site_rows(metric, site, found, beside, keys[site], keeps, numbers):
+                    told = (
+                        explain_null(row)
+                        if short is None
+                        else note_unconverged(row, short, numbers)
+                    )
                     place = numbers.index(row.head)
-                    silent = on_maps(metric) and observed.is_silent(site, place, metric)
+                    silent = is_map_metric(metric) and observed.is_silent(site, place, metric)
                     yield replace(told, note=SILENT) if silent else told
 
 
-def site_rows(
+def build_site_rows(
     metric: str,
-    site: Site,
+    site: AttentionSite,
     found: "list[Tensor]",
     beside: "Mapping[str, Tensor | None]",
     keys: dict[str, Scalar],
@@ -156,37 +169,37 @@ def site_rows(
     numbers: Sequence[int],
 ) -> Iterator[Row]:
     """The heads of one attention; of a metric with an axis of its own, every place on it."""
-    axis = nature(metric).axis
+    axis = metric_spec(metric).axis
     for head, true_number in enumerate(numbers):
         if not keeps(site.layer, true_number):
             continue
         for place in range(found[0].shape[1]) if axis else (None,):
-            nulls = {name: pick(value, head, place) for name, value in beside.items()}
-            yield summary_row(
+            nulls = {name: pick_value(value, head, place) for name, value in beside.items()}
+            yield summarize_values(
                 metric,
-                nature(metric).unit,
-                [number(pick(value, head, place)) for value in found],
+                metric_spec(metric).unit,
+                [to_float(pick_value(value, head, place)) for value in found],
                 "",
                 keys={
                     **keys,
                     **({} if place is None else {axis: place}),
                     **{name: value for name, value in nulls.items() if value is not None},
                 },
-                take=nature(metric).take,
+                take=metric_spec(metric).take,
                 layer=site.layer,
                 head=true_number,
             )
 
 
-def explained(row: Row) -> Row:
+def explain_null(row: Row) -> Row:
     """With the metric's own reason where a head has no such number."""
-    undefined = nature(row.metric).undefined
+    undefined = metric_spec(row.metric).undefined
     if row.value is not None or not undefined:
         return row
     return replace(row, note=NOT_APPLICABLE + undefined)
 
 
-def unsettled(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:
+def note_unconverged(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:
     """Says of a number that its iteration had not come to rest."""
     share = float(short[numbers.index(row.head)])
     if share <= STILL:
@@ -195,18 +208,18 @@ def unsettled(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:
     return replace(row, note=note)
 
 
-def unsettled_spectra(texts: Sequence[Seen]) -> Iterator[str]:
+def warn_unconverged_spectra(texts: Sequence[PassResult]) -> Iterator[str]:
     """A warning where iterations ran out of rounds; tables do not show the notes of single numbers."""
     shares = [share for seen in texts for short in seen.short.values() for share in short.tolist()]
     unsettled = [share for share in shares if share > STILL]
     if unsettled:
         yield (
-            f"singular values of {len(unsettled)} of {counted(len(shares), 'map')} had not settled after {ROUNDS} rounds: s1 or s2 "
+            f"singular values of {len(unsettled)} of {format_count(len(shares), 'map')} had not settled after {ROUNDS} rounds: s1 or s2 "
             f"may be up to {max(unsettled):.1%} too small, and their rows say so."
         )
 
 
-def silent_heads(texts: Sequence[Seen]) -> Iterator[str]:
+def warn_silent_heads(texts: Sequence[PassResult]) -> Iterator[str]:
     """A warning where heads do not attend at all."""
     silent = [sum(int(each.sum()) for each in seen.silent.values()) for seen in texts]
     if any(silent):
@@ -215,11 +228,11 @@ def silent_heads(texts: Sequence[Seen]) -> Iterator[str]:
         yield f"{most} {holds}."
 
 
-def over_all(metric: str, found: "list[Tensor] | str") -> "Tensor | None":
+def reduce_over_texts(metric: str, found: "list[Tensor] | str") -> "Tensor | None":
     """Of all texts: the mean, or the largest or least where the metric is one."""
     if isinstance(found, str) or not found:
         return None
-    take = nature(metric).take
+    take = metric_spec(metric).take
     if take != "mean":
         every = torch.stack(found)
         return every.amax(dim=0) if take == "max" else every.amin(dim=0)
@@ -227,7 +240,7 @@ def over_all(metric: str, found: "list[Tensor] | str") -> "Tensor | None":
     return total / len(found)
 
 
-def pick(value: "Tensor | None", head: int, place: int | None) -> float | None:
+def pick_value(value: "Tensor | None", head: int, place: int | None) -> float | None:
     """One head's number; uniform attention has one head, which stands for all."""
     if value is None:
         return None
@@ -236,15 +249,15 @@ def pick(value: "Tensor | None", head: int, place: int | None) -> float | None:
     return picked if math.isfinite(picked) else None
 
 
-def number(value: float | None) -> float:
+def to_float(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def state_rows(
+def build_state_rows(
     metrics: Sequence[str],
     units: Mapping[str, str],
-    observed: Observed,
-    nulls: Mapping[str, Observed],
+    observed: Observations,
+    nulls: Mapping[str, Observations],
 ) -> Iterator[Row]:
     """States of every stack; the largest activation with the place where it is largest."""
     places = list(dict.fromkeys(place for seen in observed.texts for place in seen.states))
@@ -254,19 +267,21 @@ def state_rows(
             values = [seen.states[stack, layer][metric] for seen in observed.texts]
             keys: dict[str, Any] = {"stack": stack} if several else {}
             if metric == "max_activation":
-                keys |= peak_keys([seen.peaks[stack, layer] for seen in observed.texts], values)
+                keys |= locate_peak([seen.peaks[stack, layer] for seen in observed.texts], values)
             for name, null in nulls.items():
                 others = [seen.states[stack, layer][metric] for seen in null.texts]
-                keys |= {name: math.fsum(others) / len(others)} if finite(others) else {}
-            yield summary_row(metric, units[metric], values, UNRESOLVED, keys=keys, layer=layer)
+                keys |= {name: math.fsum(others) / len(others)} if all_finite(others) else {}
+            yield summarize_values(
+                metric, units[metric], values, UNRESOLVED, keys=keys, layer=layer
+            )
 
 
-def peak_keys(peaks: Sequence[Peak], values: Sequence[float]) -> dict[str, Scalar]:
+def locate_peak(peaks: Sequence[Peak], values: Sequence[float]) -> dict[str, Scalar]:
     """Where the largest of all texts is; which text that is, and how large, where there are several."""
     text = max(range(len(values)), key=lambda index: values[index])
     place = {name: value for name, value in peaks[text]._asdict().items() if value is not None}
     return place | ({"text": text, "largest": values[text]} if len(values) > 1 else {})
 
 
-def finite(values: Sequence[float]) -> bool:
+def all_finite(values: Sequence[float]) -> bool:
     return bool(values) and all(map(math.isfinite, values))

@@ -4,15 +4,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from attncli.analysis.heads.rows.head_rows import stack_names
-from attncli.capture import Site
-from attncli.capture.other_mixers.mixer_descriptions import in_words, plural
-from attncli.capture.other_mixers.token_mixers import Mixer
+from attncli.analysis.heads.rows.head_rows import name_stacks
+from attncli.capture import AttentionSite
+from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
+from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.stacks.blocks import Stack
 
 
 @dataclass(frozen=True)
-class Mixing:
+class TokenMixing:
     """One way of mixing tokens, and the layers of one stack that have it."""
 
     stack: str
@@ -31,24 +31,24 @@ class LayerCensus:
     """Layers whose attention is seen."""
     idle: int
     """Layers that mix no tokens, as far as is seen."""
-    mixers: tuple[Mixing, ...]
+    mixers: tuple[TokenMixing, ...]
 
     @classmethod
     def of(
-        cls, stacks: tuple[Stack, ...], sites: Iterable[Site], mixers: Sequence[Mixer]
+        cls, stacks: tuple[Stack, ...], sites: Iterable[AttentionSite], mixers: Sequence[TokenMixer]
     ) -> "LayerCensus":
         sites = list(sites)
-        names = stack_names(sites, stacks)
+        names = name_stacks(sites, stacks)
         calls = [(stack.name, call) for stack in stacks for call in stack.calls]
         other = {(mixer.stack, mixer.layer) for mixer in mixers}
-        attends = [any(inside(site, call.name) for site in sites) for _, call in calls]
+        attends = [any(is_inside_block(site, call.name) for site in sites) for _, call in calls]
         idle = [
             not attending and (stack, call.layer) not in other
             for attending, (stack, call) in zip(attends, calls, strict=True)
         ]
         seen = [(names[site], site.kind, site.layer, True) for site in sites]
         seen += [(mixer.stack, mixer.kind, mixer.layer, False) for mixer in mixers]
-        return cls(len(calls), sum(attends), sum(idle), gathered(seen))
+        return cls(len(calls), sum(attends), sum(idle), group_mixers(seen))
 
     def described(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -56,9 +56,9 @@ class LayerCensus:
         return {**asdict(self), "mixers": mixers}
 
     @property
-    def others(self) -> dict[str, list[Mixing]]:
+    def others(self) -> dict[str, list[TokenMixing]]:
         """What mixes tokens beside attention, by its kind."""
-        found: dict[str, list[Mixing]] = {}
+        found: dict[str, list[TokenMixing]] = {}
         for each in self.mixers:
             if not each.attention:
                 found.setdefault(each.kind, []).append(each)
@@ -76,10 +76,10 @@ class LayerCensus:
             places = [(each.stack, layer) for each in found for layer in each.layers]
             alone = [place for place in places if place not in attending]
             if alone:
-                parts.append(f"{len(alone)} {are(kind, len(alone))}")
+                parts.append(f"{len(alone)} {format_are_kind(kind, len(alone))}")
             if len(places) > len(alone):
                 beside = len(places) - len(alone)
-                parts.append(f"{beside} {have(kind, beside)} beside attention")
+                parts.append(f"{beside} {format_have_kind(kind, beside)} beside attention")
         if self.idle:
             parts.append(f"{self.idle} {'mixes' if self.idle == 1 else 'mix'} no tokens")
         return "; ".join(parts)
@@ -87,34 +87,34 @@ class LayerCensus:
     def unseen(self, looked_at: Collection[str] = ()) -> str:
         """What findings say nothing of; `looked_at`: kinds that are."""
         parts = [
-            f"{plural(kind)} in {in_words([layer for each in found for layer in each.layers])}"
+            f"{pluralise(kind)} in {format_layers([layer for each in found for layer in each.layers])}"
             for kind, found in self.others.items()
             if kind not in looked_at
         ]
         return " and ".join(parts)
 
 
-def inside(site: Site, block: str) -> bool:
+def is_inside_block(site: AttentionSite, block: str) -> bool:
     return site.name == block or site.name.startswith(f"{block}.")
 
 
-def gathered(seen: Iterable[tuple[str, str, int, bool]]) -> tuple[Mixing, ...]:
+def group_mixers(seen: Iterable[tuple[str, str, int, bool]]) -> tuple[TokenMixing, ...]:
     layers: dict[tuple[str, str, bool], list[int]] = {}
     for stack, kind, layer, attention in seen:
         layers.setdefault((stack, kind, attention), []).append(layer)
     return tuple(
-        Mixing(stack, kind, attention, tuple(sorted(found)))
+        TokenMixing(stack, kind, attention, tuple(sorted(found)))
         for (stack, kind, attention), found in layers.items()
     )
 
 
-def are(kind: str, count: int) -> str:
-    return f"is {article(kind)} {kind}" if count == 1 else f"are {plural(kind)}"
+def format_are_kind(kind: str, count: int) -> str:
+    return f"is {indefinite_article(kind)} {kind}" if count == 1 else f"are {pluralise(kind)}"
 
 
-def have(kind: str, count: int) -> str:
-    return f"has {article(kind)} {kind}" if count == 1 else f"have {plural(kind)}"
+def format_have_kind(kind: str, count: int) -> str:
+    return f"has {indefinite_article(kind)} {kind}" if count == 1 else f"have {pluralise(kind)}"
 
 
-def article(word: str) -> str:
+def indefinite_article(word: str) -> str:
     return "an" if word[0] in "aeiou" else "a"

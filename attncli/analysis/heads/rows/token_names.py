@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attncli.capture import Site
+from attncli.capture import AttentionSite
 from attncli.models.inputs.texts import ModelInput
 
 
@@ -18,7 +18,9 @@ class TokenNames(NamedTuple):
     def of_text(cls, text: ModelInput) -> "TokenNames":
         return cls(text.labels, text.decoder_labels)
 
-    def sides(self, site: Site, queries: int, keys: int) -> tuple[Sequence[str], Sequence[str]]:
+    def sides(
+        self, site: AttentionSite, queries: int, keys: int
+    ) -> tuple[Sequence[str], Sequence[str]]:
         """Names of the queries and of the keys; none for a side that has not as many tokens as the text."""
         own = self.decoder if self.decoder and "decoder" in site.name else self.own
         looked_at = own if site.is_self or site.is_difference else self.own

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from attncli.analysis.controls import UNIFORM
 from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs
-from attncli.analysis.heads.rows.extreme_heads import head_in_words
-from attncli.analysis.heads.rows.head_rows import SILENT, Keeps, Observed
-from attncli.analysis.heads.rows.own_metrics import PAIR
+from attncli.analysis.heads.rows.extra_definitions import PAIR
+from attncli.analysis.heads.rows.extreme_heads import format_head
+from attncli.analysis.heads.rows.head_rows import SILENT, Keeps, Observations
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.capture import Site
+from attncli.capture import AttentionSite
 from attncli.records import NOT_APPLICABLE, Row, Scalar, View, named_token
 
 QUERY_TOKEN, KEY_TOKEN = "query_token", "key_token"
@@ -21,10 +21,10 @@ FEW = 4
 """Up to so many heads have a column each; of more each has a line."""
 
 
-def pair_rows(
-    observed: Observed,
+def build_pair_rows(
+    observed: Observations,
     names: Sequence[TokenNames],
-    keys: Mapping[Site, Mapping[str, Scalar]],
+    keys: Mapping[AttentionSite, Mapping[str, Scalar]],
     keeps: Keeps,
     most: int,
 ) -> Iterator[Row]:
@@ -46,11 +46,11 @@ def pair_rows(
                 ranks = {**keys[site], "rank": 1}
                 yield Row(PAIR, None, "1", layer=site.layer, head=number, note=SILENT, keys=ranks)
             elif keeps(site.layer, number):
-                for rank, found in enumerate(ranked(own, words, head)[:most], start=1):
+                for rank, found in enumerate(rank_pairs(own, words, head)[:most], start=1):
                     yield found.row(site.layer, number, {**keys[site], "rank": rank})
 
 
-class FoundPair(NamedTuple):
+class TokenPair(NamedTuple):
     """One pair of one head."""
 
     weight: float
@@ -64,9 +64,9 @@ class FoundPair(NamedTuple):
         return Row(PAIR, self.weight, "1", layer=layer, head=head, keys=places)
 
 
-def ranked(
+def rank_pairs(
     own: Sequence[HeadPairs], words: Sequence[tuple[Sequence[str], Sequence[str]]], head: int
-) -> list[FoundPair]:
+) -> list[TokenPair]:
     """A head's pairs in all texts, the strongest first; what was hidden is left out."""
     found = []
     for text, (pairs, (queries, seen)) in enumerate(zip(own, words, strict=True)):
@@ -77,11 +77,11 @@ def ranked(
                 named = {name: word[0] for name, word in said.items() if word}
                 which = {"text": text} if len(own) > 1 else {}
                 places = {"query": query, "key": key, **named, **which}
-                found.append(FoundPair(weight, even, max(0.0, others), places))
+                found.append(TokenPair(weight, even, max(0.0, others), places))
     return sorted(found, key=lambda pair: pair.even - pair.weight)
 
 
-def pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]) -> Iterator[View]:
+def build_pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]) -> Iterator[View]:
     """Heads side by side where they are few, else one below the other."""
     heads = {(row.layer, row.head) for row in rows if row.metric == PAIR and row.head is not None}
     title = "strongest query ← key pairs, each key once: weight (uniform attention)"
@@ -93,7 +93,7 @@ def pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]) -> I
         yield View(named, down, (PAIR,), across, where, pair=(QUERY_TOKEN, KEY_TOKEN))
 
 
-def clearest_in_words(rows: Sequence[Row]) -> str:
+def describe_clearest_pair(rows: Sequence[Row]) -> str:
     """Of all pairs the one furthest above uniform attention, unless its key is a sink; empty where there is none.
 
     What the other queries give the key counts as uniform attention does: above a sink no query stands out.
@@ -101,12 +101,12 @@ def clearest_in_words(rows: Sequence[Row]) -> str:
     pairs = [row for row in rows if row.metric == PAIR and row.value is not None]
     if not pairs:
         return ""
-    top = max(pairs, key=lambda row: (row.value or 0.0) - above_what(row))
+    top = max(pairs, key=lambda row: (row.value or 0.0) - comparison_weight(row))
     return (
-        f"clearest pair '{named_token(top, QUERY_TOKEN)} ← {named_token(top, KEY_TOKEN)}' in head {head_in_words(top)}: "
+        f"clearest pair '{named_token(top, QUERY_TOKEN)} ← {named_token(top, KEY_TOKEN)}' in head {format_head(top)}: "
         f"{top.value:.2g}; uniform attention {float(top.keys[UNIFORM]):.2g}, other queries {float(top.keys[OTHERS]):.2g}"
     )
 
 
-def above_what(row: Row) -> float:
+def comparison_weight(row: Row) -> float:
     return max(float(row.keys[UNIFORM]), float(row.keys[OTHERS]))

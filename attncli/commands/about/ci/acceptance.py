@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.commands.about.ci.check_runs import Result
-from attncli.errors import UsageError, counted
+from attncli.commands.about.ci.check_runs import CheckResult
+from attncli.errors import UsageError, format_count
 from attncli.io.addresses import is_address
-from attncli.io.whole_files import require_folder, require_place, write_content
+from attncli.io.whole_files import require_folder, require_writable_place, write_content
 from attncli.records import Finding, Report, Row, View
 from attncli.render import FORMATS
-from attncli.reports.differences import compare
+from attncli.reports.differences import compare_reports
 
 if TYPE_CHECKING:
     from attncli.commands.about.ci.named_checks import Check
@@ -20,7 +20,7 @@ TOP = 20
 """Changes that are shown of each check."""
 
 
-def to_accept(checks: "Sequence[Check]", named: Sequence[str]) -> "list[Check]":
+def select_acceptable(checks: "Sequence[Check]", named: Sequence[str]) -> "list[Check]":
     """The checks that have a baseline, their files writable."""
     chosen = [check for check in checks if check.baseline]
     without = [check.name for check in checks if not check.baseline and check.name in named]
@@ -31,31 +31,33 @@ def to_accept(checks: "Sequence[Check]", named: Sequence[str]) -> "list[Check]":
         place = str(check.baseline)
         if not is_address(place):
             require_folder(Path(place).parent)
-        require_place(place)
+        require_writable_place(place)
     return chosen
 
 
-def accepted(checks: "Sequence[Check]", results: Mapping[str, Result]) -> "list[Check]":
+def filter_accepted(checks: "Sequence[Check]", results: Mapping[str, CheckResult]) -> "list[Check]":
     """Those whose report can be a baseline: it is there, and passes the gates that look at it alone."""
     return [check for check in checks if results[check.name].code == 0]
 
 
-def acceptance(checks: "Sequence[Check]", results: Mapping[str, Result]) -> Report:
+def build_acceptance_report(
+    checks: "Sequence[Check]", results: Mapping[str, CheckResult]
+) -> Report:
     """What moved, check by check."""
-    compared = {check.name: moved(check, results[check.name]) for check in checks}
-    names = [check.name for check in accepted(checks, results)]
+    compared = {check.name: compare_with_baseline(check, results[check.name]) for check in checks}
+    names = [check.name for check in filter_accepted(checks, results)]
     left = [name for name in results if name not in names]
     said = [f"accepted: {', '.join(names)}"] * bool(names)
     said += [f"not accepted, the baseline stays: {', '.join(left)}"] * bool(left)
     return Report(
         study="ci accept",
         headline="; ".join(said) + ".",
-        rows=tuple(row for name, one in compared.items() for row in rows_of(name, one)),
+        rows=tuple(row for name, one in compared.items() for row in build_rows(name, one)),
         metrics={name: d for one in compared.values() for name, d in one.metrics.items()},
         source={"kind": "checks"},
         views=(
             View("What is accepted", "check", (), findings="against its baseline"),
-            *(view for name, one in compared.items() for view in views_of(name, one)),
+            *(view for name, one in compared.items() for view in build_views(name, one)),
         ),
         findings=tuple(Finding(name, one.headline) for name, one in compared.items()),
         warnings=tuple(
@@ -65,32 +67,32 @@ def acceptance(checks: "Sequence[Check]", results: Mapping[str, Result]) -> Repo
     )
 
 
-def moved(check: "Check", found: Result) -> Report:
+def compare_with_baseline(check: "Check", found: CheckResult) -> Report:
     """The new report against the baseline; without one of them there is nothing to compare."""
     if found.report is not None and found.against is not None:
-        return compare(found.against, found.report, (str(check.baseline), "this run"), TOP)
-    words = "could not run" if found.report is None else f"the first baseline: {counted(len(found.report.rows), 'number')}"  # fmt: skip
+        return compare_reports(found.against, found.report, (str(check.baseline), "this run"), TOP)
+    words = "could not run" if found.report is None else f"the first baseline: {format_count(len(found.report.rows), 'number')}"  # fmt: skip
     return Report("compare", words, (), {}, {})
 
 
-def rows_of(name: str, compared: Report) -> Sequence[Row]:
+def build_rows(name: str, compared: Report) -> Sequence[Row]:
     return [replace(row, keys={**row.keys, "check": name}) for row in compared.rows]
 
 
-def views_of(name: str, compared: Report) -> Sequence[View]:
+def build_views(name: str, compared: Report) -> Sequence[View]:
     return [
         replace(view, title=f"{name}: {view.title}", where={**view.where, "check": name})
         for view in compared.views
     ]
 
 
-def write_baselines(checks: "Sequence[Check]", results: Mapping[str, Result]) -> None:
-    for check in accepted(checks, results):
+def write_baselines(checks: "Sequence[Check]", results: Mapping[str, CheckResult]) -> None:
+    for check in filter_accepted(checks, results):
         report = results[check.name].report
         assert report is not None
-        keep(report, str(check.baseline))
+        save_report(report, str(check.baseline))
 
 
-def keep(report: Report, place: str) -> None:
+def save_report(report: Report, place: str) -> None:
     """A report as the commands write it."""
     write_content(place, FORMATS["json"](report).encode(errors="backslashreplace"))

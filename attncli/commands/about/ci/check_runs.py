@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.root import Path as CommandPath
-from attncli.cli.root import as_parsed, is_typed, path_of, root
-from attncli.cli.spelling import as_typed
+from attncli.cli.root import command_path, is_typed, parse_command, root_command
+from attncli.cli.spelling import spell_as_options
 from attncli.errors import AttnError, NoBaseline, UsageError
 from attncli.records import Report, Verdict
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CheckResult:
     """How a check has ended."""
 
     code: int
@@ -30,47 +30,49 @@ class Result:
     """The baseline, where there is one."""
 
 
-def result(check: "Check", scratch: Path, accepting: bool = False) -> Result:
+def run_check(check: "Check", scratch: Path, accepting: bool = False) -> CheckResult:
     """The exit code of one check, and what it is from; an error is a verdict too. To accept, the changes are not judged."""
     try:
-        return judged(check, scratch, accepting)
+        return judge_check(check, scratch, accepting)
     except AttnError as error:
-        return Result(error.exit_code, (stopped(check, error),))
+        return CheckResult(error.exit_code, (stop_verdict(check, error),))
 
 
-def judged(check: "Check", scratch: Path, accepting: bool) -> Result:
+def judge_check(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
     from attncli.python.baselines import BaselineOptions
-    from attncli.reports import is_there, read
+    from attncli.reports import read_report, report_exists
 
     refuse_itself(check)
-    conditions = [gates.parse(text) for text in check.fail_if]
+    conditions = [gates.parse_condition(text) for text in check.fail_if]
     against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
     changes = against.changes()
-    old = against.read() if check.baseline and is_there(check.baseline) else None
-    report = made(check, scratch) if check.command else read(str(check.report))
-    verdicts = list(report.verdicts) if check.command else gates.decide(report, conditions)
+    old = against.read() if check.baseline and report_exists(check.baseline) else None
+    report = make_report(check, scratch) if check.command else read_report(str(check.report))
+    verdicts = (
+        list(report.verdicts) if check.command else gates.decide_conditions(report, conditions)
+    )
     if check.baseline and not accepting:
         try:
-            verdicts += changed(check, report, old, changes)
+            verdicts += compare_verdicts(check, report, old, changes)
         except NoBaseline as error:
-            found = (*named(check, verdicts), stopped(check, error))
-            return Result(error.exit_code, found, report)
-    found = named(check, verdicts or report.verdicts or [Verdict("ran", False, "no gates")])
-    return Result(int(any(one.failed for one in found)), found, report, old)
+            found = (*name_verdicts(check, verdicts), stop_verdict(check, error))
+            return CheckResult(error.exit_code, found, report)
+    found = name_verdicts(check, verdicts or report.verdicts or [Verdict("ran", False, "no gates")])
+    return CheckResult(int(any(one.failed for one in found)), found, report, old)
 
 
 def refuse_itself(check: "Check") -> None:
-    if check.command and path_of(as_parsed(check.command)) == ("ci",):
+    if check.command and command_path(parse_command(check.command)) == ("ci",):
         raise UsageError("a check that runs `attn ci` would run itself, again and again.")
 
 
-def named(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+def name_verdicts(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     return tuple(replace(one, condition=f"{check.name}: {one.condition}") for one in verdicts)
 
 
-def changed(
+def compare_verdicts(
     check: "Check", report: Report, old: Report | None, changes: "list[Change]"
 ) -> list[Verdict]:
     """The verdicts on how far the report has moved; where there is nothing to hold it against, who accepts it."""
@@ -96,42 +98,42 @@ def accepting_command(name: str) -> str:
     return shlex.join(words)
 
 
-def stopped(check: "Check", error: AttnError) -> Verdict:
+def stop_verdict(check: "Check", error: AttnError) -> Verdict:
     return Verdict(
-        check.name, True, f"exit {error.exit_code}: {as_typed(str(error))}", stopped=True
+        check.name, True, f"exit {error.exit_code}: {spell_as_options(str(error))}", stopped=True
     )
 
 
-def made(check: "Check", scratch: Path) -> Report:
-    from attncli.processes.runs import Stopped, run_to_file
-    from attncli.reports import read
+def make_report(check: "Check", scratch: Path) -> Report:
+    from attncli.processes.runs import RunStopped, run_to_file
+    from attncli.reports import read_report
 
     path = scratch / f"{check.name}.json"
-    run = run_to_file([*check.command, *gates_of(check)], path)
+    run = run_to_file([*check.command, *check_gates(check)], path)
     if not run.finished:
-        raise Stopped(run.code, run.sentence)
+        raise RunStopped(run.code, run.sentence)
     own = (
         "attn",
         *check.command,
     )  # without the place of this run: the same numbers give the same bytes
-    return replace(read(str(path)), command=own)
+    return replace(read_report(str(path)), command=own)
 
 
-def gates_of(check: "Check") -> list[str]:
+def check_gates(check: "Check") -> list[str]:
     """The check's gates for its command line, where they can be refused before the work and have their metrics measured.
 
     What is typed replaces the defaults of the command; beside gates of a check those stay.
     """
-    own, line = check.fail_if, as_parsed(check.command)
+    own, line = check.fail_if, parse_command(check.command)
     if own and not is_typed(line, "fail_if"):
-        own = [*default_gates(path_of(line)), *own]
+        own = [*default_gates(command_path(line)), *own]
     return [f"--fail-if={gate}" for gate in own]
 
 
 def default_gates(command: CommandPath) -> list[str]:
-    from attncli.cli.config.settings import settings
+    from attncli.cli.config.settings import collect_settings
 
-    found = settings(root())
+    found = collect_settings(root_command())
     return [
         str(gate)
         for one in found

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.cli.typer_options import grouped
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import AttnError, UsageError, first_capital, unknown_name
-from attncli.io.addresses import is_address, within
-from attncli.io.whole_files import require_folder, resolved
-from attncli.options.completion import completion
+from attncli.io.addresses import is_address, join_address
+from attncli.io.whole_files import require_folder, resolve_links
+from attncli.options.completion import complete_names
 from attncli.options.shared import OutputOptions
 from attncli.records import Definition, Report, Row, View
 
 if TYPE_CHECKING:
-    from attncli.commands.about.ci.check_runs import Result
+    from attncli.commands.about.ci.check_runs import CheckResult
     from attncli.commands.about.ci.named_checks import Check
 
 EXAMPLES = """
@@ -29,14 +29,17 @@ EXIT_CODE = Definition("exit code", "What the check ends with: 0 passed, 1 faile
 
 def check_names() -> list[str]:
     """Of the file in force, or of the one that the line names; of a broken one none."""
-    from attncli.cli.config.config_file import config_file
+    from attncli.cli.config.config_file import load_config_file
     from attncli.cli.config.settings import CONFIG
-    from attncli.cli.shell_completion import typed_config
-    from attncli.commands.about.ci.named_checks import checks_of
+    from attncli.cli.shell_completion import find_config_argument
+    from attncli.commands.about.ci.named_checks import parse_checks
 
     try:
         return [
-            one.name for one in checks_of(config_file(typed_config() or os.environ.get(CONFIG)))
+            one.name
+            for one in parse_checks(
+                load_config_file(find_config_argument() or os.environ.get(CONFIG))
+            )
         ]
     except AttnError:
         return []
@@ -50,7 +53,7 @@ def ci(
         Argument(
             metavar="[CHECK]…",
             help="Checks to run. [default: all in the file]",
-            complete=completion(check_names),
+            complete=complete_names(check_names),
         ),
     ] = None,
     keep: Annotated[
@@ -87,27 +90,29 @@ def ci(
 
     from attncli import gates
     from attncli.cli.config.settings import current_file
-    from attncli.cli.writer import prepare, write
-    from attncli.commands.about.ci.check_runs import result
-    from attncli.commands.about.ci.named_checks import checks_of
-    from attncli.reports.provenance import with_provenance
+    from attncli.cli.writer import prepare_output, write_report
+    from attncli.commands.about.ci.check_runs import run_check
+    from attncli.commands.about.ci.named_checks import parse_checks
+    from attncli.reports.provenance import add_provenance
 
-    conditions = prepare(output)
-    every = checks_of(current_file())
-    checks = chosen(every, names or [])
+    conditions = prepare_output(output)
+    every = parse_checks(current_file())
+    checks = select_checks(every, names or [])
     if accept:
-        from attncli.commands.about.ci.acceptance import to_accept
+        from attncli.commands.about.ci.acceptance import select_acceptable
 
-        checks = to_accept(checks, names or [])
+        checks = select_acceptable(checks, names or [])
     if keep is not None and not is_address(keep):
         require_folder(Path(keep))
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
-        results = {check.name: result(check, Path(scratch), accept) for check in checks}
+        results = {check.name: run_check(check, Path(scratch), accept) for check in checks}
     if keep is not None:
-        keep_reports(results, keep, {whole_name(one.baseline) for one in every if one.baseline})
-    report = with_provenance(told(checks, results, accept))
-    report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
-    code = gates.worst([write(report, output), *(one.code for one in results.values())])
+        keep_reports(results, keep, {canonical_path(one.baseline) for one in every if one.baseline})
+    report = add_provenance(build_report(checks, results, accept))
+    report = report.with_verdicts([*report.verdicts, *gates.decide_conditions(report, conditions)])
+    code = gates.worst_exit_code(
+        [write_report(report, output), *(one.code for one in results.values())]
+    )
     if accept:
         from attncli.commands.about.ci.acceptance import write_baselines
 
@@ -115,30 +120,30 @@ def ci(
     return code
 
 
-def told(checks: "list[Check]", results: "dict[str, Result]", accept: bool) -> Report:
+def build_report(checks: "list[Check]", results: "dict[str, CheckResult]", accept: bool) -> Report:
     if not accept:
-        return summary(results)
-    from attncli.commands.about.ci.acceptance import acceptance
+        return build_summary(results)
+    from attncli.commands.about.ci.acceptance import build_acceptance_report
 
-    return acceptance(checks, results)
+    return build_acceptance_report(checks, results)
 
 
-def keep_reports(results: "dict[str, Result]", folder: str, baselines: set[str]) -> None:
+def keep_reports(results: "dict[str, CheckResult]", folder: str, baselines: set[str]) -> None:
     """Every report that there is, whatever the gates say of it; only --accept writes a baseline."""
-    from attncli.commands.about.ci.acceptance import keep
+    from attncli.commands.about.ci.acceptance import save_report
 
     for name, one in results.items():
-        place = within(folder, f"{name}.json")
+        place = join_address(folder, f"{name}.json")
         if one.report is not None:
-            keep(one.report, within(folder, f"{name}.new.json") if whole_name(place) in baselines else place)  # fmt: skip
+            save_report(one.report, join_address(folder, f"{name}.new.json") if canonical_path(place) in baselines else place)  # fmt: skip
 
 
-def whole_name(place: str) -> str:
+def canonical_path(place: str) -> str:
     """However a file is spelled; an address has one spelling."""
-    return place if is_address(place) else str(resolved(Path(place)))
+    return place if is_address(place) else str(resolve_links(Path(place)))
 
 
-def chosen(checks: "list[Check]", names: list[str]) -> "list[Check]":
+def select_checks(checks: "list[Check]", names: list[str]) -> "list[Check]":
     from attncli.commands.about.ci.named_checks import EXAMPLE
 
     if not checks:
@@ -152,14 +157,14 @@ def chosen(checks: "list[Check]", names: list[str]) -> "list[Check]":
     return [by_name[name] for name in dict.fromkeys(names or by_name)]
 
 
-def summary(results: "dict[str, Result]") -> Report:
+def build_summary(results: "dict[str, CheckResult]") -> Report:
     codes = {name: one.code for name, one in results.items()}
     rows = (
         Row("exit_code", code, EXIT_CODE.unit, keys={"check": name}) for name, code in codes.items()
     )
     return Report(
         study="ci",
-        headline=headline(codes),
+        headline=format_headline(codes),
         rows=tuple(rows),
         metrics={"exit_code": EXIT_CODE},
         source={"kind": "checks"},
@@ -168,7 +173,7 @@ def summary(results: "dict[str, Result]") -> Report:
     )
 
 
-def headline(codes: dict[str, int]) -> str:
+def format_headline(codes: dict[str, int]) -> str:
     """`1 of 3 checks passed; failed: a; could not run: b.`"""
     kinds = {
         "failed": [name for name, code in codes.items() if code == 1],

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from attncli.cli.config.command_line_only import refuse
 from attncli.cli.config.config_file import ConfigFile
 from attncli.cli.config.settings import CHECKS
-from attncli.cli.config.typed_alone import refuse
 from attncli.errors import UsageError, unknown_name
 
 FAMILY = "family-wise"
@@ -37,17 +37,17 @@ class Check:
         return " ".join(("attn", *self.command)) if self.command else str(self.report)
 
 
-def checks_of(file: ConfigFile | None) -> list[Check]:
+def parse_checks(file: ConfigFile | None) -> list[Check]:
     """In the order of the file."""
     if file is None:
         return []
     table = file.values.get(CHECKS, {})
     if not isinstance(table, Mapping):
         raise UsageError(f"{file.where(CHECKS)}: checks are tables, as in {EXAMPLE}.")
-    return [check(file, name, members) for name, members in table.items()]
+    return [parse_check(file, name, members) for name, members in table.items()]
 
 
-def check(file: ConfigFile, name: str, table: Any) -> Check:
+def parse_check(file: ConfigFile, name: str, table: Any) -> Check:
     where = file.where(CHECKS, name)
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: a check is a table, as in {EXAMPLE}.")
@@ -57,7 +57,7 @@ def check(file: ConfigFile, name: str, table: Any) -> Check:
         if key not in KEYS:
             error = unknown_name(f"key of the check '{name}'", key, KEYS)
             raise UsageError(f"{file.where(CHECKS, name, key)}: {error}")
-    values = {key: texts(file, name, table, key) for key in KEYS if key != FAMILY}
+    values = {key: parse_texts(file, name, table, key) for key in KEYS if key != FAMILY}
     if bool(values["command"]) == bool(values["report"]):
         raise UsageError(f"{where}: the check '{name}' needs a command or a report, and not both.")
     if bool(values["baseline"]) != bool(values["fail-on"]):
@@ -65,16 +65,18 @@ def check(file: ConfigFile, name: str, table: Any) -> Check:
     return Check(
         name,
         where,
-        words(file, name, values["command"]),
+        parse_command(file, name, values["command"]),
         next(iter(values["report"]), None),
         values["fail-if"],
         next(iter(values["baseline"]), None),
         values["fail-on"],
-        share(file, name, table, bool(values["fail-on"])),
+        parse_share(file, name, table, bool(values["fail-on"])),
     )
 
 
-def share(file: ConfigFile, name: str, table: Mapping[str, Any], judges: bool) -> float | None:
+def parse_share(
+    file: ConfigFile, name: str, table: Mapping[str, Any], judges: bool
+) -> float | None:
     """How often noise alone may fail the check."""
     value = table.get(FAMILY)
     if value is None:
@@ -86,7 +88,7 @@ def share(file: ConfigFile, name: str, table: Mapping[str, Any], judges: bool) -
     return value
 
 
-def texts(file: ConfigFile, name: str, table: Mapping[str, Any], key: str) -> list[str]:
+def parse_texts(file: ConfigFile, name: str, table: Mapping[str, Any], key: str) -> list[str]:
     """One text, or a list of them for the gates."""
     value = table.get(key, [])
     several = key in ("fail-if", "fail-on")
@@ -99,10 +101,10 @@ def texts(file: ConfigFile, name: str, table: Mapping[str, Any], key: str) -> li
     return found
 
 
-def words(file: ConfigFile, name: str, command: list[str]) -> tuple[str, ...]:
+def parse_command(file: ConfigFile, name: str, command: list[str]) -> tuple[str, ...]:
     """The command line, split as a shell does."""
     try:
-        found = list(split(command))
+        found = list(split_command(command))
     except ValueError as error:
         where = file.where(CHECKS, name, "command")
         raise UsageError(f"{where}: cannot read the command: {str(error).lower()}.") from None
@@ -110,6 +112,6 @@ def words(file: ConfigFile, name: str, command: list[str]) -> tuple[str, ...]:
     return tuple(found[1:] if found[:1] == ["attn"] else found)
 
 
-def split(command: list[str]) -> Iterator[str]:
+def split_command(command: list[str]) -> Iterator[str]:
     for text in command:
         yield from shlex.split(text)

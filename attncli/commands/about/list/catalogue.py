@@ -32,18 +32,18 @@ SMALL = (*REGISTRIES, VARIANT_LIST)
 LISTS = (*SMALL, ARCHITECTURES)
 
 
-def entries(name: str) -> list[Entry]:
+def list_entries(name: str) -> list[Entry]:
     """Everything of one list."""
     if name == VARIANT_LIST:
-        found: Iterable[Entry] = variants()
+        found: Iterable[Entry] = variant_entries()
     elif name == ARCHITECTURES:
-        found = architectures()
+        found = architecture_entries()
     else:
-        found = registered(REGISTRIES[name])
+        found = registry_entries(REGISTRIES[name])
     return [{"list": name, **entry} for entry in found]
 
 
-def registered(registry: Registry) -> Iterable[Entry]:
+def registry_entries(registry: Registry) -> Iterable[Entry]:
     for name in registry.names():
         _, _, detail = (inspect.getdoc(registry[name]) or "").partition("\n")
         yield {
@@ -53,7 +53,7 @@ def registered(registry: Registry) -> Iterable[Entry]:
         }
 
 
-def variants() -> Iterable[Entry]:
+def variant_entries() -> Iterable[Entry]:
     """What each variant switches on, and the sets."""
     parts = ("skip", "mlp", "mlp_skip")
     for name, switches in VARIANTS.items():
@@ -63,23 +63,23 @@ def variants() -> Iterable[Entry]:
         yield {"name": name, "summary": "the set " + ", ".join(members)}
 
 
-def architectures() -> Iterable[Entry]:
+def architecture_entries() -> Iterable[Entry]:
     """Per model type of transformers: how its attention is seen, and whether its parts can be switched off; by kind."""
     from importlib.resources import files
 
     text = (files("attncli.models.random") / "architectures.tsv").read_text()
     rows = csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     every = [{key: value or "" for key, value in row.items()} for row in rows]
-    for tried in sorted(every, key=lambda tried: SHOWN.index(kind_of(tried))):
-        name, kind = tried.pop("type"), kind_of(tried)
-        yield {"name": name, "summary": in_words(tried), "kind": kind, **tried}
+    for tried in sorted(every, key=lambda tried: SHOWN.index(architecture_kind(tried))):
+        name, kind = tried.pop("type"), architecture_kind(tried)
+        yield {"name": name, "summary": describe_architecture(tried), "kind": kind, **tried}
 
 
 KINDS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     "not tried": lambda tried: tried["runs"].startswith("no: "),
     "softmax attention": lambda tried: bool(tried["difference"]) and not tried["mixers"],
     "softmax attention and linear layers": lambda tried: (
-        bool(tried["difference"] and tried["linear"]) and not unseen(tried)
+        bool(tried["difference"] and tried["linear"]) and not uncaptured_mixers(tried)
     ),
     "softmax attention and mixers that are not looked at": lambda tried: bool(tried["difference"]),
     "linear layers": lambda tried: bool(tried["linear"]),
@@ -93,60 +93,62 @@ KINDS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
 SHOWN = (*list(KINDS)[1:], "not tried")
 
 
-def kind_of(tried: Mapping[str, str]) -> str:
+def architecture_kind(tried: Mapping[str, str]) -> str:
     return next(kind for kind, holds in KINDS.items() if holds(tried))
 
 
-def unseen(tried: Mapping[str, str]) -> list[str]:
+def uncaptured_mixers(tried: Mapping[str, str]) -> list[str]:
     """Mixers beside attention that have no exact maps."""
     linear = tried["linear"].split(", ")
     return [kind for kind in tried["mixers"].split(", ") if kind and kind not in linear]
 
 
-def in_words(tried: Mapping[str, str]) -> str:
+def describe_architecture(tried: Mapping[str, str]) -> str:
     """One line of the table that `tests/coverage/every_architecture.py` makes."""
     if tried["runs"].startswith("no: "):
         return f"not tried: {tried['runs'].removeprefix('no: ')}"
     if not tried["difference"]:
-        seen = ", ".join([tried["capture"].replace("refused", "attention refused"), *mixers(tried)])
+        seen = ", ".join(
+            [tried["capture"].replace("refused", "attention refused"), *describe_mixers(tried)]
+        )
         alone = tried["capture"] == "no attention" and tried["ablation"] == "understood"
         return f"{seen}; ablation understood" if alone else seen
     seen = ", ".join(
-        [f"attention by {tried['capture'].replace('watched', 'watching')}", *mixers(tried)]
+        [f"attention by {tried['capture'].replace('watched', 'watching')}", *describe_mixers(tried)]
     )
     if tried["ablation"] == "understood":
         return f"{seen}; ablation understood"
     return f"{seen}; ablation {tried['ablation']}"
 
 
-def mixers(tried: Mapping[str, str]) -> Iterator[str]:
+def describe_mixers(tried: Mapping[str, str]) -> Iterator[str]:
     """What mixes tokens beside attention: what has exact maps, and what is not looked at."""
     linear = tried["linear"].split(", ") if tried["linear"] else []
-    others = unseen(tried)
+    others = uncaptured_mixers(tried)
     if linear:
         yield f"{' and '.join(linear)} by exact maps"
     if others:
         yield f"beside {' and '.join(others)}, which is not looked at"
 
 
-def as_text(found: Sequence[Entry]) -> str:
+def format_text(found: Sequence[Entry]) -> str:
     """Lists below their names, those that have kinds by kind."""
     lists: dict[tuple[str, str], list[Entry]] = {}
     for entry in found:
         lists.setdefault((entry["list"], entry.get("kind", "")), []).append(entry)
     return "\n".join(
-        listing(f"{title}: {kind} ({len(members)})" if kind else title, members)
+        format_listing(f"{title}: {kind} ({len(members)})" if kind else title, members)
         for (title, kind), members in lists.items()
     )
 
 
-def listing(title: str, members: Sequence[Entry]) -> str:
+def format_listing(title: str, members: Sequence[Entry]) -> str:
     width = max(len(entry["name"]) for entry in members)
     lines = (f"  {entry['name']:<{width}}  {entry['summary']}\n" for entry in members)
     return f"{title}\n{''.join(lines)}"
 
 
-def as_csv(found: Sequence[Entry]) -> str:
+def format_csv(found: Sequence[Entry]) -> str:
     """A column for whatever one of the entries has."""
     columns = list(dict.fromkeys(key for entry in found for key in entry))
     text = io.StringIO()
@@ -156,22 +158,22 @@ def as_csv(found: Sequence[Entry]) -> str:
     return text.getvalue()
 
 
-def as_json(found: Sequence[Entry]) -> str:
+def format_json(found: Sequence[Entry]) -> str:
     """A list of objects; what is not known is null."""
-    plain = [{key: plainly(key, value) for key, value in entry.items()} for entry in found]
+    plain = [{key: format_value(key, value) for key, value in entry.items()} for entry in found]
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 
 
-def plainly(key: str, value: str) -> str | float | None:
+def format_value(key: str, value: str) -> str | float | None:
     if not value:
         return None
     return NUMBERS[key](value) if key in NUMBERS else value
 
 
 MANNERS: Mapping[str, Callable[[Sequence[Entry]], str]] = {
-    "table": as_text,
-    "csv": as_csv,
-    "json": as_json,
+    "table": format_text,
+    "csv": format_csv,
+    "json": format_json,
 }
 NUMBERS: Mapping[str, Callable[[str], float]] = {"parameters": int, "difference": float}
 """Of the model types."""

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 from attncli.cli.typer_options import grouped
-from attncli.commands.about.list.catalogue import ENDINGS, LISTS, MANNERS, SMALL, entries
+from attncli.commands.about.list.catalogue import ENDINGS, LISTS, MANNERS, SMALL, list_entries
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import UsageError, unknown_name
 from attncli.io.standard_output import is_terminal
-from attncli.options.completion import completion
+from attncli.options.completion import complete_names
 
 SCHEMA = "schema"
 """A document of its own: shown only when asked for."""
@@ -29,7 +29,7 @@ attn list schema > report.schema.json               what the JSON of every comma
 """
 
 
-def schema() -> str:
+def read_schema() -> str:
     """The JSON Schema that every report follows."""
     from importlib.resources import files
 
@@ -43,7 +43,7 @@ def list_things(
         str | None,
         Argument(
             metavar="WHAT",
-            complete=completion(lambda: [*LISTS, SCHEMA]),
+            complete=complete_names(lambda: [*LISTS, SCHEMA]),
             help=f"One of {', '.join(LISTS)}, {SCHEMA} (a JSON Schema of the report). [default: all but the last two]",
         ),
     ] = None,
@@ -68,38 +68,40 @@ def list_things(
     ] = None,
 ) -> int:
     """List metrics, patterns, model types and whatever else has a name, one line each."""
-    manner = chosen_manner(format, output)
+    manner = choose_format(format, output)
     if what is not None and what not in (*LISTS, SCHEMA):
         raise unknown_name("list", what, [*LISTS, SCHEMA])
     if what == SCHEMA:
         if manner == "csv":
             raise UsageError("the schema is JSON: leave out --format csv.")
-        text = schema()
+        text = read_schema()
     else:
         names = SMALL if what is None else (what,)
-        text = MANNERS[manner]([entry for name in names for entry in entries(name)])
-    write(
-        folded(text) if manner == "table" and output is None and is_terminal() else text,
+        text = MANNERS[manner]([entry for name in names for entry in list_entries(name)])
+    write_listing(
+        fold_text(text) if manner == "table" and output is None and is_terminal() else text,
         output,
     )
     return 0
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """For a terminal: a summary that is too long goes on below itself, where the terminal would break words."""
     from attncli.cli.help import text_width
 
-    return "".join(f"{part}\n" for line in text.splitlines() for part in fold(line, text_width()))
+    return "".join(
+        f"{part}\n" for line in text.splitlines() for part in fold_line(line, text_width())
+    )
 
 
-def fold(line: str, width: int) -> list[str]:
+def fold_line(line: str, width: int) -> list[str]:
     entry = ENTRY.match(line)
     indent = len(entry[0]) if entry else 0
     first, *rest = textwrap.wrap(line[indent:], max(width - indent, NARROWEST), break_on_hyphens=False) or [""]  # fmt: skip
     return [line[:indent] + first, *(" " * indent + part for part in rest)]
 
 
-def chosen_manner(format: str | None, output: Path | None) -> str:
+def choose_format(format: str | None, output: Path | None) -> str:
     """Said, or told by the file's ending."""
     from attncli.io.whole_files import needs_no_ending, require_writable
 
@@ -116,11 +118,11 @@ def chosen_manner(format: str | None, output: Path | None) -> str:
     return format or ENDINGS.get(ending, "table")
 
 
-def write(text: str, output: Path | None) -> None:
-    from attncli.io.standard_output import to_stdout
+def write_listing(text: str, output: Path | None) -> None:
+    from attncli.io.standard_output import write_stdout
     from attncli.io.whole_files import write_whole
 
     if output is None:
-        to_stdout(text)
+        write_stdout(text)
     else:
         write_whole(output, lambda path: path.write_text(text, encoding="utf-8"))

@@ -10,9 +10,15 @@ from typing import Any, NamedTuple
 from attncli import gates
 from attncli.analysis import Progress
 from attncli.analysis.fingerprint import WRITTEN, Options
-from attncli.commands.about.sweep.items import ENDING, finished, models, reports_in, steps
+from attncli.commands.about.sweep.items import (
+    ENDING,
+    list_models,
+    list_reports,
+    parse_steps,
+    read_finished,
+)
 from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
-from attncli.commands.about.sweep.report import Item, ShownNumber, model_sweep
+from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
 from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_all
 from attncli.declare.commands import MODEL_COMMANDS, import_function
 from attncli.declare.groups import flat_parameters, group_parameters
@@ -20,24 +26,24 @@ from attncli.declare.options import Option
 from attncli.declare.values import converted, of_python, parts_of, second_names
 from attncli.errors import InputError, UsageError, unknown_name, with_article
 from attncli.gates import Condition
-from attncli.io.addresses import file_system, is_address
+from attncli.io.addresses import is_address, open_file_system
 from attncli.io.whole_files import require_folder
 from attncli.options.shared import OutputOptions
-from attncli.processes.engines import Engine, opened
-from attncli.python.answers import Answer, answer
-from attncli.python.keyword_help import described
+from attncli.processes.engines import Engine, open_engine
+from attncli.python.answers import Answer, to_answer
+from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keywords import OF_PYTHON, SOURCE
-from attncli.python.question import NO_CONFIGURATION, call_in_words, watched
-from attncli.ranks import launch
+from attncli.python.question import NO_CONFIGURATION, format_call, open_progress
+from attncli.ranks import read_launch
 from attncli.records import Report
-from attncli.reports import read
-from attncli.reports.provenance import with_provenance
+from attncli.reports import read_report
+from attncli.reports.provenance import add_provenance
 
 Names = str | PathLike[str] | Iterable[str | PathLike[str]]
 NOT_THERE = "there is no report of it"
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """The table, and the exit codes of the items that failed."""
 
     report: Report
@@ -69,7 +75,7 @@ def sweep(
     if isinstance(engine_options, Mapping):
         engine_options = [f"{name}={value}" for name, value in engine_options.items()]
     given = {
-        "command": command_of(command),
+        "command": resolve_command(command),
         "model": model,
         "glob": glob,
         "revisions": revisions,
@@ -86,12 +92,12 @@ def sweep(
     named, watcher = taken.pop("command"), taken.pop("progress")
     run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
     items = ItemOptions(**taken)
-    words, values = keywords_of(named, options) if named is not None else ((), {})
+    words, values = split_keywords(named, options) if named is not None else ((), {})
     asked = SweepQuestion(named, words, lambda name: values, items, run, NO_CONFIGURATION)  # fmt: skip
-    with watched(watcher) as watch:
-        found = swept(asked, (), watch)
-    said = call_in_words("sweep", {"model": items.model, **options}, (named,))
-    return answer(with_provenance(found.report, said))
+    with open_progress(watcher) as watch:
+        found = run_sweep(asked, (), watch)
+    said = format_call("sweep", {"model": items.model, **options}, (named,))
+    return to_answer(add_provenance(found.report, said))
 
 
 KEYWORDS = {
@@ -103,7 +109,7 @@ KEYWORDS = {
         OF_PYTHON["progress"],
     )
 }
-sweep.__doc__ = described(sweep.__doc__, KEYWORDS.values())
+sweep.__doc__ = add_keyword_help(sweep.__doc__, KEYWORDS.values())
 
 
 class SweepQuestion(NamedTuple):
@@ -129,17 +135,19 @@ def refuse_modules(model: Any) -> None:
             )
 
 
-def command_of(command: Any) -> Any:
+def resolve_command(command: Any) -> Any:
     """Also by the name of its function, or by the function itself."""
     name = getattr(command, "__name__", command) if callable(command) else command
     dashed = name.replace("_", "-") if isinstance(name, str) else name
     return dashed if dashed in MODEL_COMMANDS else name
 
 
-def keywords_of(command: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+def split_keywords(
+    command: str, given: Mapping[str, Any]
+) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command's options as words for those who run it, and all of their values."""
     require_command(command)
-    asked = question_of(command)
+    asked = find_question(command)
     known = {each.name: each for each in flat_parameters(asked) if each.name != SOURCE}
     usual = second_names(known)
     given = {usual.get(name, name): value for name, value in given.items()}
@@ -147,17 +155,17 @@ def keywords_of(command: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...]
         if name not in known:
             raise unknown_name(f"keyword of {command}", name, known)
     own = {name: converted(known[name], value) for name, value in given.items()}
-    words = [word for name, value in own.items() for word in typed(known[name], value)]
+    words = [word for name, value in own.items() for word in format_option(known[name], value)]
     rest = {each.name: each.default for each in (*known.values(), *group_parameters(OutputOptions))}
     return tuple(words), {**rest, **own}
 
 
-def question_of(command: str) -> Callable[..., Any]:
+def find_question(command: str) -> Callable[..., Any]:
     asked: Callable[..., Any] = import_function(command).asked  # type: ignore[attr-defined]
     return asked
 
 
-def typed(parameter: Any, value: Any) -> list[str]:
+def format_option(parameter: Any, value: Any) -> list[str]:
     """An option as the command line spells it."""
     _, said = parts_of(parameter)
     flags = next((one.flags for one in said if isinstance(one, Option)), ())
@@ -174,13 +182,13 @@ def require_command(command: str) -> None:
         raise unknown_name("command to sweep", command, MODEL_COMMANDS)
 
 
-def planned(asked: SweepQuestion) -> SweepPlan:
+def plan_sweep(asked: SweepQuestion) -> SweepPlan:
     """What is to be run, with all refused that can be before it is."""
     if asked.command is None:
         raise UsageError(f"there is no COMMAND to run on the models: it is one of {', '.join(MODEL_COMMANDS)}.")  # fmt: skip
     require_command(asked.command)
     items = asked.items
-    names = models(items.model, items.glob, items.revisions, items.models_file)
+    names = list_models(items.model, items.glob, items.revisions, items.models_file)
     options = asked.values(names[0])
     for name in WRITTEN:
         if options.get(name) is not None:
@@ -189,32 +197,34 @@ def planned(asked: SweepQuestion) -> SweepPlan:
     return SweepPlan(asked.command, words, options, names, into, asked.settings, asked.run.evict)
 
 
-def swept(asked: SweepQuestion, conditions: Sequence[Condition], progress: Progress) -> Swept:
+def run_sweep(
+    asked: SweepQuestion, conditions: Sequence[Condition], progress: Progress
+) -> SweepResult:
     """Run what is missing, and put the reports side by side."""
-    shown = None if asked.items.show is None else shown_number(asked.items.show)
+    shown = None if asked.items.show is None else parse_shown_number(asked.items.show)
     if shown is not None:
         gates.refuse_unmeasured(conditions, [shown.metric])
     if asked.items.collect is not None:
-        found = collected(asked, asked.items.collect)
+        found = collect_reports(asked, asked.items.collect)
     elif asked.command is None:
-        found = as_they_lie(asked.items, conditions, shown)
+        found = read_reports(asked.items, conditions, shown)
     else:
-        plan = planned(asked)
+        plan = plan_sweep(asked)
         gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
-        found = run_all(plan, engine_of(asked.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
+        found = run_all(plan, prepare_engine(asked.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
     items = [item for item, _ in found]
-    report = model_sweep(items, shown or default_shown(items))
-    return Swept(report, [code for _, code in found if code])
+    report = build_sweep_report(items, shown or default_number(items))
+    return SweepResult(report, [code for _, code in found if code])
 
 
-def engine_of(run: EngineOptions, into: str) -> Engine:
+def prepare_engine(run: EngineOptions, into: str) -> Engine:
     """The engine, and the place for the reports, both refused before any run."""
-    default = "torchrun" if launch().several else "local"
-    engine = opened(run.engine or default, run.engine_options)
-    if launch().several and run.engine not in (None, "torchrun"):
+    default = "torchrun" if read_launch().several else "local"
+    engine = open_engine(run.engine or default, run.engine_options)
+    if read_launch().several and run.engine not in (None, "torchrun"):
         raise UsageError(f"`engine={run.engine!r}` has processes of its own: start it without torchrun.")  # fmt: skip
     if is_address(into):
-        file_system(into)
+        open_file_system(into)
     else:
         require_folder(Path(into))
     return engine
@@ -223,28 +233,33 @@ def engine_of(run: EngineOptions, into: str) -> Engine:
 def refuse_gates(conditions: Sequence[Condition], shown: ShownNumber | None, item: Item) -> None:
     """What the first report shows of the gates is said before the second is made."""
     if item.report is not None:
-        alone = model_sweep([item], shown or default_shown([item]))
+        alone = build_sweep_report([item], shown or default_number([item]))
         gates.refuse_unmeasured(conditions, {row.metric for row in alone.rows})
         series = [row.variant for row in alone.rows if row.variant is not None]
         gates.refuse_unmatched(conditions, {"variant": series} if series else {})
 
 
-def collected(asked: SweepQuestion, folder: str) -> list[Judged]:
+def collect_reports(asked: SweepQuestion, folder: str) -> list[Judged]:
     """The reports of a folder, run by nobody here; with models only theirs."""
     if asked.command is not None:
-        plan = planned(asked)
-        names, reports = list(plan.names), [finished(plan.report_of(name)) for name in plan.names]
-        return judged(names, plan.steps, reports)
-    found = [(place, finished(place)) for place in reports_in(folder)]
+        plan = plan_sweep(asked)
+        names, reports = (
+            list(plan.names),
+            [read_finished(plan.report_of(name)) for name in plan.names],
+        )
+        return judge_reports(names, plan.steps, reports)
+    found = [(place, read_finished(place)) for place in list_reports(folder)]
     whole = [(place, report) for place, report in found if report and report.study != "sweep"]
     if not whole:
         raise InputError(f"there is no report in {folder}: give the folder that `into` names.")
-    names = [named(report, place) for place, report in whole]
+    names = [item_name(report, place) for place, report in whole]
     files = [Path(place).name for place, _ in whole]
-    return judged(told_apart(names, files), steps(names), [report for _, report in whole])
+    return judge_reports(
+        distinguish_names(names, files), parse_steps(names), [report for _, report in whole]
+    )
 
 
-def judged(
+def judge_reports(
     names: Sequence[str], numbers: Sequence[int], reports: Sequence[Report | None]
 ) -> list[Judged]:
     items = (
@@ -254,7 +269,7 @@ def judged(
     return [(item, 0 if item.report else InputError.exit_code) for item in items]
 
 
-def told_apart(names: Sequence[str], files: Sequence[str]) -> list[str]:
+def distinguish_names(names: Sequence[str], files: Sequence[str]) -> list[str]:
     """Several reports of one model are named by their files too."""
     count = Counter(names)
     return [
@@ -263,21 +278,21 @@ def told_apart(names: Sequence[str], files: Sequence[str]) -> list[str]:
     ]
 
 
-def as_they_lie(
+def read_reports(
     items: ItemOptions, conditions: Sequence[Condition], shown: ShownNumber | None
 ) -> list[Judged]:
     """Finished reports by their names, such as the history of a training; one that cannot be read is told."""
-    names = models(items.model, items.glob, items.revisions, items.models_file)
+    names = list_models(items.model, items.glob, items.revisions, items.models_file)
     unfinished = [name for name in names if not name.endswith(ENDING)]
     if unfinished:
         raise UsageError(
             f"{unfinished[0]} is no finished report: say what is run on it, as in `sweep('inspect-model', model={unfinished[0]!r})`."
         )
-    gates.refuse_unmatched(conditions, {"item": names, "step": steps(names)})
+    gates.refuse_unmatched(conditions, {"item": names, "step": parse_steps(names)})
     found = []
-    for name, step in zip(names, steps(names), strict=True):
+    for name, step in zip(names, parse_steps(names), strict=True):
         try:
-            item, code = Item(name, step, read(name)), 0
+            item, code = Item(name, step, read_report(name)), 0
         except InputError as error:
             item, code = Item(name, step, None, str(error)), error.exit_code
         refuse_gates(conditions, shown, item)
@@ -285,26 +300,26 @@ def as_they_lie(
     return found
 
 
-def named(report: Report, place: str) -> str:
+def item_name(report: Report, place: str) -> str:
     """The item as its command named it, else its file."""
     words = report.command[2:3]
     return words[0] if words and not words[0].startswith("-") else place
 
 
-def shown_number(text: str) -> ShownNumber:
+def parse_shown_number(text: str) -> ShownNumber:
     selection, aggregate = gates.parse_subject(text)
     if aggregate not in gates.AGGREGATES:
         raise UsageError(f"`show={text!r}`: a table needs one number: min(), max() or mean().")
-    choose = partial(gates.select, wanted=selection)
+    choose = partial(gates.select_rows, wanted=selection)
     combine = gates.AGGREGATES[aggregate]
     return ShownNumber(selection.text, selection.metric, choose, aggregate, combine)
 
 
-def default_shown(items: Sequence[Item]) -> ShownNumber:
+def default_number(items: Sequence[Item]) -> ShownNumber:
     """Of the first report the first metric of its states, after the last layer; where it has none, its first metric."""
     report: Report | None = next((item.report for item in items if item.report), None)
     if report is None or not report.rows:
-        return shown_number("value")
+        return parse_shown_number("value")
     numbers = [row for row in report.rows if row.value is not None] or list(report.rows)
     states = [row for row in numbers if row.layer is not None and row.head is None]
-    return shown_number(f"{states[0].metric}[layer=-1]" if states else numbers[0].metric)
+    return parse_shown_number(f"{states[0].metric}[layer=-1]" if states else numbers[0].metric)

@@ -8,17 +8,23 @@ from pathlib import Path
 
 from attncli.analysis.fingerprint import SOURCE, Options, fingerprint
 from attncli.errors import InputError, UsageError
-from attncli.io.addresses import addresses, bytes_at, files_under, is_address, remove
-from attncli.io.whole_files import remove_left
+from attncli.io.addresses import (
+    files_under,
+    is_address,
+    match_addresses,
+    read_address,
+    remove_address,
+)
+from attncli.io.whole_files import remove_abandoned
 from attncli.records import Report
-from attncli.sources import parse, spelled
+from attncli.sources import parse_source, spell_path
 
 LONGEST_NAME = 80
 ENDING = ".json"
 NUMBERS = re.compile(r"(\d+)")
 
 
-def models(
+def list_models(
     given: Sequence[str],
     patterns: Sequence[str],
     revisions: str | None = None,
@@ -27,26 +33,26 @@ def models(
     """Those named, then those of the file, then what the patterns find, numbers in their own order: checkpoint-900 before
     checkpoint-1000.
     """
-    given = [*given, *(() if file is None else names_in(file))]
+    given = [*given, *(() if file is None else read_names(file))]
     for text in given:
         refuse_no_source(text)
-    found = list(given) if revisions is None else at_revisions(given, revisions)
+    found = list(given) if revisions is None else expand_revisions(given, revisions)
     for pattern in patterns:
-        matches = sorted(matching(pattern), key=by_numbers)
+        matches = sorted(match_pattern(pattern), key=natural_sort_key)
         if not matches:
             raise UsageError(f"`glob={pattern!r}` matches nothing: quote it, and look what lies there.")  # fmt: skip
-        found += map(spelled, matches)
+        found += map(spell_path, matches)
     if not found:
         raise UsageError("there is nothing to sweep: give `model`, `glob` or `models_file`.")
     return list(dict.fromkeys(found))
 
 
-def matching(pattern: str) -> list[str]:
+def match_pattern(pattern: str) -> list[str]:
     """Files and folders here, or reports at addresses."""
-    return addresses(pattern) if is_address(pattern) else glob.glob(pattern, recursive=True)
+    return match_addresses(pattern) if is_address(pattern) else glob.glob(pattern, recursive=True)
 
 
-def names_in(file: str) -> list[str]:
+def read_names(file: str) -> list[str]:
     """One name on each line; what follows a # is a remark."""
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
@@ -59,32 +65,32 @@ def names_in(file: str) -> list[str]:
 def refuse_no_source(text: str) -> None:
     """Words that name nothing, such as `--no-skip`; what is not there is told as a failed item."""
     with contextlib.suppress(InputError):
-        parse(text)
+        parse_source(text)
 
 
-def at_revisions(given: Sequence[str], pattern: str) -> list[str]:
+def expand_revisions(given: Sequence[str], pattern: str) -> list[str]:
     """Each hub model at every revision that matches."""
-    from attncli.models.files.revisions import revisions
+    from attncli.models.files.revisions import list_revisions
 
     found = []
     for text in given:
-        source = parse(text)
+        source = parse_source(text)
         if source.kind != "hub" or source.revision:
             raise UsageError(
                 f"`revisions` goes with models of the hub by name alone, not {text}.",
                 about=["revisions"],
             )
-        matching = sorted(revisions(source.name, pattern), key=by_numbers)
+        matching = sorted(list_revisions(source.name, pattern), key=natural_sort_key)
         found += [f"{source.name}@{revision}" for revision in matching]
     return found
 
 
-def by_numbers(path: str) -> list[tuple[int, str]]:
+def natural_sort_key(path: str) -> list[tuple[int, str]]:
     parts = NUMBERS.split(path)
     return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
 
 
-def steps(names: Sequence[str]) -> list[int]:
+def parse_steps(names: Sequence[str]) -> list[int]:
     """The last number in each name, if they all have one and no two the same, else their places."""
     numbers = [[int(number) for number in NUMBERS.findall(name)] for name in names]
     last = [found[-1] if found else -1 for found in numbers]
@@ -103,28 +109,28 @@ def report_name(command: str, options: Options, model: str) -> str:
     return f"{name}-{digest}{ENDING}"
 
 
-def finished(place: str) -> Report | None:
+def read_finished(place: str) -> Report | None:
     """The report of an earlier run; a file that is no whole report does not count."""
     from attncli.reports import from_json
 
     try:
-        raw = content_of(place)
+        raw = read_content(place)
         return None if raw is None else from_json(raw)
     except InputError:
         return None
 
 
-def content_of(place: str) -> bytes | None:
+def read_content(place: str) -> bytes | None:
     if is_address(place):
-        return bytes_at(place)
+        return read_address(place)
     path = Path(place)
     return path.read_bytes() if path.is_file() else None
 
 
-def clear_away(place: str) -> None:
+def remove_report(place: str) -> None:
     """The report itself, of files that are no more."""
     if is_address(place):
-        remove(place)
+        remove_address(place)
     else:
         Path(place).unlink(missing_ok=True)
 
@@ -135,12 +141,14 @@ def remove_leftovers(place: str) -> None:
         return
     path = Path(place)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        remove_left(leftover)
+        remove_abandoned(leftover)
 
 
-def reports_in(folder: str) -> list[str]:
+def list_reports(folder: str) -> list[str]:
     """Every report that lies there, by the numbers in their names."""
     if is_address(folder):
-        return sorted(files_under(folder, ENDING), key=by_numbers)
+        return sorted(files_under(folder, ENDING), key=natural_sort_key)
     paths = Path(folder).glob(f"*{ENDING}") if Path(folder).is_dir() else ()
-    return sorted((str(path) for path in paths if not path.name.startswith(".")), key=by_numbers)
+    return sorted(
+        (str(path) for path in paths if not path.name.startswith(".")), key=natural_sort_key
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from attncli.errors import counted
+from attncli.errors import format_count
 from attncli.records import Definition, Finding, Report, Row, Scalar, Verdict, View
 from attncli.reports.differences import weight_hash
 
@@ -35,47 +35,47 @@ class ShownNumber:
     combine: Callable[[Sequence[float]], float]
 
 
-def model_sweep(items: Sequence[Item], shown: ShownNumber) -> Report:
+def build_sweep_report(items: Sequence[Item], shown: ShownNumber) -> Report:
     """The metric at every item, by variant; items without a report are rows without a value."""
-    measured = [tuple(points(item, shown)) for item in items]
+    measured = [tuple(build_points(item, shown)) for item in items]
     series = list(dict.fromkeys(row.keys["series"] for rows in measured for row in rows))
     rows = [
         row
         for item, found in zip(items, measured, strict=True)
-        for row in found or failed_rows(item, series or [shown.text], measured)
+        for row in found or build_failed_rows(item, series or [shown.text], measured)
     ]
-    measure = name_of(shown, items)
-    trends = [Finding(f"trend: {name}", trend(rows, name)) for name in series]
+    measure = metric_label(shown, items)
+    trends = [Finding(f"trend: {name}", describe_trend(rows, name)) for name in series]
     done = sum(item.report is not None for item in items)
     return Report(
         study="sweep",
-        headline=headline(trends, done, len(items)),
+        headline=format_headline(trends, done, len(items)),
         rows=tuple(rows),
-        metrics=definitions(items, rows),
-        source={"kind": "sweep", "items": [source(item) for item in items]},
+        metrics=merge_definitions(items, rows),
+        source={"kind": "sweep", "items": [item_source(item) for item in items]},
         views=(
             View(
                 f"{measure} over the sweep",
                 "step",
-                metrics_of(rows),
+                list_metrics(rows),
                 across="series",
                 measure=measure,
             ),
             View("What happened", "item", (), findings="found"),
         ),
-        findings=(*trends, *(Finding(item.name, about(item, items)) for item in items)),
-        warnings=(*duplicates(items), *told_once(items)),
-        verdicts=tuple(verdicts(items)),
+        findings=(*trends, *(Finding(item.name, describe_item(item, items)) for item in items)),
+        warnings=(*warn_duplicates(items), *merge_warnings(items)),
+        verdicts=tuple(collect_verdicts(items)),
     )
 
 
-def points(item: Item, shown: ShownNumber) -> Iterator[Row]:
+def build_points(item: Item, shown: ShownNumber) -> Iterator[Row]:
     """One number for every variant, in the order of the report."""
-    for series, rows in grouped(item, shown).items():
-        yield combined(rows, shown, keys(item, series))
+    for series, rows in group_by_curve(item, shown).items():
+        yield combine_rows(rows, shown, row_keys(item, series))
 
 
-def grouped(item: Item, shown: ShownNumber) -> dict[str, list[Row]]:
+def group_by_curve(item: Item, shown: ShownNumber) -> dict[str, list[Row]]:
     """The rows that are looked at, by their curve."""
     by_series: dict[str, list[Row]] = {}
     for row in shown.choose(item.report) if item.report else ():
@@ -83,19 +83,19 @@ def grouped(item: Item, shown: ShownNumber) -> dict[str, list[Row]]:
     return by_series
 
 
-def name_of(shown: ShownNumber, items: Sequence[Item]) -> str:
+def metric_label(shown: ShownNumber, items: Sequence[Item]) -> str:
     """What the table's numbers are: a mean is called one where it is made of several numbers."""
-    series = [grouped(item, shown) for item in items]
+    series = [group_by_curve(item, shown) for item in items]
     several = any(len(rows) > 1 for found in series for rows in found.values())
     said = shown.text.startswith(f"{shown.aggregate}(")
     return f"{shown.aggregate}({shown.text})" if several and not said else shown.text
 
 
-def keys(item: Item, series: Scalar) -> dict[str, Scalar]:
+def row_keys(item: Item, series: Scalar) -> dict[str, Scalar]:
     return {"item": item.name, "step": item.step, "series": series}
 
 
-def combined(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Scalar]) -> Row:
+def combine_rows(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Scalar]) -> Row:
     """The row itself, with its spread, where it is the only one."""
     first = rows[0]
     variant, unit = first.variant, first.unit
@@ -112,7 +112,7 @@ def combined(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Scalar]
     return Row(first.metric, shown.combine(values), unit, variant, keys=keys)
 
 
-def failed_rows(
+def build_failed_rows(
     item: Item, series: Sequence[Scalar], measured: Sequence[Sequence[Row]]
 ) -> Iterator[Row]:
     """A null for every curve, so that no gate passes over it."""
@@ -125,11 +125,11 @@ def failed_rows(
             like.unit if like else "1",
             like.variant if like else None,
             note=item.failure or "no such number in its report",
-            keys=keys(item, name),
+            keys=row_keys(item, name),
         )
 
 
-def trend(rows: Sequence[Row], series: Scalar) -> str:
+def describe_trend(rows: Sequence[Row], series: Scalar) -> str:
     """First → last, how many pairs agree on a direction (Kendall), and the slope that half of them exceed (Theil, Sen)."""
     points = [
         (int(row.keys["step"]), row.value)
@@ -145,29 +145,29 @@ def trend(rows: Sequence[Row], series: Scalar) -> str:
     if 2 * agreeing <= len(slopes):
         return f"{way}, no trend"
     slope = statistics.median(slopes)
-    return f"{way}, {word} in {agreeing} of {counted(len(slopes), 'pair')}, {slope:+.3g} a step (median)"
+    return f"{way}, {word} in {agreeing} of {format_count(len(slopes), 'pair')}, {slope:+.3g} a step (median)"
 
 
-def headline(trends: Sequence[Finding], done: int, total: int) -> str:
+def format_headline(trends: Sequence[Finding], done: int, total: int) -> str:
     parts = [f"{finding.about.removeprefix('trend: ')}: {finding.text}" for finding in trends]
     failed = f"; {total - done} failed" if done < total else ""
     return f"{'; '.join(parts) or 'nothing was measured'} ({done} of {total} items{failed})."
 
 
-def definitions(items: Sequence[Item], rows: Sequence[Row]) -> dict[str, Definition]:
+def merge_definitions(items: Sequence[Item], rows: Sequence[Row]) -> dict[str, Definition]:
     known = {name: d for item in items if item.report for name, d in item.report.metrics.items()}
-    return {name: known[name] for name in metrics_of(rows) if name in known}
+    return {name: known[name] for name in list_metrics(rows) if name in known}
 
 
-def metrics_of(rows: Sequence[Row]) -> tuple[str, ...]:
+def list_metrics(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.metric for row in rows))
 
 
-def source(item: Item) -> dict[str, object]:
+def item_source(item: Item) -> dict[str, object]:
     return {"item": item.name, "source": item.report.source if item.report else None}
 
 
-def about(item: Item, items: Sequence[Item]) -> str:
+def describe_item(item: Item, items: Sequence[Item]) -> str:
     """Its step, and what is remarkable about it."""
     if item.report is None:
         return f"step {item.step}: {item.failure}"
@@ -185,7 +185,7 @@ def first_with_same_weights(item: Item, items: Sequence[Item]) -> Item | None:
     return None
 
 
-def duplicates(items: Sequence[Item]) -> Iterator[str]:
+def warn_duplicates(items: Sequence[Item]) -> Iterator[str]:
     """A checkpoint saved twice says nothing about a trend."""
     for item in items:
         twin = first_with_same_weights(item, items)
@@ -193,7 +193,7 @@ def duplicates(items: Sequence[Item]) -> Iterator[str]:
             yield f"{item.name} has the same weights as {twin.name}"
 
 
-def told_once(items: Sequence[Item]) -> Iterator[str]:
+def merge_warnings(items: Sequence[Item]) -> Iterator[str]:
     """What the items' reports warn of, each sentence once, with the first item that it is about."""
     about: dict[str, list[str]] = {}
     for item in items:
@@ -204,7 +204,7 @@ def told_once(items: Sequence[Item]) -> Iterator[str]:
         yield f"{names[0]}{more}: {warning}"
 
 
-def verdicts(items: Sequence[Item]) -> Iterator[Verdict]:
+def collect_verdicts(items: Sequence[Item]) -> Iterator[Verdict]:
     """Those of the items' own reports, and a failure for each without one."""
     for item in items:
         if item.report is None:

@@ -6,23 +6,23 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fingerprint import Options
 from attncli.commands.about.sweep.items import (
-    clear_away,
-    finished,
+    parse_steps,
+    read_finished,
     remove_leftovers,
+    remove_report,
     report_name,
-    steps,
 )
 from attncli.commands.about.sweep.report import Item
 from attncli.errors import InputError
-from attncli.io.addresses import within
+from attncli.io.addresses import join_address
 from attncli.processes.engines import Engine
 from attncli.processes.jobs import Job
 from attncli.processes.runs import ProcessRun
-from attncli.processes.work_sharing import own_share, shared_out
-from attncli.ranks import launch
+from attncli.processes.work_sharing import rank_share, share_work
+from attncli.ranks import read_launch
 
 CHANGED = "its files changed while it was measured: run the same command again"
 
@@ -46,14 +46,14 @@ class SweepPlan:
     evict: bool = False
 
     def report_of(self, name: str) -> str:
-        return within(self.into, report_name(self.command, self.options, name))
+        return join_address(self.into, report_name(self.command, self.options, name))
 
     def line(self, name: str) -> tuple[str, ...]:
         return (self.command, name, *self.words)
 
     @cached_property
     def steps(self) -> list[int]:
-        return steps(self.names)
+        return parse_steps(self.names)
 
 
 def run_all(
@@ -61,16 +61,16 @@ def run_all(
 ) -> list[Judged]:
     """Every item in its order; `seen` is told of each as it comes, and may refuse to go on."""
     runs = SweepRuns(plan, engine, seen)
-    if not launch().several:
+    if not read_launch().several:
         return runs.of(range(len(plan.names)), progress)
-    share = own_share(plan.names)
+    share = rank_share(plan.names)
 
     def one(place: int) -> Judged:
         progress(share.index(place), len(share), "models")
-        return runs.of([place], no_progress)[0]
+        return runs.of([place], ignore_progress)[0]
 
     names = [plan.report_of(name) for name in plan.names]
-    return shared_out(range(len(plan.names)), one, names.__getitem__)
+    return share_work(range(len(plan.names)), one, names.__getitem__)
 
 
 class SweepRuns:
@@ -110,7 +110,7 @@ class SweepRuns:
         """Whether an earlier run has left its report."""
         name = self.plan.names[place]
         self.reports[place] = self.plan.report_of(name)
-        report = finished(self.reports[place])
+        report = read_finished(self.reports[place])
         if report is None:
             return False
         self.tell(place, Item(name, self.plan.steps[place], report), 0)
@@ -132,7 +132,7 @@ class SweepRuns:
         """The report that the run has left, or what went wrong."""
         name, where = self.plan.names[place], self.reports[place]
         step = self.plan.steps[place]
-        report = finished(where) if run.finished else None
+        report = read_finished(where) if run.finished else None
         remove_leftovers(where)
         if self.plan.evict:
             evict(name, self.fetched)
@@ -140,7 +140,7 @@ class SweepRuns:
             failed = Item(name, step, None, f"exit {run.code}: {run.sentence}")
             self.tell(place, failed, run.code or InputError.exit_code)
         elif self.plan.report_of(name) != where:  # its name speaks of files that are no more
-            clear_away(where)
+            remove_report(where)
             self.tell(place, Item(name, step, None, CHANGED), InputError.exit_code)
         else:
             self.tell(place, Item(name, step, report), 0)
@@ -153,9 +153,9 @@ class SweepRuns:
 def note_cached(name: str, cached: set[str]) -> None:
     """What the cache holds already was not downloaded for this."""
     from attncli.models.files.hub_cache import is_cached
-    from attncli.sources import parse
+    from attncli.sources import parse_source
 
-    source = parse(name)
+    source = parse_source(name)
     if source.kind == "hub" and is_cached(source.name):
         cached.add(source.name)
 
@@ -163,8 +163,8 @@ def note_cached(name: str, cached: set[str]) -> None:
 def evict(name: str, cached: set[str]) -> None:
     """Remove what this item has brought into the cache."""
     from attncli.models.files.hub_cache import remove_from_cache
-    from attncli.sources import parse
+    from attncli.sources import parse_source
 
-    source = parse(name)
+    source = parse_source(name)
     if source.kind == "hub" and source.name not in cached:
         remove_from_cache(source.name)

@@ -13,7 +13,7 @@ from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError
 from attncli.io.addresses import is_address
-from attncli.options.completion import completion
+from attncli.options.completion import complete_names
 from attncli.options.shared import OutputOptions
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def sweep(
                 "Command to run on every model, with its own options (those not listed here are passed on to it). "
                 "Without a command the items are finished reports."
             ),
-            complete=completion(lambda: MODEL_COMMANDS),
+            complete=complete_names(lambda: MODEL_COMMANDS),
         ),
     ] = None,
     list_items: Annotated[
@@ -71,41 +71,41 @@ def sweep(
     The table does not depend on the engine.
     """
     from attncli import gates
-    from attncli.cli.config.option_values import options_of
-    from attncli.cli.writer import prepare, write
-    from attncli.commands.about.sweep.command import SweepQuestion, planned, swept
-    from attncli.io.standard_output import to_stdout
+    from attncli.cli.config.option_values import resolve_options
+    from attncli.cli.writer import prepare_output, write_report
+    from attncli.commands.about.sweep.command import SweepQuestion, plan_sweep, run_sweep
+    from attncli.io.standard_output import write_stdout
     from attncli.io.whole_files import require_folder
-    from attncli.processes.jobs import settings_here
+    from attncli.processes.jobs import option_settings
     from attncli.python.progress import progress_bar
-    from attncli.reports.provenance import with_provenance
+    from attncli.reports.provenance import add_provenance
 
     command, rest = (words[0], tuple(words[1:])) if words else (None, ())
     asked = SweepQuestion(
         command,
         rest,
-        lambda name: options_of([command or "", name, *rest]),
+        lambda name: resolve_options([command or "", name, *rest]),
         items,
         run,
-        settings_here(os.environ),
+        option_settings(os.environ),
     )
     if list_items:
-        plan = planned(asked)
-        printed = list(lines(plan, output))
+        plan = plan_sweep(asked)
+        printed = list(format_command_lines(plan, output))
         require_folder(Path(plan.into))
-        to_stdout("".join(f"{line}\n" for line in printed))
+        write_stdout("".join(f"{line}\n" for line in printed))
         return 0
-    conditions = prepare(output)
+    conditions = prepare_output(output)
     with progress_bar(output.shows_progress) as progress:
-        found = swept(asked, conditions, progress)
-    report = with_provenance(found.report)
-    report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
-    return gates.worst([write(report, output), *found.codes])
+        found = run_sweep(asked, conditions, progress)
+    report = add_provenance(found.report)
+    report = report.with_verdicts([*report.verdicts, *gates.decide_conditions(report, conditions)])
+    return gates.worst_exit_code([write_report(report, output), *found.codes])
 
 
-def lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[str]:
+def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[str]:
     """One ready command line per item, for a shell or as JSON."""
-    from attncli.commands.about.sweep.items import finished
+    from attncli.commands.about.sweep.items import read_finished
 
     if is_address(plan.into):
         raise UsageError(f"--list-items writes reports with -o, which takes files: give a folder instead of --into {plan.into}.")  # fmt: skip
@@ -114,12 +114,17 @@ def lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[str]:
     for name, step in zip(plan.names, plan.steps, strict=True):
         report = plan.report_of(name)
         words = ["attn", *plan.line(name), "--format", "json", "-o", report]
-        facts = {"item": name, "step": step, "report": report, "done": finished(report) is not None}
-        line = " ".join(map(shell_word, words))
+        facts = {
+            "item": name,
+            "step": step,
+            "report": report,
+            "done": read_finished(report) is not None,
+        }
+        line = " ".join(map(quote_shell_word, words))
         yield json.dumps({**facts, "command": words, "line": line}) if output.format else line
 
 
-def shell_word(word: str) -> str:
+def quote_shell_word(word: str) -> str:
     """The word as a shell reads it, on one line whatever it holds.
 
     bash, zsh and ksh take bytes in $'…'; a shell that does not know it reads another name there, but no end of the quote.

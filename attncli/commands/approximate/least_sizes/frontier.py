@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.fits.fit_rows import FIT_METRICS, most_keys
-from attncli.analysis.fits.unmet import unmet_verdicts
-from attncli.fits._line import tolerances
-from attncli.fits._registry import one_wide, tried_by_auto
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.fits.fit_rows import FIT_METRICS, max_keys_per_row
+from attncli.analysis.fits.unmet import build_unmet_verdicts
+from attncli.fits._line import request_tolerances
+from attncli.fits._registry import auto_methods, is_width_one_method
 from attncli.fits._search import Attempt, try_width
 from attncli.fits._types import FitRequest
-from attncli.maths.capacity.least_widths import MOST_BOUNDED, least_logits
-from attncli.maths.capacity.line.constraints import necessary
-from attncli.maths.capacity.line.decision import decided
+from attncli.maths.capacity.least_widths import MOST_BOUNDED, min_logit_bound
+from attncli.maths.capacity.line.constraints import necessary_demands
+from attncli.maths.capacity.line.decision import decide_width_one
 from attncli.maths.capacity.widths import fixed_keys_limit
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.maths.rounding import DTYPES
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 
@@ -38,30 +38,30 @@ FRONTIER_METRICS = {
 }  # fmt: skip
 
 
-def frontier(
+def measure_frontier(
     pattern: str,
     target: csr_array,
     widths: Sequence[int],
     request: FitRequest,
     seeds: Sequence[int],
     dtypes: Sequence[str] = DTYPES,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """For every dtype and width the smallest logit scale at which some method meets the request."""
     rows: list[Row] = []
     found: list[Finding] = []
     total = len(dtypes) * len(widths)
-    proved = {d: proved_logits(target, request.at(d)) for d in widths}
+    proved = {d: logit_lower_bound(target, request.at(d)) for d in widths}
     for dtype in dtypes:
         reached: dict[int, float] = {}
         for index, d in enumerate(widths):
             progress(len(found) * len(widths) + index, total, "widths")
             wanted = replace(request.at(d), dtype=dtype)
-            best, probes, why = quietest(target, wanted, seeds)
-            rows += frontier_rows(target, wanted, best, probes, why, proved[d])
+            best, probes, why = minimize_logits(target, wanted, seeds)
+            rows += build_frontier_rows(target, wanted, best, probes, why, proved[d])
             if best is not None and best.evidence is not None:
                 reached[d] = best.evidence.logit_scale
-        found.append(Finding(dtype, in_words(reached, widths)))
+        found.append(Finding(dtype, describe_frontier(reached, widths)))
     progress(total, total, "widths")
     return Report(
         study="approximate frontier",
@@ -81,7 +81,7 @@ def frontier(
         warnings=(
             "the frontier is what was found: between it and what is proved nothing is known.",
         ),
-        verdicts=unmet_verdicts(
+        verdicts=build_unmet_verdicts(
             (f"{pattern} in {finding.about}", finding.text)
             for finding in found
             if finding.text.startswith(NOTHING)
@@ -89,21 +89,21 @@ def frontier(
     )
 
 
-def proved_logits(target: csr_array, request: FitRequest) -> float | None:
+def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
     """What no module of this width is below; None where there is none of width 1."""
     length, d = target.shape[0], request.d
     if length > MOST_BOUNDED:
         return 0.0
-    limits = tolerances(request)
-    asked = necessary(target, request.causal, limits)
-    least = least_logits(asked, d, limits.variation)
+    limits = request_tolerances(request)
+    asked = necessary_demands(target, request.causal, limits)
+    least = min_logit_bound(asked, d, limits.variation)
     if d > 1:
         return least
-    answer = decided(asked, np.inf)
+    answer = decide_width_one(asked, np.inf)
     return None if answer.possible is False else max(least, answer.least)
 
 
-def quietest(
+def minimize_logits(
     target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> tuple[Attempt | None, int, str]:
     """Tighten the logit budget until no method follows."""
@@ -111,7 +111,7 @@ def quietest(
     probes, why = 0, "no method applies"
     request = replace(request, logit_budget=min(request.logit_budget, GENEROUS))
     for _ in range(ROUNDS):
-        attempt, tried, reason = any_method(target, request, seeds)
+        attempt, tried, reason = try_methods(target, request, seeds)
         probes += tried
         if attempt is None or attempt.evidence is None:
             return best, probes, reason
@@ -120,13 +120,13 @@ def quietest(
     return best, probes, why
 
 
-def any_method(
+def try_methods(
     target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> tuple[Attempt | None, int, str]:
     """The first method that meets the request, the modules tried, and the last reason against."""
     probes, reason = 0, "no method applies"
     # one number a key serves every width, rarely with the smallest logits: last
-    for method in sorted(tried_by_auto(), key=one_wide):
+    for method in sorted(auto_methods(), key=is_width_one_method):
         attempt = try_width(method, target, request, seeds)
         probes += attempt.probes
         if attempt.met:
@@ -136,7 +136,7 @@ def any_method(
     return None, probes, f"not found in {probes} probes ({reason})"
 
 
-def frontier_rows(
+def build_frontier_rows(
     target: csr_array,
     request: FitRequest,
     best: Attempt | None,
@@ -152,7 +152,9 @@ def frontier_rows(
     else:
         scale = best.evidence.logit_scale
         keys["method"] = best.method
-        limit = fixed_keys_limit(target.shape[0], most_keys(target), request.off_support, scale)
+        limit = fixed_keys_limit(
+            target.shape[0], max_keys_per_row(target), request.off_support, scale
+        )
         yield Row("logit_scale", scale, "logit", keys=keys)
         yield Row("total_variation", best.evidence.total_variation, "1", keys=keys)
         yield Row(
@@ -165,9 +167,9 @@ def frontier_rows(
     yield Row("probes", float(probes), "modules", keys=keys)
 
 
-def in_words(reached: dict[int, float], widths: Sequence[int]) -> str:
+def describe_frontier(reached: dict[int, float], widths: Sequence[int]) -> str:
     """`logits to 4400 at d = 2, 12 at d = 16`: the two ends of a curve."""
     if not reached:
         return f"{NOTHING} at d = {min(widths)} … {max(widths)}"
     ends = dict.fromkeys([min(reached), max(reached)])
-    return "logits to " + ", ".join(f"{number(reached[d])} at d = {d}" for d in ends)
+    return "logits to " + ", ".join(f"{format_number(reached[d])} at d = {d}" for d in ends)

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.fits.fit_rows import FIT_METRICS, most_keys
-from attncli.analysis.fits.unmet import unmet_verdicts
-from attncli.analysis.statistics import summary_row
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.fits.fit_rows import FIT_METRICS, max_keys_per_row
+from attncli.analysis.fits.unmet import build_unmet_verdicts
+from attncli.analysis.statistics import summarize_values
 from attncli.commands.approximate.least_sizes.width_growth import Make
 from attncli.fits._search import try_width
 from attncli.fits._types import FitRequest
 from attncli.maths.capacity.widths import permutation_exponent
 from attncli.maths.curves.growth import FEWEST_LENGTHS, least_squares
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 
 SCALE_METRICS = {
@@ -31,7 +31,7 @@ SCALE_METRICS = {
 TOO_FEW = f"fewer than {FEWEST_LENGTHS} lengths have a fit"
 
 
-def scale_growth(
+def measure_scale_growth(
     pattern: str,
     methods: Sequence[str],
     widths: Sequence[int],
@@ -39,7 +39,7 @@ def scale_growth(
     request: FitRequest,
     seeds: Sequence[int],
     make: Make,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """For every width: the smallest verified logit scale of the methods at each length, and its exponent."""
     rows: list[Row] = []
@@ -54,12 +54,12 @@ def scale_growth(
                 progress(done, total, "fits")
                 done += 1
                 target = make(pattern, length, np.random.default_rng(seed))
-                most = max(most, most_keys(target))
-                scales[length] += smallest_scale(target, methods, request.at(d), seed)
+                most = max(most, max_keys_per_row(target))
+                scales[length] += smallest_scales(target, methods, request.at(d), seed)
             keys: dict[str, Scalar] = {"d": d, "length": length}
-            rows.append(summary_row("logit_scale", "logit", scales[length], "not found", keys))
-        rows += exponent_rows(d, scales, most)
-        found.append(Finding(f"d = {d}", in_words(rows, d)))
+            rows.append(summarize_values("logit_scale", "logit", scales[length], "not found", keys))
+        rows += build_exponent_rows(d, scales, most)
+        found.append(Finding(f"d = {d}", describe_exponent(rows, d)))
     progress(total, total, "fits")
     return Report(
         study="approximate scale growth",
@@ -76,7 +76,7 @@ def scale_growth(
             View("Its exponent in n", "d", ("scale_exponent", "permutation_exponent")),
         ),
         findings=tuple(found),
-        verdicts=unmet_verdicts(
+        verdicts=build_unmet_verdicts(
             (
                 f"{pattern} at d = {row.keys['d']}, length {row.keys['length']}",
                 "no method found a module",
@@ -87,7 +87,7 @@ def scale_growth(
     )
 
 
-def smallest_scale(
+def smallest_scales(
     target: csr_array, methods: Sequence[str], request: FitRequest, seed: int
 ) -> list[float]:
     """The smallest logit scale of the methods that meet the request; empty if none does."""
@@ -96,7 +96,7 @@ def smallest_scale(
     return [min(reached)] if reached else []
 
 
-def exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> Iterator[Row]:
+def build_exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> Iterator[Row]:
     """The slope of ln scale over ln n, and for one key a row the law beside it."""
     keys: dict[str, Scalar] = {"d": d}
     points = [(length, scale) for length, found in scales.items() for scale in found]
@@ -113,9 +113,9 @@ def exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> Iterator
         yield Row("permutation_exponent", permutation_exponent(d), "1", keys=keys)
 
 
-def in_words(rows: Sequence[Row], d: int) -> str:
+def describe_exponent(rows: Sequence[Row], d: int) -> str:
     """`e = 0.67 (law 0.667)`."""
     values = {row.metric: row.value for row in rows if row.keys == {"d": d}}
     slope, law = values["scale_exponent"], values.get("permutation_exponent")
-    text = TOO_FEW if slope is None else f"e = {number(slope)}"
-    return text if law is None else f"{text} (law {number(law)})"
+    text = TOO_FEW if slope is None else f"e = {format_number(slope)}"
+    return text if law is None else f"{text} (law {format_number(law)})"

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import FIT_METRICS
-from attncli.analysis.fits.unmet import unmet_verdicts
-from attncli.analysis.statistics import summary_row
-from attncli.errors import counted
-from attncli.fits._search import find_width, narrowest
+from attncli.analysis.fits.unmet import build_unmet_verdicts
+from attncli.analysis.statistics import summarize_values
+from attncli.errors import format_count
+from attncli.fits._search import find_narrowest, find_width
 from attncli.fits._types import FitRequest
-from attncli.maths.curves.growth import FEWEST_LENGTHS, Law, fit_laws
+from attncli.maths.curves.growth import FEWEST_LENGTHS, GrowthLaw, fit_laws
 from attncli.maths.curves.laws import RATES
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 
@@ -34,7 +34,7 @@ Make = Callable[[str, int, np.random.Generator], csr_array]
 """(pattern, length, rng) → target."""
 
 
-def growth(
+def measure_width_growth(
     patterns: Sequence[str],
     methods: Sequence[str],
     lengths: Sequence[int],
@@ -42,7 +42,7 @@ def growth(
     seeds: Sequence[int],
     widest: int,
     make: Make,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Search the width at every length, seed by seed (a fresh pattern each), and fit the laws to all points."""
     rows: list[Row] = []
@@ -58,14 +58,16 @@ def growth(
                 points = []
                 for seed in seeds:
                     progress(done, total, "searches")
-                    points.append(one_point(pattern, method, length, request, seed, widest, make))
+                    points.append(
+                        search_width(pattern, method, length, request, seed, widest, make)
+                    )
                     done += 1
-                rows += point_rows(label, length, points)
+                rows += build_point_rows(label, length, points)
                 widths[length] = [int(d) for d, _, _ in points if d is not None]
-            laws = laws_of(widths)
-            rows += law_rows(label, laws)
-            found.append(Finding(label, in_words(laws, widths, widest)))
-            told.append(f"{label}: {in_short(laws) or found[-1].text}")
+            laws = fit_width_laws(widths)
+            rows += build_law_rows(label, laws)
+            found.append(Finding(label, describe_laws(laws, widths, widest)))
+            told.append(f"{label}: {summarize_laws(laws) or found[-1].text}")
     progress(total, total, "searches")
     return Report(
         study="approximate sweep",
@@ -75,9 +77,9 @@ def growth(
         source={"kind": "patterns", "request": request.described(), "widest": widest},
         input={"patterns": list(patterns), "sweep": "length", "points": list(lengths)},
         seeds=tuple(seeds),
-        views=views(),
+        views=build_views(),
         findings=tuple(found),
-        verdicts=unmet_verdicts(
+        verdicts=build_unmet_verdicts(
             (f"{row.keys['fit']} at length {row.keys['length']}", "no seed found a width")
             for row in rows
             if row.metric == "d_min" and row.value is None
@@ -89,7 +91,7 @@ Point = tuple[float | None, float | None, float]
 """Width found, its logit scale, probes."""
 
 
-def one_point(
+def search_width(
     pattern: str,
     method: str,
     length: int,
@@ -100,7 +102,7 @@ def one_point(
 ) -> Point:
     target = make(pattern, length, np.random.default_rng(seed))
     if method == "auto":
-        attempt = narrowest(target, request, [seed], widest)
+        attempt = find_narrowest(target, request, [seed], widest)
     else:
         attempt = find_width(method, target, request, [seed], widest)
     if not attempt.met or attempt.fit is None or attempt.evidence is None:
@@ -108,23 +110,23 @@ def one_point(
     return float(attempt.fit.d), attempt.evidence.logit_scale, float(attempt.probes)
 
 
-def point_rows(label: str, length: int, points: Sequence[Point]) -> Iterator[Row]:
+def build_point_rows(label: str, length: int, points: Sequence[Point]) -> Iterator[Row]:
     """Mean and spread over the seeds that found a width; `n` counts only those."""
     keys: dict[str, Scalar] = {"length": length, "fit": label}
     columns = zip(*points, strict=True)
     for metric, values in zip(("d_min", "logit_scale", "probes"), columns, strict=True):
         numbers = [value for value in values if value is not None]
         missing = len(values) - len(numbers)
-        row = summary_row(metric, GROWTH_METRICS[metric].unit, numbers, "not found", keys)
-        yield row if not missing or not numbers else with_note(row, missing)
+        row = summarize_values(metric, GROWTH_METRICS[metric].unit, numbers, "not found", keys)
+        yield row if not missing or not numbers else note_missing_seeds(row, missing)
 
 
-def with_note(row: Row, missing: int) -> Row:
+def note_missing_seeds(row: Row, missing: int) -> Row:
     """A mean over some seeds only says so."""
     return replace(row, note=f"{missing} more seeds found no width")
 
 
-def laws_of(widths: dict[int, list[int]]) -> list[Law]:
+def fit_width_laws(widths: dict[int, list[int]]) -> list[GrowthLaw]:
     """The laws, best first; none where too few lengths have a width."""
     points = [(length, d) for length, found in widths.items() for d in found]
     if len({length for length, _ in points}) < FEWEST_LENGTHS:
@@ -133,7 +135,7 @@ def laws_of(widths: dict[int, list[int]]) -> list[Law]:
     return fit_laws(lengths, ds)
 
 
-def law_rows(label: str, laws: Sequence[Law]) -> Iterator[Row]:
+def build_law_rows(label: str, laws: Sequence[GrowthLaw]) -> Iterator[Row]:
     for law in laws:
         keys: dict[str, Scalar] = {"fit": label, "law": law.name}
         yield Row("aic_above_best", law.aic - laws[0].aic, "1", keys=keys)
@@ -147,13 +149,13 @@ def law_rows(label: str, laws: Sequence[Law]) -> Iterator[Row]:
 AS_WORDS = {"constant": "no growth", "log": "log n", "power": "a power of n"}
 
 
-def in_short(laws: Sequence[Law]) -> str:
+def summarize_laws(laws: Sequence[GrowthLaw]) -> str:
     """`width grows about as n^0.11` where no other law fits as well, and only what is certain where one does."""
     if not laws:
         return ""
     close = [law for law in laws if law.rival]
     if not close:
-        return grows_as(laws[0])
+        return format_law(laws[0])
     open_laws = [laws[0], *close]
     names = " and ".join(AS_WORDS[law.name] for law in open_laws)
     if any(law.name == "constant" for law in open_laws):
@@ -162,7 +164,7 @@ def in_short(laws: Sequence[Law]) -> str:
     return f"width {way}, and how is open: {names} fit as well"
 
 
-def grows_as(law: Law) -> str:
+def format_law(law: GrowthLaw) -> str:
     if law.name == "constant":
         width = law.parameters[0]
         return f"width stays at {'' if width.is_integer() else 'about '}{width:.3g}"
@@ -172,22 +174,22 @@ def grows_as(law: Law) -> str:
     )
 
 
-def in_words(laws: Sequence[Law], widths: dict[int, list[int]], widest: int) -> str:
+def describe_laws(laws: Sequence[GrowthLaw], widths: dict[int, list[int]], widest: int) -> str:
     """The best law with its numbers, and how far the others are behind."""
     if not laws:
         found = sum(bool(part) for part in widths.values())
         return (
-            f"a width was found at {found} of {counted(len(widths), 'length')} (up to {widest}): "
+            f"a width was found at {found} of {format_count(len(widths), 'length')} (up to {widest}): "
             f"no law is fitted to fewer than {FEWEST_LENGTHS}"
         )
     best = laws[0]
     of = "slope" if best.name == "log" else "exponent"
     error = f" ({of} ± {best.slope_error:.1g})" if best.slope_error else ""
     others = ", ".join(f"{AS_WORDS[law.name]} {law.aic - best.aic:.2g}" for law in laws[1:])
-    return f"{in_short(laws)}. {best.text}{error}; AIC behind it: {others}"
+    return f"{summarize_laws(laws)}. {best.text}{error}; AIC behind it: {others}"
 
 
-def views() -> tuple[View, ...]:
+def build_views() -> tuple[View, ...]:
     return (
         View("Smallest width found", "length", ("d_min",), across="fit"),
         View("Logit scale there", "length", ("logit_scale",), across="fit"),

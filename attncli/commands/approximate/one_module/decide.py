@@ -6,24 +6,24 @@ from typing import Any
 
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.fits.fit_rows import one_row
-from attncli.errors import counted
-from attncli.fits._line import WidthOne, tolerances, width_one
-from attncli.fits._search import Attempt, narrowest
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.fits.fit_rows import build_row
+from attncli.errors import format_count
+from attncli.fits._line import WidthOneResult, fit_width_one, request_tolerances
+from attncli.fits._search import Attempt, find_narrowest
 from attncli.fits._types import FitRequest
 from attncli.maths.capacity.least_widths import (
     MOST_BOUNDED,
     LeastWidth,
-    budgeted,
-    face_chain,
-    least_logits,
-    planarity,
-    shattered,
+    budget_bound,
+    face_chain_bound,
+    min_logit_bound,
+    planarity_bound,
+    shattering_bound,
 )
-from attncli.maths.capacity.line.constraints import necessary
+from attncli.maths.capacity.line.constraints import necessary_demands
 from attncli.maths.capacity.line.infeasibility import LineProof
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
 
 DECISION_METRICS = {
@@ -52,11 +52,11 @@ VIEWS = (
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decision:
     """What is known about one pattern."""
 
     pattern: str
-    line: WidthOne
+    line: WidthOneResult
     cut: LeastWidth
     faces: LeastWidth | None
     """None under a mask, as the edges."""
@@ -90,37 +90,39 @@ class Decided:
         return 0.0 if self.width is not None and self.width < self.proved else None
 
 
-def decide(
+def decide_widths(
     targets: Mapping[str, csr_array],
     request: FitRequest,
     width: int | None,
     widest: int,
     seeds: Sequence[int],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Bounds first, then the search between them."""
-    found: list[Decided] = []
+    found: list[Decision] = []
     for pattern, target in targets.items():
         progress(len(found), len(targets), "patterns")
         found.append(decide_one(pattern, target, request, width, widest, seeds))
     progress(len(targets), len(targets), "patterns")
-    said = [Finding(one.pattern, in_words(one)) for one in found]
+    said = [Finding(one.pattern, describe_decision(one)) for one in found]
     return Report(
         study="approximate decide",
         headline="; ".join(f"{each.about}: {each.text}" for each in said) + ".",
-        rows=tuple(row for one in found for row in rows(one)),
+        rows=tuple(row for one in found for row in build_rows(one)),
         metrics=DECISION_METRICS,
         source={
             "kind": "patterns",
             "request": request.described() | {"d": width},
-            "proofs": {one.pattern: proofs_of(one) for one in found},
+            "proofs": {one.pattern: proof_numbers(one) for one in found},
         },
         input={"patterns": list(targets)},
         seeds=tuple(seeds),
         views=VIEWS,
         findings=tuple(said),
         verdicts=tuple(
-            Verdict(f"{one.pattern} fits", True, short_words(one), stopped=one.enough is None)
+            Verdict(
+                f"{one.pattern} fits", True, summarize_decision(one), stopped=one.enough is None
+            )
             for one in found
             if one.enough != 1.0
         ),
@@ -134,34 +136,34 @@ def decide_one(
     width: int | None,
     widest: int,
     seeds: Sequence[int],
-) -> Decided:
-    line = width_one(target, request.at(1))
+) -> Decision:
+    line = fit_width_one(target, request.at(1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
-    asked = necessary(target, request.causal, tolerances(request))
-    cut = shattered(asked) if small else nothing
-    faces = face_chain(asked) if small and not request.causal else None
-    edges = planarity(asked) if small and not request.causal else None
-    limit = budgeted(asked, request.logit_budget, request.total_variation) if small else 0
-    known = Decided(pattern, line, cut, faces, edges, limit, None, 0.0, width)
+    asked = necessary_demands(target, request.causal, request_tolerances(request))
+    cut = shattering_bound(asked) if small else nothing
+    faces = face_chain_bound(asked) if small and not request.causal else None
+    edges = planarity_bound(asked) if small and not request.causal else None
+    limit = budget_bound(asked, request.logit_budget, request.total_variation) if small else 0
+    known = Decision(pattern, line, cut, faces, edges, limit, None, 0.0, width)
     if width is not None and width < known.proved:
         return known
     ceiling = widest if width is None else width
-    attempt = narrowest(target, request, seeds, ceiling, impossible=known.proved - 1)
+    attempt = find_narrowest(target, request, seeds, ceiling, impossible=known.proved - 1)
     d = attempt.fit.d if attempt.met and attempt.fit else known.proved
-    logits = least_logits(asked, d, request.total_variation) if small else 0.0
+    logits = min_logit_bound(asked, d, request.total_variation) if small else 0.0
     logits = max(logits, line.answer.least) if d == 1 else logits
-    return Decided(pattern, line, cut, faces, edges, limit, attempt, logits, width)
+    return Decision(pattern, line, cut, faces, edges, limit, attempt, logits, width)
 
 
-def rows(one: Decided) -> Iterator[Row]:
+def build_rows(one: Decision) -> Iterator[Row]:
     logits = one.attempt.logits if one.attempt is not None and one.found is not None else None
     values: dict[str, tuple[float | None, str]] = {
         "enough": (one.enough, OPEN),
         "d_proved": (one.proved, ""),
-        "d_found": (one.found, why_not_found(one)),
-        "logit_scale": (logits, why_not_found(one)),
-        "logits_proved": (one.logits if one.found is not None else None, why_not_found(one)),
+        "d_found": (one.found, explain_not_found(one)),
+        "logit_scale": (logits, explain_not_found(one)),
+        "logits_proved": (one.logits if one.found is not None else None, explain_not_found(one)),
         "line_d": (one.line_d, ""),
         "shattered_d": (one.cut.d, ""),
         "budget_d": (one.budget_d or None, NO_BUDGET),
@@ -170,33 +172,33 @@ def rows(one: Decided) -> Iterator[Row]:
     }
     for metric, (value, note) in values.items():
         unit = DECISION_METRICS[metric].unit
-        yield one_row(metric, value, unit, note or None, {"pattern": one.pattern})
+        yield build_row(metric, value, unit, note or None, {"pattern": one.pattern})
 
 
-def why_not_found(one: Decided) -> str:
+def explain_not_found(one: Decision) -> str:
     if one.attempt is None:
         return NOT_APPLICABLE + "proved impossible"
     return one.attempt.reason or "not found"
 
 
-def in_words(one: Decided) -> str:
+def describe_decision(one: Decision) -> str:
     """The answer, and what proves it."""
-    proof = narrower_words(one)
+    proof = describe_impossibility(one)
     if one.enough == 0.0:
         return f"d = {one.width} is impossible: {proof.removeprefix(NARROW)}"
     if one.found is None:
         reason = one.attempt.reason if one.attempt is not None else ""
         return f"not decided: d ≥ {one.proved}{f' ({proof})' if proof else ''}; {reason}"
-    logits = f"logits to {number(one.attempt.logits)}" if one.attempt else ""
-    proved = f", proved to be at least {number(one.logits)}" if one.logits else ""
+    logits = f"logits to {format_number(one.attempt.logits)}" if one.attempt else ""
+    proved = f", proved to be at least {format_number(one.logits)}" if one.logits else ""
     made = f"{one.attempt.method}, {logits}{proved}" if one.attempt else ""
     if one.found == one.proved:
         least = f"; {proof}" if proof else ""
         return f"d = {one.found} is enough ({made}) and is the least{least}"
-    return f"{one.proved} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {undecided(one, one.found)}"
+    return f"{one.proved} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {describe_open_widths(one, one.found)}"
 
 
-def undecided(one: Decided, found: int) -> str:
+def describe_open_widths(one: Decision, found: int) -> str:
     """What is known of the widths below the one found: `d = 1 is impossible, d = 2 is open`."""
     below, first, last = one.proved - 1, one.proved, found - 1
     impossible = f"d {'=' if below == 1 else '≤'} {below} is impossible, " if below else ""
@@ -206,7 +208,7 @@ def undecided(one: Decided, found: int) -> str:
     return f"{impossible}{left}{exact}"
 
 
-def short_words(one: Decided) -> str:
+def summarize_decision(one: Decision) -> str:
     return (
         f"not decided: d ≥ {one.proved} is all that is proved"
         if one.enough is None
@@ -214,40 +216,40 @@ def short_words(one: Decided) -> str:
     )
 
 
-def narrower_words(one: Decided) -> str:
+def describe_impossibility(one: Decision) -> str:
     """What proves that a smaller width is impossible."""
     d = one.proved
     if d == 1:
         return ""
     if d == one.line_d and one.line.answer.proof is not None:
-        return f"{NARROW}{proof_words(one.line.answer.proof)}"
+        return f"{NARROW}{describe_proof(one.line.answer.proof)}"
     if d == one.cut.d:
         keys = ", ".join(map(str, one.cut.keys))
         return f"rows cut the keys {keys} in every way, which takes d = {d}"
     return f"logits up to the budget need d ≥ {d}"
 
 
-def proof_words(proof: LineProof) -> str:
+def describe_proof(proof: LineProof) -> str:
     """A contradiction of width 1 as a sentence."""
-    rows = listed(proof.rows)
+    rows = format_list(proof.rows)
     if proof.cases:
-        return f"every choice of signs contradicts itself ({counted(len(proof.cases), 'case')}, rows {rows})"
+        return f"every choice of signs contradicts itself ({format_count(len(proof.cases), 'case')}, rows {rows})"
     if not proof.steps:
         if len(proof.rows) == 2:
             return f"rows {rows} cross: some keys force their signs to be equal, others opposite"
         return f"rows {rows} force one another's signs, and go round in an odd circle"
-    limit = "" if proof.budget is None else f" for logits up to {number(proof.budget)}"
-    return f"{counted(len(proof.steps), 'condition')} of rows {rows} add up to 0 < 0{limit}"
+    limit = "" if proof.budget is None else f" for logits up to {format_number(proof.budget)}"
+    return f"{format_count(len(proof.steps), 'condition')} of rows {rows} add up to 0 < 0{limit}"
 
 
-def listed(rows: Sequence[int]) -> str:
+def format_list(rows: Sequence[int]) -> str:
     shown = list(map(str, rows[:6]))
     if len(rows) > 6:
         return ", ".join(shown) + f" and {len(rows) - 6} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
-def proofs_of(one: Decided) -> dict[str, Any]:
+def proof_numbers(one: Decision) -> dict[str, Any]:
     """The numbers that a reader needs to check what is said."""
     answer = one.line.answer
     return {

@@ -6,19 +6,19 @@ from scipy.sparse import csr_array
 
 from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
-    dense_warnings,
-    describe,
+    build_fit_rows,
+    build_fit_views,
+    compute_size_values,
+    describe_attempt,
+    describe_fits,
     fit_keys,
-    fit_rows,
-    fit_views,
-    size_values,
-    verdict,
+    warn_dense_rows,
 )
-from attncli.analysis.fits.unmet import unmet_verdicts
+from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.commands.approximate.one_module.solutions import Solution, SolvedPattern
-from attncli.errors import counted
+from attncli.errors import format_count
 from attncli.fits._types import FitRequest
-from attncli.maths.digits import about, number
+from attncli.maths.digits import format_approximately, format_number
 from attncli.records import Finding, Report, Row
 
 
@@ -27,38 +27,40 @@ def approximate(solution: Solution, timing: bool = False) -> Report:
     effort = ("probes", "seeds_tried", "seconds") if timing else ("probes", "seeds_tried")
     return Report(
         study="approximate",
-        headline=headline(solution),
-        rows=tuple(all_rows(solution, timing)),
+        headline=format_headline(solution),
+        rows=tuple(build_rows(solution, timing)),
         metrics=FIT_METRICS,
-        source=describe(solution.fits, solution.request),
+        source=describe_fits(solution.fits, solution.request),
         input={"patterns": [one.pattern for one in solution.solved]},
         seeds=solution.seeds,
-        views=fit_views(*effort),
-        findings=tuple(findings(solution)),
-        warnings=tuple(warnings(solution)),
-        verdicts=unmet_verdicts((one.pattern, verdict(one.chosen)) for one in missed(solution)),
+        views=build_fit_views(*effort),
+        findings=tuple(build_findings(solution)),
+        warnings=tuple(build_warnings(solution)),
+        verdicts=build_unmet_verdicts(
+            (one.pattern, describe_attempt(one.chosen)) for one in unmet_patterns(solution)
+        ),
     )
 
 
-def missed(solution: Solution) -> list[SolvedPattern]:
+def unmet_patterns(solution: Solution) -> list[SolvedPattern]:
     return [one for one in solution.solved if not one.chosen.met]
 
 
-def all_rows(solution: Solution, timing: bool) -> Iterator[Row]:
+def build_rows(solution: Solution, timing: bool) -> Iterator[Row]:
     for one in solution.solved:
         for attempt, seconds in zip(one.attempts, one.seconds, strict=True):
-            yield from fit_rows(
+            yield from build_fit_rows(
                 one.pattern, one.target, attempt, solution.request, solution.searched
             )
             if timing:
                 yield Row("seconds", seconds, "s", keys=fit_keys(one.pattern, attempt.method))
 
 
-def headline(solution: Solution) -> str:
+def format_headline(solution: Solution) -> str:
     """`d = 8 is enough (…); the paper's construction would need d ≈ 24,000`."""
-    short = missed(solution)
-    bound = max(bound_of(one.target, solution.request) for one in solution.solved)
-    says = f"the paper's construction would need d ≈ {about(bound)}"
+    short = unmet_patterns(solution)
+    bound = max(width_bound(one.target, solution.request) for one in solution.solved)
+    says = f"the paper's construction would need d ≈ {format_approximately(bound)}"
     if short:
         what = "not found" if solution.searched else "not met"
         reason = short[0].chosen.reason or "no method applies"
@@ -69,32 +71,32 @@ def headline(solution: Solution) -> str:
     scale = max(one.chosen.evidence.logit_scale for one in solution.solved if one.chosen.evidence)
     if len(solution.solved) == 1:
         one = solution.solved[0].chosen
-        return f"d = {d} is enough ({one.method}, logits to {number(scale)}); {says}."
-    worst = max(solution.solved, key=variation)
+        return f"d = {d} is enough ({one.method}, logits to {format_number(scale)}); {says}."
+    worst = max(solution.solved, key=describe_variation)
     return (
-        f"d = {d} is enough: one module makes all {counted(len(solution.solved), 'pattern')} by its inputs alone "
-        f"(worst: {worst.pattern}, total variation {number(variation(worst))}); {says}."
+        f"d = {d} is enough: one module makes all {format_count(len(solution.solved), 'pattern')} by its inputs alone "
+        f"(worst: {worst.pattern}, total variation {format_number(describe_variation(worst))}); {says}."
     )
 
 
-def variation(one: SolvedPattern) -> float:
+def describe_variation(one: SolvedPattern) -> float:
     return one.chosen.evidence.total_variation if one.chosen.evidence else 0.0
 
 
-def bound_of(target: csr_array, request: FitRequest) -> int:
-    return int(size_values(target, request)["sufficient_d"] or 0)
+def width_bound(target: csr_array, request: FitRequest) -> int:
+    return int(compute_size_values(target, request)["sufficient_d"] or 0)
 
 
-def findings(solution: Solution) -> Iterator[Finding]:
+def build_findings(solution: Solution) -> Iterator[Finding]:
     """Per fit: whether it meets the request, or why not."""
     for one in solution.solved:
         for attempt in one.attempts:
             label = str(fit_keys(one.pattern, attempt.method)["fit"])
-            yield Finding(label, verdict(attempt))
+            yield Finding(label, describe_attempt(attempt))
 
 
-def warnings(solution: Solution) -> Iterator[str]:
-    yield from dense_warnings({one.pattern: one.target for one in solution.solved})
+def build_warnings(solution: Solution) -> Iterator[str]:
+    yield from warn_dense_rows({one.pattern: one.target for one in solution.solved})
     failed = [a for one in solution.solved for a in one.attempts if not a.met and a.fit]
     if failed and solution.searched:
         yield "a width that was not found is not proved impossible: only that many probes failed."

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, no_progress
-from attncli.fits._module_files import SavedFit, StoredModule
+from attncli.analysis import Progress, ignore_progress
+from attncli.fits._module_files import ModuleArrays, SavedFit
 from attncli.fits._search import (
     DENSE_LIMIT,
     Attempt,
-    best_of,
-    cheapest,
+    best_attempt,
+    find_narrowest,
+    find_smallest_logits,
     find_width,
-    narrowest,
     try_width,
 )
 from attncli.fits._types import FitRequest
@@ -58,7 +58,7 @@ def solve(
     *,
     search: bool = True,
     widest: int = WIDEST,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Solution:
     """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
     for pattern, target in targets.items():
@@ -68,22 +68,22 @@ def solve(
     for pattern, target in targets.items():
         attempts: list[Attempt] = []
         seconds: list[float] = []
-        watch = progress if target.shape[0] > DENSE_LIMIT else no_progress
+        watch = progress if target.shape[0] > DENSE_LIMIT else ignore_progress
         for method in methods:
             progress(len(solved) * len(methods) + methods.index(method), total, "fits")
             began = time.process_time()
-            attempt = attempt_one(method, target, request, seeds, search, widest, watch)
+            attempt = attempt_fit(method, target, request, seeds, search, widest, watch)
             if attempt.method in (other.method for other in attempts):
                 continue  # `auto` chose a method that was asked for by name too
             attempts.append(attempt)
             seconds.append(time.process_time() - began)
         solved.append(
-            SolvedPattern(pattern, target, tuple(attempts), best_of(attempts), tuple(seconds))
+            SolvedPattern(pattern, target, tuple(attempts), best_attempt(attempts), tuple(seconds))
         )
     progress(total, total, "fits")
     d = max((one.chosen.fit.d for one in solved if one.chosen.fit), default=request.d)
-    wide = tuple(at_common_width(one, methods, request.at(d), seeds) for one in solved)
-    return share(wide, request, search, tuple(seeds))
+    wide = tuple(fit_at_width(one, methods, request.at(d), seeds) for one in solved)
+    return unify_width(wide, request, search, tuple(seeds))
 
 
 def require_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
@@ -92,7 +92,7 @@ def require_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> N
     require_finishable(pairs, what, advice)
 
 
-def attempt_one(
+def attempt_fit(
     method: str,
     target: csr_array,
     request: FitRequest,
@@ -103,14 +103,14 @@ def attempt_one(
 ) -> Attempt:
     if method == "auto":
         if search:
-            return narrowest(target, request, seeds, widest, watch)
-        return cheapest(target, request, seeds, watch)
+            return find_narrowest(target, request, seeds, widest, watch)
+        return find_smallest_logits(target, request, seeds, watch)
     if search:
         return find_width(method, target, request, seeds, widest, watch)
     return try_width(method, target, request, seeds, watch)
 
 
-def at_common_width(
+def fit_at_width(
     one: SolvedPattern, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
 ) -> SolvedPattern:
     """Its module with the smallest logits at the width that all share: its own, widened, or a new one."""
@@ -118,12 +118,12 @@ def at_common_width(
     if not own.met or own.fit is None or own.fit.d == request.d:
         return one
     found = [
-        cheapest(one.target, request, seeds)
+        find_smallest_logits(one.target, request, seeds)
         if method == "auto"
         else try_width(method, one.target, request, seeds)
         for method in methods
     ]
-    best = best_of(found)
+    best = best_attempt(found)
     if not best.met or best.logits >= own.logits:
         return one
     before = {attempt.method: attempt for attempt in one.attempts}
@@ -137,7 +137,7 @@ def at_common_width(
     return replace(one, attempts=attempts, chosen=shared, seconds=seconds)
 
 
-def share(
+def unify_width(
     solved: tuple[SolvedPattern, ...], request: FitRequest, searched: bool, seeds: tuple[int, ...]
 ) -> Solution:
     """Bring the chosen fits to one width, where they have the same w_q and w_k."""
@@ -146,6 +146,6 @@ def share(
     saved = []
     for number, one, fit in fitted:
         wide = fit.padded(d)
-        stored = StoredModule(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
+        stored = ModuleArrays(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
         saved.append(SavedFit(one.pattern, one.chosen.method, stored, one.target, number))
     return Solution(solved, request.at(d), searched, seeds, tuple(saved))

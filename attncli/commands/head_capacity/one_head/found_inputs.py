@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.errors import InputError, UsageError
-from attncli.fits._module_files import SavedFit, StoredModule
-from attncli.fits._registry import tried_for_heads
-from attncli.fits._search import Attempt, best_of, try_width
+from attncli.fits._module_files import ModuleArrays, SavedFit
+from attncli.fits._registry import head_methods
+from attncli.fits._search import Attempt, best_attempt, try_width
 from attncli.fits._types import FitRequest
-from attncli.fits._verify import Evidence, measure
+from attncli.fits._verify import Evidence, measure_module
 from attncli.head_weights.head import Head
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.inputs_for_scores import (
-    Inverse,
-    balanced_inputs,
-    inverse,
-    projected,
+    ProjectionInverse,
+    invert_projections,
+    project_inputs,
+    solve_inputs,
     wanted_projections,
 )
 from attncli.maths.rounding import DTYPES, Floats
@@ -47,61 +47,66 @@ class FoundInputs:
     shown: tuple[ShownPattern, ...]
 
 
-def found_inputs(
+def find_inputs(
     head: Head,
     targets: Mapping[str, csr_array],
     methods: Sequence[str],
     request: FitRequest,
     seeds: Sequence[int],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> list[FoundInputs]:
     """Inputs for every pattern; `request` has the head's width and mask."""
     found: list[FoundInputs] = []
     for pattern, target in targets.items():
         progress(len(found), len(targets), "patterns")
-        check_window(head, target)
-        attempt = wanted_fit(target, methods, request, seeds)
+        validate_window(head, target)
+        attempt = fit_queries_and_keys(target, methods, request, seeds)
         if attempt.fit is None:
             raise InputError(f"{pattern}: no queries and keys of width {head.d}: {attempt.reason}.")
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
         wanted = wanted_projections(head, queries, keys)
-        shown = tuple(show(head, wanted, target, dtype, inverse(head, dtype)) for dtype in DTYPES)
+        shown = tuple(
+            show_pattern(head, wanted, target, dtype, invert_projections(head, dtype))
+            for dtype in DTYPES
+        )
         found.append(FoundInputs(pattern, target, attempt, shown))
     progress(len(targets), len(targets), "patterns")
     return found
 
 
-def check_window(head: Head, target: csr_array) -> None:
+def validate_window(head: Head, target: csr_array) -> None:
     if head.window is not None and target.shape[0] > head.window:
         raise UsageError(
             f"this layer sees {head.window} keys (sliding window): choose a `length` up to that, not {target.shape[0]}."
         )
 
 
-def wanted_fit(
+def fit_queries_and_keys(
     target: csr_array, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
 ) -> Attempt:
     """Queries and keys in float64, by the first method that meets the request, else the nearest."""
     budget = min(request.logit_budget, QUIET)
     request = replace(request, dtype="float64", logit_budget=budget)
     names = [
-        name
-        for method in methods
-        for name in (tried_for_heads() if method == "auto" else (method,))
+        name for method in methods for name in (head_methods() if method == "auto" else (method,))
     ]
     attempts: list[Attempt] = []
     for name in names:
         attempts.append(try_width(name, target, request, seeds))
         if attempts[-1].met:
             break
-    return best_of(attempts)
+    return best_attempt(attempts)
 
 
-def show(head: Head, wanted: Array, target: csr_array, dtype: str, pseudo: Inverse) -> ShownPattern:
+def show_pattern(
+    head: Head, wanted: Array, target: csr_array, dtype: str, pseudo: ProjectionInverse
+) -> ShownPattern:
     """Round the weights, solve for x, round x, and compute the map as the model would; `pseudo`: of those weights."""
-    x = balanced_inputs(head, wanted, pseudo, dtype)
-    queries, keys = projected(head, x, dtype)
-    return ShownPattern(dtype, x, measure(queries, keys, target, dtype, head.causal, head.scale))
+    x = solve_inputs(head, wanted, pseudo, dtype)
+    queries, keys = project_inputs(head, x, dtype)
+    return ShownPattern(
+        dtype, x, measure_module(queries, keys, target, dtype, head.causal, head.scale)
+    )
 
 
 def require_plain(head: Head) -> None:
@@ -113,7 +118,7 @@ def require_plain(head: Head) -> None:
         )
 
 
-def as_files(head: Head, found: Sequence[FoundInputs]) -> list[SavedFit]:
+def to_saved_fits(head: Head, found: Sequence[FoundInputs]) -> list[SavedFit]:
     """The float64 inputs as modules that anybody can check: biases as the weights of a constant feature, scale in w_q."""
     require_plain(head)
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale
@@ -121,6 +126,6 @@ def as_files(head: Head, found: Sequence[FoundInputs]) -> list[SavedFit]:
     saved = []
     for number, one in enumerate(found):
         x = np.pad(one.shown[0].x, ((0, 0), (0, 1)), constant_values=1.0)
-        module = StoredModule(w_q, w_k, x, "float64", head.causal)
+        module = ModuleArrays(w_q, w_k, x, "float64", head.causal)
         saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target, number))
     return saved

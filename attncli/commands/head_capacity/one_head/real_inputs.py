@@ -6,27 +6,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import MEASURED, OUT_OF_RANGE
-from attncli.analysis.heads.model_heads import HeadSubject
-from attncli.analysis.layer_maps import maps_of
+from attncli.analysis.heads.model_heads import VerifiedModel
+from attncli.analysis.layer_maps import capture_maps
 from attncli.commands.head_capacity.one_head.found_inputs import FoundInputs, ShownPattern
-from attncli.commands.head_capacity.one_head.token_search import FoundTokens, best_tokens
+from attncli.commands.head_capacity.one_head.token_search import FoundTokens, search_best_tokens
 from attncli.commands.head_capacity.one_head.token_table import (
     Array,
     TokenTable,
-    of_text,
-    token_table,
+    build_token_table,
+    text_queries_and_keys,
 )
-from attncli.commands.head_capacity.one_head.trained_head import REAL_METRICS, finite_row, in_words
+from attncli.commands.head_capacity.one_head.trained_head import (
+    REAL_METRICS,
+    build_finite_row,
+    describe_shown_pattern,
+)
 from attncli.errors import AttnError, InputError
 from attncli.fits._types import FitRequest
-from attncli.fits._verify import Evidence, measure
+from attncli.fits._verify import Evidence, measure_module
 from attncli.head_weights.head import Head
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.tokenizing import shown, tokenizer_of
-from attncli.models.loading.load import Checkpoint
+from attncli.models.inputs.tokenizing import label_ids, load_tokenizer
+from attncli.models.loading.load import LoadedModel
 from attncli.records import Finding, Report, Row, Scalar
 
 METHOD = "tokens"
@@ -58,30 +62,32 @@ class ShownByTokens:
         met = self.evidence.meets(replace(request, dtype="float64"))
         yield Row("meets", int(met), "0 or 1", keys=self.keys)
         for metric in MEASURED:
-            yield finite_row(metric, getattr(self.evidence, metric), OUT_OF_RANGE, self.keys)
+            yield build_finite_row(metric, getattr(self.evidence, metric), OUT_OF_RANGE, self.keys)
         for position, (token, word) in enumerate(zip(self.ids, self.words, strict=True)):
             keys = {**self.keys, "position": position, "token": word}
             yield Row("token_id", token, REAL_METRICS["token_id"].unit, keys=keys)
 
     def finding(self, request: FitRequest) -> Finding:
-        told = in_words(ShownPattern("float64", np.zeros((0, 0)), self.evidence), request)
+        told = describe_shown_pattern(
+            ShownPattern("float64", np.zeros((0, 0)), self.evidence), request
+        )
         text = " ".join(self.words[:MOST_WORDS]) + (" …" if len(self.words) > MOST_WORDS else "")
         return Finding(str(self.keys["fit"]), f"{told}; by: {text}")
 
     def in_words(self) -> str:
-        found = number(self.evidence.total_variation)
-        return f"{self.pattern}: total variation {found} by real tokens, {number(self.free)} by free inputs"
+        found = format_number(self.evidence.total_variation)
+        return f"{self.pattern}: total variation {found} by real tokens, {format_number(self.free)} by free inputs"
 
 
-def with_real_inputs(
+def add_real_inputs(
     report: Report,
-    checkpoint: Checkpoint,
-    subject: HeadSubject,
+    checkpoint: LoadedModel,
+    subject: VerifiedModel,
     head: Head,
     found: Sequence[FoundInputs],
     request: FitRequest,
     seeds: Sequence[int],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """The report of free inputs, and beside each pattern what the best text found makes of it."""
     tables: dict[int, TokenTable] = {}
@@ -89,8 +95,8 @@ def with_real_inputs(
     for one in found:
         length = one.target.shape[0]
         if length not in tables:
-            tables[length] = token_table(checkpoint, head, length, seeds[0], progress)
-        shown.append(by_tokens(checkpoint, subject, head, one, tables[length], seeds, progress))
+            tables[length] = build_token_table(checkpoint, head, length, seeds[0], progress)
+        shown.append(search_tokens(checkpoint, subject, head, one, tables[length], seeds, progress))
     name = f"{head.described['folder']}:{head.described['layer']}.{head.described['head']}"
     first = tables[found[0].target.shape[0]]
     drawn = (f"{len(first.ids):,} of {first.of:,} tokens were tried: a shorter length leaves room for more.",)  # fmt: skip
@@ -109,9 +115,9 @@ def with_real_inputs(
     )
 
 
-def by_tokens(
-    checkpoint: Checkpoint,
-    subject: HeadSubject,
+def search_tokens(
+    checkpoint: LoadedModel,
+    subject: VerifiedModel,
     head: Head,
     one: FoundInputs,
     table: TokenTable,
@@ -121,18 +127,22 @@ def by_tokens(
     assert one.attempt.fit is not None
     target: Array = one.target.toarray()
     queries, keys = np.split(one.attempt.fit.x.astype(np.float64), 2, axis=1)
-    found: FoundTokens = best_tokens(table, target, head.causal, (queries, keys), seeds, progress)
+    found: FoundTokens = search_best_tokens(
+        table, target, head.causal, (queries, keys), seeds, progress
+    )
     ids = tuple(int(each) for each in table.ids[found.chosen])
-    evidence = measure(*of_text(checkpoint, head, ids), one.target, "float64", head.causal, 1.0)
+    evidence = measure_module(
+        *text_queries_and_keys(checkpoint, head, ids), one.target, "float64", head.causal, 1.0
+    )
     refuse_other_map(checkpoint, subject, head, ids, target, evidence)
     free = one.shown[0].evidence.total_variation
-    words = tuple(words_of(checkpoint, ids))
+    words = tuple(decode_tokens(checkpoint, ids))
     return ShownByTokens(one.pattern, ids, words, evidence, free, len(table.ids), table.of)
 
 
 def refuse_other_map(
-    checkpoint: Checkpoint,
-    subject: HeadSubject,
+    checkpoint: LoadedModel,
+    subject: VerifiedModel,
     head: Head,
     ids: Sequence[int],
     target: Array,
@@ -141,18 +151,18 @@ def refuse_other_map(
     """The model itself, run on the text, must attend as its weights say."""
     site = next(site for site in subject.shapes if site.is_self and site.layer == 0)
     text = {WORDS: torch.tensor([list(ids)], device=checkpoint.model.device)}
-    own = maps_of(subject, [site], text).maps[site][int(head.described["head"])]
+    own = capture_maps(subject, [site], text).maps[site][int(head.described["head"])]
     errors = 0.5 * np.abs(own - target).sum(axis=1)
     if not abs(float(errors.max()) - evidence.total_variation) <= DIGITS:
         raise InputError(
-            f"the model's own map on the tokens found is {number(float(errors.max()))} from the pattern, by its weights "
-            f"{number(evidence.total_variation)}: something between them is not understood."
+            f"the model's own map on the tokens found is {format_number(float(errors.max()))} from the pattern, by its weights "
+            f"{format_number(evidence.total_variation)}: something between them is not understood."
         )
 
 
-def words_of(checkpoint: Checkpoint, ids: Sequence[int]) -> list[str]:
+def decode_tokens(checkpoint: LoadedModel, ids: Sequence[int]) -> list[str]:
     """What the tokens read; their ids where no tokenizer says it."""
     try:
-        return tokenizer_of(checkpoint).words(ids)
+        return load_tokenizer(checkpoint).words(ids)
     except AttnError:
-        return shown(ids)
+        return label_ids(ids)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.commands.head_capacity.one_head.token_table import TokenTable
 
 Array = NDArray[np.float64]
@@ -32,20 +32,20 @@ class FoundTokens:
     """Σ_i KL(A_i ‖ M_i), up to the constant entropy of the pattern."""
 
 
-def best_tokens(
+def search_best_tokens(
     table: TokenTable,
     target: Array,
     causal: bool,
     free: tuple[Array, Array] | None,
     seeds: Sequence[int],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> FoundTokens:
     """The best of all starts; `free`: queries and keys that show the pattern, made of anything."""
     starts = list(starting_texts(table, free, seeds))
     found: list[FoundTokens] = []
     for number, start in enumerate(starts):
         progress(number, len(starts), "starts")
-        found.append(exchanged(table, target, causal, start))
+        found.append(exchange_tokens(table, target, causal, start))
     progress(len(starts), len(starts), "starts")
     return min(found, key=lambda each: each.divergence)
 
@@ -55,45 +55,45 @@ def starting_texts(
 ) -> Iterator[Index]:
     length = table.queries.shape[1]
     if free is not None and len(table.ids) >= length:
-        yield assigned(table, free)
+        yield assign_tokens(table, free)
     for seed in seeds:
         drawn: Index = np.random.default_rng(seed).integers(len(table.ids), size=(length,))
         yield drawn
 
 
-def assigned(table: TokenTable, free: tuple[Array, Array]) -> Index:
+def assign_tokens(table: TokenTable, free: tuple[Array, Array]) -> Index:
     """Every position the token whose query and key point most nearly as wanted, no token twice."""
     likeness = sum(
-        np.einsum("cpd,pd->pc", unit(own), unit(wanted))
+        np.einsum("cpd,pd->pc", normalize_vectors(own), normalize_vectors(wanted))
         for own, wanted in zip((table.queries, table.keys), free, strict=True)
     )
     chosen: Index = linear_sum_assignment(likeness, maximize=True)[1].astype(np.int64)
     return chosen
 
 
-def unit(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+def normalize_vectors(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     result: NDArray[np.floating] = vectors / np.maximum(length, 1e-30)
     return result
 
 
-def exchanged(table: TokenTable, target: Array, causal: bool, start: Index) -> FoundTokens:
+def exchange_tokens(table: TokenTable, target: Array, causal: bool, start: Index) -> FoundTokens:
     """Position after position, until a whole sweep leaves everything as it is."""
     chosen, places = start.copy(), np.arange(len(start))
     for _ in range(SWEEPS):
         before = chosen.copy()
         for position in places:
-            losses = losses_at(table, target, causal, chosen, int(position))
+            losses = candidate_losses(table, target, causal, chosen, int(position))
             best = int(losses.argmin())
             if losses[best] < losses[chosen[position]]:
                 chosen[position] = best
         if (chosen == before).all():
             break
-    logits = own_logits(table, chosen, causal)
-    return FoundTokens(chosen, float(divergences(logits, target).sum()))
+    logits = text_logits(table, chosen, causal)
+    return FoundTokens(chosen, float(row_divergences(logits, target).sum()))
 
 
-def own_logits(table: TokenTable, chosen: Index, causal: bool) -> Array:
+def text_logits(table: TokenTable, chosen: Index, causal: bool) -> Array:
     places = np.arange(len(chosen))
     logits = (table.queries[chosen, places] @ table.keys[chosen, places].T).astype(np.float64)
     if causal:
@@ -101,7 +101,7 @@ def own_logits(table: TokenTable, chosen: Index, causal: bool) -> Array:
     return logits
 
 
-def losses_at(
+def candidate_losses(
     table: TokenTable, target: Array, causal: bool, chosen: Index, position: int
 ) -> Array:
     """[candidate]: the divergence with it at this position, but for what no candidate changes."""
@@ -111,26 +111,26 @@ def losses_at(
     row[:, position] = np.einsum("cd,cd->c", table.queries[:, position], table.keys[:, position])
     if causal:
         row[:, position + 1 :] = -np.inf
-    total = divergences(row, target[position])
+    total = row_divergences(row, target[position])
     others = places[places > position] if causal else places[places != position]
     if not len(others):
         return total
-    rest = own_logits(table, chosen, causal)[others]
+    rest = text_logits(table, chosen, causal)[others]
     rest[:, position] = -np.inf
     column = (table.keys[:, position] @ queries[others].T).astype(np.float64)
-    changed = np.logaddexp(log_sum(rest), column) - target[others, position] * column
+    changed = np.logaddexp(log_sum_exp(rest), column) - target[others, position] * column
     result: Array = total + changed.sum(axis=1)
     return result
 
 
-def divergences(logits: NDArray[np.floating], target: Array) -> Array:
+def row_divergences(logits: NDArray[np.floating], target: Array) -> Array:
     """log Σ_j e^{l_j} - Σ_j A_j l_j of every row; hidden keys have no weight in the target."""
     on = np.where(target > 0.0, logits, 0.0)
-    result: Array = log_sum(logits) - (on * target).sum(axis=-1)
+    result: Array = log_sum_exp(logits) - (on * target).sum(axis=-1)
     return result
 
 
-def log_sum(logits: NDArray[np.floating]) -> Array:
+def log_sum_exp(logits: NDArray[np.floating]) -> Array:
     top = logits.max(axis=-1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):  # a row that sees nothing but this position

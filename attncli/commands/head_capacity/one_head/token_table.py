@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attncli.analysis import Progress
-from attncli.capture.stacks.module_paths import module_called
+from attncli.capture.stacks.module_paths import find_module_by_name
 from attncli.errors import InputError, UsageError
-from attncli.head_weights.configs import Config
+from attncli.head_weights.configs import HeadConfig
 from attncli.head_weights.head import Head
-from attncli.head_weights.inputs_for_scores import projected
+from attncli.head_weights.inputs_for_scores import project_inputs
 from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.token_ranges import longest, vocabulary
-from attncli.models.loading.load import Checkpoint
+from attncli.models.inputs.token_ranges import max_positions, vocabulary_size
+from attncli.models.loading.load import LoadedModel
 from attncli.models.text_configs import text_config
 
 Array = NDArray[np.float64]
@@ -32,7 +32,7 @@ SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_
 """Of these models make more than an embedding, such as the end of the text."""
 
 
-class Reached(Exception):
+class StopForward(Exception):
     """The head's input is known; the rest of the pass is not needed."""
 
 
@@ -49,22 +49,22 @@ class TokenTable:
     """Rows of the model's vocabulary."""
 
 
-def token_table(
-    checkpoint: Checkpoint, head: Head, length: int, seed: int, progress: Progress
+def build_token_table(
+    checkpoint: LoadedModel, head: Head, length: int, seed: int, progress: Progress
 ) -> TokenTable:
     """Of as many tokens as there is room for, drawn from the vocabulary."""
     refuse_long(checkpoint, length)
-    reader = projection_of(checkpoint, head)
+    reader = query_projection(checkpoint, head)
     rng = np.random.default_rng([seed, length])
-    known = words_known(checkpoint)
-    ids = candidates(checkpoint, head, length, rng)
+    known = count_known_words(checkpoint)
+    ids = draw_candidates(checkpoint, head, length, rng)
     queries, keys = (np.empty((len(ids), length, head.d), np.float32) for _ in range(2))
     size = max(1, BATCH // (8 * length * len(head.w_q)))
     for first in range(0, len(ids), size):
         progress(first, len(ids), "tokens")
         part = ids[first : first + size]
         alike = np.repeat(part[:, None], length, axis=1)
-        for place, x in enumerate(head_inputs(checkpoint, reader, alike), start=first):
+        for place, x in enumerate(read_head_inputs(checkpoint, reader, alike), start=first):
             queries[place], keys[place] = scaled_projections(head, x)
     table = TokenTable(ids, queries, keys, known)
     refuse_company(checkpoint, reader, head, table, rng)
@@ -82,16 +82,16 @@ def refuse_deeper_layers(head: Head) -> None:
         )
 
 
-def refuse_long(checkpoint: Checkpoint, length: int) -> None:
-    most = longest(checkpoint.model)
+def refuse_long(checkpoint: LoadedModel, length: int) -> None:
+    most = max_positions(checkpoint.model)
     if most is not None and length > most:
         raise UsageError(
             f"the model has positions for {most} tokens, not {length}: lower `length`."
         )
 
 
-def words_known(checkpoint: Checkpoint) -> int:
-    known = vocabulary(checkpoint.model)
+def count_known_words(checkpoint: LoadedModel) -> int:
+    known = vocabulary_size(checkpoint.model)
     if known is None:
         raise InputError(
             f"{type(checkpoint.model).__name__} has no table of words, so there are no embeddings to draw from."
@@ -99,12 +99,12 @@ def words_known(checkpoint: Checkpoint) -> int:
     return known
 
 
-def candidates(
-    checkpoint: Checkpoint, head: Head, length: int, rng: np.random.Generator
+def draw_candidates(
+    checkpoint: LoadedModel, head: Head, length: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     config = text_config(checkpoint.model.config)
     special = {getattr(config, name, None) for name in SPECIAL}
-    ids = np.array([each for each in range(words_known(checkpoint)) if each not in special])
+    ids = np.array([each for each in range(count_known_words(checkpoint)) if each not in special])
     hidden, d = head.w_q.shape
     most = int(min(SEARCH_COST / (length**2 * d), TABLE_COST / (2 * length * hidden * d)))
     if len(ids) > most:
@@ -112,35 +112,35 @@ def candidates(
     return ids.astype(np.int64)
 
 
-def projection_of(checkpoint: Checkpoint, head: Head) -> nn.Module:
+def query_projection(checkpoint: LoadedModel, head: Head) -> nn.Module:
     """The module whose input the head's queries are made of."""
     if checkpoint.folder is None:
         raise InputError("a random model has no files: save it, and give its folder.")
-    template = Config.read(checkpoint.folder).family.query.format(l=0)
-    return module_called(checkpoint.model, template)
+    template = HeadConfig.read(checkpoint.folder).family.query.format(l=0)
+    return find_module_by_name(checkpoint.model, template)
 
 
 @contextmanager
-def input_of(module: nn.Module) -> Iterator[list[Tensor]]:
+def capture_module_input(module: nn.Module) -> Iterator[list[Tensor]]:
     """The pass ends where the module is given its input."""
     seen: list[Tensor] = []
 
     def take(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         seen.append(args[0].detach())
-        raise Reached
+        raise StopForward
 
     handle = module.register_forward_pre_hook(take)
     try:
         yield seen
-    except Reached:
+    except StopForward:
         pass
     finally:
         handle.remove()
 
 
-def head_inputs(checkpoint: Checkpoint, reader: nn.Module, ids: NDArray[np.int64]) -> Array:
+def read_head_inputs(checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np.int64]) -> Array:
     """[text, token, feature]: what the head reads of texts [text, token]."""
-    with input_of(reader) as seen, torch.no_grad():
+    with capture_module_input(reader) as seen, torch.no_grad():
         checkpoint.body(**{WORDS: torch.from_numpy(ids).to(checkpoint.model.device)})
     if not seen or seen[0].dim() != 3 or seen[0].shape[:2] != ids.shape:
         raise InputError("the head's input is not one state for each token of the text.")
@@ -150,13 +150,13 @@ def head_inputs(checkpoint: Checkpoint, reader: nn.Module, ids: NDArray[np.int64
 
 def scaled_projections(head: Head, x: Array) -> tuple[Array, Array]:
     """Queries and keys of a text whose products are the head's logits."""
-    queries, keys = projected(head, x, "float64")
+    queries, keys = project_inputs(head, x, "float64")
     root = np.sqrt(head.scale)
     return queries * root, keys * root
 
 
 def refuse_company(
-    checkpoint: Checkpoint,
+    checkpoint: LoadedModel,
     reader: nn.Module,
     head: Head,
     table: TokenTable,
@@ -165,7 +165,7 @@ def refuse_company(
     """A token's row of the table must be what it puts in beside other tokens too."""
     length = table.queries.shape[1]
     chosen = rng.integers(len(table.ids), size=length)
-    x = head_inputs(checkpoint, reader, table.ids[chosen][None])[0]
+    x = read_head_inputs(checkpoint, reader, table.ids[chosen][None])[0]
     for mixed, alone in zip(scaled_projections(head, x), (table.queries, table.keys), strict=True):
         picked = alone[chosen, np.arange(length)]
         if np.abs(mixed - picked).max() > SAME * np.abs(picked).max():
@@ -175,8 +175,10 @@ def refuse_company(
             )
 
 
-def of_text(checkpoint: Checkpoint, head: Head, ids: Sequence[int]) -> tuple[Array, Array]:
+def text_queries_and_keys(
+    checkpoint: LoadedModel, head: Head, ids: Sequence[int]
+) -> tuple[Array, Array]:
     """Queries and keys of the head on this very text, in float64."""
     row = np.array([list(ids)], dtype=np.int64)
-    x = head_inputs(checkpoint, projection_of(checkpoint, head), row)[0]
+    x = read_head_inputs(checkpoint, query_projection(checkpoint, head), row)[0]
     return scaled_projections(head, x)

@@ -11,15 +11,15 @@ from attncli.analysis.fits.fit_rows import (
     MEASURED,
     OUT_OF_RANGE,
     WORDS_VIEW,
-    dense_warnings,
+    warn_dense_rows,
 )
-from attncli.analysis.fits.unmet import unmet_verdicts
+from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.commands.head_capacity.one_head.found_inputs import FoundInputs, ShownPattern
-from attncli.fits._search import shortfall
+from attncli.fits._search import describe_shortfall
 from attncli.fits._types import FitRequest
 from attncli.head_weights.head import Head
-from attncli.head_weights.inputs_for_scores import inverse, reach
-from attncli.maths.digits import number
+from attncli.head_weights.inputs_for_scores import input_reach, invert_projections
+from attncli.maths.digits import format_number
 from attncli.maths.rounding import DTYPES
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 
@@ -40,27 +40,27 @@ VIEWS = (
 )
 
 
-def trained_head(
+def build_report(
     head: Head, found: Sequence[FoundInputs], request: FitRequest, seeds: Sequence[int]
 ) -> Report:
     """The report: per pattern and dtype what is left of the pattern."""
     return Report(
         study="approximate module",
-        headline=headline(head, found),
-        rows=tuple(all_rows(head, found, request)),
+        headline=format_headline(head, found),
+        rows=tuple(build_rows(head, found, request)),
         metrics=HEAD_METRICS,
-        source=describe(head, request),
+        source=describe_head(head, request),
         input={"patterns": [one.pattern for one in found]},
         seeds=tuple(seeds),
         views=VIEWS,
         findings=tuple(
-            Finding(str(keys_of(one, shown)["fit"]), in_words(shown, request))
+            Finding(str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
             for one in found
             for shown in one.shown
         ),
-        warnings=tuple(warnings(head, found)),
-        verdicts=unmet_verdicts(
-            (str(keys_of(one, shown)["fit"]), in_words(shown, request))
+        warnings=tuple(build_warnings(head, found)),
+        verdicts=build_unmet_verdicts(
+            (str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
             for one in found
             for shown in one.shown
             if shown.dtype == request.dtype and not shown.evidence.meets(request)
@@ -68,26 +68,26 @@ def trained_head(
     )
 
 
-def describe(head: Head, request: FitRequest) -> dict[str, Any]:
+def describe_head(head: Head, request: FitRequest) -> dict[str, Any]:
     rotary = head.rotary and {"base": head.rotary.base, "width": head.rotary.width}
     module = {**head.described, "d": head.d, "hidden": len(head.w_q), "scale": head.scale}
     limits = {name: value for name, value in request.described().items() if name != "dtype"}
     return {"kind": "trained head", "request": limits, "module": {**module, "rotary": rotary}}
 
 
-def headline(head: Head, found: Sequence[FoundInputs]) -> str:
+def format_headline(head: Head, found: Sequence[FoundInputs]) -> str:
     """The worst pattern in every dtype."""
     name = "{folder}:{layer}.{head} ({family}, d = {d})".format(**head.described, d=head.d)
     worst = {
         dtype: max(one.shown[index].evidence.total_variation for one in found)
         for index, dtype in enumerate(DTYPES)
     }
-    said = ", ".join(f"{number(value)} in {dtype}" for dtype, value in worst.items())
+    said = ", ".join(f"{format_number(value)} in {dtype}" for dtype, value in worst.items())
     count = f"{len(found)} pattern{'s' if len(found) > 1 else ''}"
     return f"{name} shows {count} by inputs alone: total variation at most {said}."
 
 
-def keys_of(one: FoundInputs, shown: ShownPattern) -> dict[str, Scalar]:
+def row_keys(one: FoundInputs, shown: ShownPattern) -> dict[str, Scalar]:
     return {
         "fit": f"{one.pattern} {shown.dtype}",
         "pattern": one.pattern,
@@ -96,42 +96,44 @@ def keys_of(one: FoundInputs, shown: ShownPattern) -> dict[str, Scalar]:
     }
 
 
-def all_rows(head: Head, found: Sequence[FoundInputs], request: FitRequest) -> Iterator[Row]:
+def build_rows(head: Head, found: Sequence[FoundInputs], request: FitRequest) -> Iterator[Row]:
     for one in found:
         for shown in one.shown:
-            keys = keys_of(one, shown)
+            keys = row_keys(one, shown)
             yield Row("meets", int(shown.evidence.meets(request)), "0 or 1", keys=keys)
             for metric in MEASURED:
-                yield finite_row(metric, getattr(shown.evidence, metric), OUT_OF_RANGE, keys)
+                yield build_finite_row(metric, getattr(shown.evidence, metric), OUT_OF_RANGE, keys)
             longest = float(np.linalg.norm(shown.x.astype(np.float64), axis=1).max())
-            yield finite_row("input_norm", longest, OUT_OF_RANGE, keys)
-            yield finite_row("norm_reach", reach(head, shown.x), "n/a: no known norm before", keys)
+            yield build_finite_row("input_norm", longest, OUT_OF_RANGE, keys)
+            yield build_finite_row(
+                "norm_reach", input_reach(head, shown.x), "n/a: no known norm before", keys
+            )
     for dtype in DTYPES:
-        condition = inverse(head, dtype).condition
+        condition = invert_projections(head, dtype).condition
         yield Row("condition", condition, "1", keys={"dtype": dtype})
 
 
-def finite_row(metric: str, value: float | None, why: str, keys: Mapping[str, Scalar]) -> Row:
+def build_finite_row(metric: str, value: float | None, why: str, keys: Mapping[str, Scalar]) -> Row:
     unit = HEAD_METRICS[metric].unit
     if value is None or not np.isfinite(value):
         return Row(metric, None, unit, note=why, keys=keys)
     return Row(metric, value, unit, keys=keys)
 
 
-def in_words(shown: ShownPattern, request: FitRequest) -> str:
+def describe_shown_pattern(shown: ShownPattern, request: FitRequest) -> str:
     wanted = replace(request, dtype=shown.dtype)
     met = shown.evidence.meets(wanted)
-    return "meets the request" if met else shortfall(shown.evidence, wanted)
+    return "meets the request" if met else describe_shortfall(shown.evidence, wanted)
 
 
-def warnings(head: Head, found: Sequence[FoundInputs]) -> Iterator[str]:
+def build_warnings(head: Head, found: Sequence[FoundInputs]) -> Iterator[str]:
     yield from head.warnings
-    far = [one.pattern for one in found if (reach(head, one.shown[0].x) or 0.0) > 1.0]
+    far = [one.pattern for one in found if (input_reach(head, one.shown[0].x) or 0.0) > 1.0]
     if far:
         yield (
             f"{', '.join(far)}: longer inputs than the norm before the head can put out (norm_reach > 1): "
             "they reach the head only if given past that norm."
         )
-    yield from dense_warnings({one.pattern: one.target for one in found})
+    yield from warn_dense_rows({one.pattern: one.target for one in found})
     if head.rotary is not None:
         yield "rotary positions: x is solved for each position, so a token's input serves its own place alone."

@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.paths.count_rows import count_rows, in_order
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.count_rows import build_count_rows, sort_by_length
 from attncli.analysis.paths.path_metrics import (
     OWN_METRICS,
-    cancelling,
-    carried,
-    definitions,
-    headline_of,
+    describe_cancellation,
+    describe_short_paths,
+    format_headline,
+    metric_definitions,
 )
 from attncli.analysis.states.trajectories import require_days
-from attncli.analysis.statistics import averaged, summary_row
+from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.commands.paths.synthetic.path_measures import (
     CUMULATIVE,
     ERROR,
@@ -21,13 +21,13 @@ from attncli.commands.paths.synthetic.path_measures import (
     OF_THE_SKIP,
     OUTPUT_SHARE,
     MeasuredTerms,
-    measured,
-    running_sums,
+    cumulative_sums,
+    measure_decomposition,
 )
-from attncli.commands.paths.synthetic.path_samples import about
-from attncli.commands.paths.synthetic.path_terms import decomposed
+from attncli.commands.paths.synthetic.path_samples import describe_source
+from attncli.commands.paths.synthetic.path_terms import decompose_output
 from attncli.maths.noise import mean
-from attncli.maths.path_counts import path_counts, shares
+from attncli.maths.path_counts import count_paths_by_length, length_shares
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Finding, Report, Row, View
@@ -41,35 +41,37 @@ BEYOND = "zero, or beyond float range"
 COLUMNS = ("path_count", "path_count_share", NORM_SHARE, CUMULATIVE, OUTPUT_SHARE, ERROR)
 
 
-def paths(
+def measure_network_paths(
     networks: Sequence[Network],
     skip: bool,
     metrics: Sequence[str],
     source: Mapping[str, Any],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Networks of attention alone that differ in their seed, decomposed by path length."""
     spec = networks[0].spec
     variant = "SAN+skip" if skip else "SAN"
     require_days([spec], len(networks) * (spec.layers + 1), 1)
-    found = measure_all(networks, variant, metrics, progress)
-    counts = path_counts(spec.layers, spec.heads, skip)
-    finding = finding_of(variant, found, counts)
+    found = decompose_networks(networks, variant, metrics, progress)
+    counts = count_paths_by_length(spec.layers, spec.heads, skip)
+    finding = build_finding(variant, found, counts)
     return Report(
         study="paths",
-        headline=headline_of([finding]),
+        headline=format_headline([finding]),
         rows=(
-            *in_order([*count_rows(counts, variant), *length_rows(found, variant)]),
-            *completeness(found, variant),
+            *sort_by_length(
+                [*build_count_rows(counts, variant), *build_length_rows(found, variant)]
+            ),
+            *build_completeness_rows(found, variant),
         ),
-        metrics=definitions(metrics),
-        views=tuple(views(metrics, variant, len(networks))),
+        metrics=metric_definitions(metrics),
+        views=tuple(build_views(metrics, variant, len(networks))),
         findings=(finding,),
-        **about(networks, variant, source),
+        **describe_source(networks, variant, source),
     )
 
 
-def measure_all(
+def decompose_networks(
     networks: Sequence[Network], variant: str, metrics: Sequence[str], progress: Progress
 ) -> list[MeasuredTerms]:
     done, steps = 0, len(networks) * networks[0].spec.layers
@@ -82,60 +84,60 @@ def measure_all(
     found = []
     for network in networks:
         where = f"{variant}, seed {network.seed}"
-        terms = decomposed(network, VARIANTS[variant], where, tick)
-        found.append(measured(terms, metrics, where, TOLERANCE))
+        terms = decompose_output(network, VARIANTS[variant], where, tick)
+        found.append(measure_decomposition(terms, metrics, where, TOLERANCE))
     return found
 
 
-def finding_of(about: str, found: Sequence[MeasuredTerms], counts: dict[int, int]) -> Finding:
+def build_finding(about: str, found: Sequence[MeasuredTerms], counts: dict[int, int]) -> Finding:
     """The headline's sentence, from means over seeds or texts."""
-    up_to = means(found, CUMULATIVE)
-    by_count = running_sums(shares(counts))
+    up_to = mean_by_length(found, CUMULATIVE)
+    by_count = cumulative_sums(length_shares(counts))
     known = {length: by_count.get(length, 0.0) for length in up_to}
-    text = carried(up_to, known, means(found, ERROR))
+    text = describe_short_paths(up_to, known, mean_by_length(found, ERROR))
     cancellation = mean([one.cancellation for one in found])
-    return Finding(about, text + cancelling(cancellation))
+    return Finding(about, text + describe_cancellation(cancellation))
 
 
-def means(found: Sequence[MeasuredTerms], metric: str) -> dict[int, float]:
+def mean_by_length(found: Sequence[MeasuredTerms], metric: str) -> dict[int, float]:
     lengths = found[0].by_length[metric]
     return {length: mean([one.by_length[metric][length] for one in found]) for length in lengths}
 
 
-def length_rows(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
+def build_length_rows(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
     for metric, by_length in found[0].by_length.items():
-        unit = unit_of(metric)
+        unit = metric_unit(metric)
         for length in by_length:
             values = [one.by_length[metric][length] for one in found]
             keys = {"length": length}
-            yield summary_row(metric, unit, values, BEYOND, keys, variant=variant)
+            yield summarize_values(metric, unit, values, BEYOND, keys, variant=variant)
 
 
-def unit_of(metric: str) -> str:
+def metric_unit(metric: str) -> str:
     known = OWN_METRICS.get(metric)
-    return known.unit if known else definitions([metric])[metric].unit
+    return known.unit if known else metric_definitions([metric])[metric].unit
 
 
-def completeness(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
+def build_completeness_rows(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
     for metric, values in (
         ("completeness_error", [one.completeness for one in found]),
         ("completeness_error_residual", [one.completeness_of_residual for one in found]),
         ("cancellation", [one.cancellation for one in found]),
     ):
-        yield summary_row(metric, "1", values, BEYOND, variant=variant)
+        yield summarize_values(metric, "1", values, BEYOND, variant=variant)
     for metric in OF_THE_SKIP:
         if all(one.of_skip for one in found):
             values = [one.of_skip[metric] for one in found]
-            yield summary_row(metric, "1", values, BEYOND, variant=variant)
+            yield summarize_values(metric, "1", values, BEYOND, variant=variant)
 
 
-def views(metrics: Sequence[str], variant: str, seeds: int) -> Iterator[View]:
-    over = averaged(seeds, "seeds")
+def build_views(metrics: Sequence[str], variant: str, seeds: int) -> Iterator[View]:
+    over = describe_averaging(seeds, "seeds")
     yield View(f"{variant}: terms by path length{over}", "length", (*COLUMNS, *metrics))
-    yield from across_variants()
+    yield from build_variant_views()
 
 
-def across_variants() -> Iterator[View]:
+def build_variant_views() -> Iterator[View]:
     yield View("Share of the summed norms", "length", (NORM_SHARE,), across="variant")
     yield View(
         "Do the terms add up to the output?",

@@ -4,23 +4,23 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.paths.path_metrics import percent
-from attncli.analysis.statistics import averaged, near_largest, summary_row
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.path_metrics import format_percent
+from attncli.analysis.statistics import describe_averaging, select_near_largest, summarize_values
 from attncli.commands.paths.synthetic.network_paths import TOLERANCE
-from attncli.commands.paths.synthetic.path_measures import norm_shares, ratio
-from attncli.commands.paths.synthetic.path_samples import about
+from attncli.commands.paths.synthetic.path_measures import norm_ratio, norm_shares
+from attncli.commands.paths.synthetic.path_samples import describe_source
 from attncli.commands.paths.synthetic.path_terms import (
-    difference,
-    frozen_layers,
+    freeze_layers,
     inner_share,
     require_room,
-    total,
+    subtract_states,
+    sum_terms,
 )
-from attncli.errors import InputError, counted
-from attncli.maths.digits import with_spread
-from attncli.maths.residuals.split import Split
-from attncli.networks.frozen import FrozenLayer, sum_of
+from attncli.errors import InputError, format_count
+from attncli.maths.digits import format_with_deviation
+from attncli.maths.residuals.split import SplitState
+from attncli.networks.frozen_layers import FrozenLayer, add_states
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Definition, Finding, Report, Row, View
@@ -40,7 +40,7 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 
 
-class Door(NamedTuple):
+class PassagePoint(NamedTuple):
     """Where paths pass a layer: one of its heads, its skip; or they begin after it, at a bias."""
 
     layer: int
@@ -55,11 +55,11 @@ WHERE = {"skip": "each layer's skip carries", "past": "past each layer's attenti
 """Where the rest of the output passes, in words."""
 
 
-def through_heads(
+def measure_head_shares(
     networks: Sequence[Network],
     skip: bool,
     source: Mapping[str, Any],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """The share of every head of every layer, for networks that differ in their seed."""
     variant = "SAN+skip" if skip else "SAN"
@@ -70,22 +70,24 @@ def through_heads(
         done += 1
         progress(done, steps, "layers")
 
-    found = [shares_of(network, variant, tick) for network in networks]
-    rows = tuple(all_rows(found, variant))
-    over = averaged(len(networks), "seeds")
+    found = [compute_shares(network, variant, tick) for network in networks]
+    rows = tuple(build_rows(found, variant))
+    over = describe_averaging(len(networks), "seeds")
     titles = {name: f"{variant}: {name}{over}" for name in (OUTPUT, NORM)}
-    views = door_views(titles, "Do the doors of a layer add up to the output?")
-    finding = Finding(variant, largest(rows))
-    return doors_report(rows, OWN_METRICS, views, finding, about(networks, variant, source))
+    views = build_share_views(titles, "Do the doors of a layer add up to the output?")
+    finding = Finding(variant, describe_largest_share(rows))
+    return build_shares_report(
+        rows, OWN_METRICS, views, finding, describe_source(networks, variant, source)
+    )
 
 
-def door_views(titles: Mapping[str, str], completeness: str) -> tuple[View, ...]:
+def build_share_views(titles: Mapping[str, str], completeness: str) -> tuple[View, ...]:
     """Shares by layer and door, under the title of each; `completeness`: what the last view answers."""
     shares = (View(title, "layer", (name,), across="through") for name, title in titles.items())
     return (*shares, View(completeness, "variant", ("completeness_error",)))
 
 
-def doors_report(
+def build_shares_report(
     rows: tuple[Row, ...],
     metrics: Mapping[str, Definition],
     views: tuple[View, ...],
@@ -104,114 +106,119 @@ def doors_report(
     )
 
 
-class DoorShares(NamedTuple):
-    output: dict[Door, float]
-    norm: dict[Door, float]
+class PassageShares(NamedTuple):
+    output: dict[PassagePoint, float]
+    norm: dict[PassagePoint, float]
     completeness: float
 
 
-def shares_of(network: Network, variant: str, tick: Callable[[], None]) -> DoorShares:
+def compute_shares(network: Network, variant: str, tick: Callable[[], None]) -> PassageShares:
     """Every door's part of the output, all carried to the end together."""
     spec = network.spec
     require_room(spec, streams=spec.layers * (spec.heads + 2))
-    state = Split.of(network.embeddings())
-    parts: dict[Door, Split] = {}
+    state = SplitState.of(network.embeddings())
+    parts: dict[PassagePoint, SplitState] = {}
     where = f"{variant}, seed {network.seed}"
-    for layer, (following, frozen) in enumerate(frozen_layers(network, VARIANTS[variant], where)):
-        parts = onwards(parts, frozen)
-        parts.update(doors(state, frozen, layer))
+    for layer, (following, frozen) in enumerate(freeze_layers(network, VARIANTS[variant], where)):
+        parts = advance_parts(parts, frozen)
+        parts.update(split_layer(state, frozen, layer))
         state = following
         tick()
     by_layer = [
         {door: part for door, part in parts.items() if door.layer == layer}
         for layer in range(spec.layers)
     ]
-    error = max(ratio(difference(state, whole(own)), state) for own in by_layer)
+    error = max(norm_ratio(subtract_states(state, sum_parts(own)), state) for own in by_layer)
     if not error <= TOLERANCE:
         raise InputError(
             f"{where}: the heads of a layer add up to the output within {error:.1g} only."
         )
     output = {door: inner_share(part, state) for door, part in parts.items()}
-    return DoorShares(
-        output, {door: share for own in by_layer for door, share in sizes(own).items()}, error
+    return PassageShares(
+        output, {door: share for own in by_layer for door, share in part_norms(own).items()}, error
     )
 
 
-def whole(parts: Mapping[Door, Split]) -> Split:
-    return total(dict(enumerate(parts.values())))
+def sum_parts(parts: Mapping[PassagePoint, SplitState]) -> SplitState:
+    return sum_terms(dict(enumerate(parts.values())))
 
 
-def sizes(parts: Mapping[Door, Split]) -> dict[Door, float]:
+def part_norms(parts: Mapping[PassagePoint, SplitState]) -> dict[PassagePoint, float]:
     """Each door's part of the summed norms."""
     return dict(zip(parts, norm_shares(dict(enumerate(parts.values()))).values(), strict=True))
 
 
-def doors(state: Split, frozen: FrozenLayer, layer: int) -> Iterator[tuple[Door, Split]]:
+def split_layer(
+    state: SplitState, frozen: FrozenLayer, layer: int
+) -> Iterator[tuple[PassagePoint, SplitState]]:
     """What passes a layer, apart by door; the values' biases go through their heads."""
     for head in range(len(frozen.one_head)):
         through = frozen.through_attention(state.split(), head)
         bias = frozen.value_bias(head)
-        yield Door(layer, f"head {head}", head), through if bias is None else sum_of(through, bias)
+        yield (
+            PassagePoint(layer, f"head {head}", head),
+            through if bias is None else add_states(through, bias),
+        )
     if frozen.skip:
-        yield Door(layer, "skip"), frozen.past_attention(state)
+        yield PassagePoint(layer, "skip"), frozen.past_attention(state)
     bias = frozen.output_bias()
     if bias is not None:
-        yield Door(layer, BIASES), bias
+        yield PassagePoint(layer, BIASES), bias
 
 
-def onwards(parts: Mapping[Door, Split], frozen: FrozenLayer) -> dict[Door, Split]:
+def advance_parts(
+    parts: Mapping[PassagePoint, SplitState], frozen: FrozenLayer
+) -> dict[PassagePoint, SplitState]:
     """Everything that passed an earlier layer goes through this one; its biases join theirs."""
     moved = {door: frozen.whole(part) for door, part in parts.items()}
     bias = frozen.biases()
     if bias is not None:
         for door in moved:
             if door.through == BIASES:
-                moved[door] = sum_of(moved[door], bias)
+                moved[door] = add_states(moved[door], bias)
     return moved
 
 
-def all_rows(found: Sequence[DoorShares], variant: str) -> Iterator[Row]:
+def build_rows(found: Sequence[PassageShares], variant: str) -> Iterator[Row]:
     for metric, shares in (
         (OUTPUT, [one.output for one in found]),
         (NORM, [one.norm for one in found]),
     ):
-        yield from door_rows(metric, shares, variant, BEYOND)
+        yield from build_share_rows(metric, shares, variant, BEYOND)
     errors = [one.completeness for one in found]
-    yield summary_row("completeness_error", "1", errors, BEYOND, variant=variant)
+    yield summarize_values("completeness_error", "1", errors, BEYOND, variant=variant)
 
 
-def door_rows(
-    metric: str, shares: Sequence[Mapping[Door, float]], variant: str, why_null: str
+def build_share_rows(
+    metric: str, shares: Sequence[Mapping[PassagePoint, float]], variant: str, why_null: str
 ) -> Iterator[Row]:
     """Every door's share, over seeds or texts."""
     for door in shares[0]:
         values = [one[door] for one in shares]
         at: dict[str, Any] = {"layer": door.layer, "head": door.head, "variant": variant}
-        yield summary_row(metric, "1", values, why_null, {"through": door.through}, **at)
+        yield summarize_values(metric, "1", values, why_null, {"through": door.through}, **at)
 
 
-def largest(rows: Sequence[Row], beside: str = "skip") -> str:
+def describe_largest_share(rows: Sequence[Row], beside: str = "skip") -> str:
     """The head with the largest share of the output, if the errors tell which, and what the skips carry, in words."""
     shares = [row for row in rows if row.metric == OUTPUT and row.value is not None]
     heads = sorted((row for row in shares if row.head is not None), key=lambda row: -(row.value or 0.0))  # fmt: skip
-    text = first_head(heads)
+    text = format_first_head(heads)
     skips = [row.value or 0.0 for row in shares if row.keys["through"] == beside]
     if not skips:
         return text + "."
-    return f"{text}; {WHERE[beside]} {percent(min(skips))} to {percent(max(skips))}."
+    return f"{text}; {WHERE[beside]} {format_percent(min(skips))} to {format_percent(max(skips))}."
 
 
-def first_head(order: Sequence[Row]) -> str:
+def format_first_head(order: Sequence[Row]) -> str:
     """By the intervals over seeds or texts; of a single one the number itself."""
     top = order[0]
     name = f"head {top.head} of layer {top.layer}"
     if top.spread is None:
-        return (
-            f"The head with the largest share of the output is {name}: {percent(top.value or 0.0)}"
-        )
-    share = f"{with_spread(100.0 * (top.value or 0.0), 100.0 * top.spread / math.sqrt(top.n))} %"
-    near = len(near_largest(order))
+        return f"The head with the largest share of the output is {name}: {format_percent(top.value or 0.0)}"
+    share = f"{format_with_deviation(100.0 * (top.value or 0.0), 100.0 * top.spread / math.sqrt(top.n))} %"
+    near = len(select_near_largest(order))
     if near == 1:
         return f"The head with the largest share of the output is {name}: {share}"
-    others = counted(near - 1, "other")
+    others = format_count(near - 1, "other")
     return f"No head stands out: the largest share of the output is {share}, {name}, and the errors do not tell it from {others}"

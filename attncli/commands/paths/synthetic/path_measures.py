@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from attncli.commands.paths.synthetic.path_terms import (
     Decomposition,
     Terms,
-    difference,
     inner_share,
-    total,
+    subtract_states,
+    sum_terms,
 )
 from attncli.errors import Imprecise
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
 from attncli.maths.residuals.scaled import Scaled
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import METRICS
 
 NORM_SHARE, OUTPUT_SHARE = "path_norm_share", "path_output_share"
@@ -39,12 +39,12 @@ class MeasuredTerms:
     """What keeps tokens apart: paths of length 0, all others, and both together; empty where there are no skips."""
 
 
-def measured(
+def measure_decomposition(
     found: Decomposition, metrics: Sequence[str], where: str, tolerance: float, advice: str = ""
 ) -> MeasuredTerms:
     """All numbers of one decomposition, refused where its terms do not add up to the output."""
-    rest = difference(found.output, total(found.terms))
-    error = ratio(rest, found.output)
+    rest = subtract_states(found.output, sum_terms(found.terms))
+    error = norm_ratio(rest, found.output)
     if not error <= tolerance:
         raise Imprecise(
             f"{where}: the terms add up to the output within {error:.1g} only, above {tolerance:.1g}: "
@@ -53,44 +53,46 @@ def measured(
     shares = norm_shares(found.terms)
     by_length = {
         NORM_SHARE: shares,
-        CUMULATIVE: running_sums(shares),
+        CUMULATIVE: cumulative_sums(shares),
         OUTPUT_SHARE: {k: inner_share(term, found.output) for k, term in found.terms.items()},
         ERROR: reconstruction_errors(found, error),
     }
     for name in metrics:
-        by_length[name] = {length: of_term(name, term) for length, term in found.terms.items()}
-    of_residual = log10_size(rest.residual) - log10_size(found.output.residual)
-    cancellation = math.fsum(ratio(term, found.output) for term in found.terms.values())
-    return MeasuredTerms(by_length, error, ten_to(of_residual), cancellation, kept_apart(found))
+        by_length[name] = {length: measure_term(name, term) for length, term in found.terms.items()}
+    of_residual = log10_array_norm(rest.residual) - log10_array_norm(found.output.residual)
+    cancellation = math.fsum(norm_ratio(term, found.output) for term in found.terms.values())
+    return MeasuredTerms(
+        by_length, error, power_of_ten(of_residual), cancellation, path_residual_norms(found)
+    )
 
 
-def of_term(name: str, term: Split) -> float:
+def measure_term(name: str, term: SplitState) -> float:
     """Paths that carry nothing, past a block of zeros, end in a state without directions."""
     value: float = math.nan if term.states.is_zero() else METRICS[name](term)
     return value
 
 
-def kept_apart(found: Decomposition) -> dict[str, float]:
+def path_residual_norms(found: Decomposition) -> dict[str, float]:
     """‖res(·)‖_F of paths of length 0, of all others, and of the output, over ‖Y‖_F; the first two differ by no more than the last."""
     if 0 not in found.terms or len(found.terms) == 1:
         return {}
-    whole = log10_size(found.output.states)
-    rest = total({length: term for length, term in found.terms.items() if length})
+    whole = log10_array_norm(found.output.states)
+    rest = sum_terms({length: term for length, term in found.terms.items() if length})
     parts = (found.terms[0], rest, found.output)
-    skip, others, output = (ten_to(log10_size(part.residual) - whole) for part in parts)
+    skip, others, output = (power_of_ten(log10_array_norm(part.residual) - whole) for part in parts)
     return dict(zip(OF_THE_SKIP, (skip, others, skip - others, output), strict=True))
 
 
 def norm_shares(terms: Terms) -> dict[int, float]:
     """‖T_k‖_F / Σ_j ‖T_j‖_F, from logarithms: a term may leave float range."""
-    logs = {length: log10_size(term.states) for length, term in terms.items()}
+    logs = {length: log10_array_norm(term.states) for length, term in terms.items()}
     top = max(logs.values())
-    sizes = {length: ten_to(log - top) for length, log in logs.items()}
+    sizes = {length: power_of_ten(log - top) for length, log in logs.items()}
     whole = math.fsum(sizes.values())
     return {length: size / whole for length, size in sorted(sizes.items())}
 
 
-def running_sums(shares: dict[int, float]) -> dict[int, float]:
+def cumulative_sums(shares: dict[int, float]) -> dict[int, float]:
     lengths = sorted(shares)
     return {k: math.fsum(shares[j] for j in lengths if j <= k) for k in lengths}
 
@@ -101,19 +103,19 @@ def reconstruction_errors(found: Decomposition, completeness: float) -> dict[int
     errors = {lengths[-1]: completeness}
     for place, length in enumerate(lengths[:-1]):
         left_out = {k: found.terms[k] for k in lengths[place + 1 :]}
-        errors[length] = ratio(total(left_out), found.output)
+        errors[length] = norm_ratio(sum_terms(left_out), found.output)
     return dict(sorted(errors.items()))
 
 
-def ratio(part: Split, whole: Split) -> float:
+def norm_ratio(part: SplitState, whole: SplitState) -> float:
     """‖part‖_F / ‖whole‖_F."""
-    return ten_to(log10_size(part.states) - log10_size(whole.states))
+    return power_of_ten(log10_array_norm(part.states) - log10_array_norm(whole.states))
 
 
-def log10_size(array: Scaled) -> float:
+def log10_array_norm(array: Scaled) -> float:
     return log10_norm(array, frobenius_norm)
 
 
-def ten_to(exponent: float) -> float:
+def power_of_ten(exponent: float) -> float:
     """10^exponent; 0 for -inf, and nan where neither number exists."""
     return math.nan if math.isnan(exponent) else float(10.0 ** min(exponent, 308.0))

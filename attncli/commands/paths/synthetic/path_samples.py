@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.paths.path_choices import Path, length_of, random_path
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.path_choices import Path, draw_path, path_length
 from attncli.analysis.quantiles import quantile_errors
-from attncli.analysis.statistics import summary_row
-from attncli.commands.paths.synthetic.path_measures import log10_size
-from attncli.commands.paths.synthetic.path_terms import frozen_layers, require_room
-from attncli.maths.curves.regime import one_rate
-from attncli.maths.digits import ten_to
-from attncli.maths.residuals.split import Split
+from attncli.analysis.statistics import summarize_values
+from attncli.commands.paths.synthetic.path_measures import log10_array_norm
+from attncli.commands.paths.synthetic.path_terms import freeze_layers, require_room
+from attncli.maths.curves.regime import single_rate
+from attncli.maths.digits import format_power_of_ten
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics.log10_residual import log10_residual
-from attncli.networks.frozen import FrozenLayer
+from attncli.networks.frozen_layers import FrozenLayer
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
@@ -40,7 +40,7 @@ SURE = 1.96
 LOST = "zero, or beyond float range"
 
 
-class Single(NamedTuple):
+class PathNumbers(NamedTuple):
     """The two numbers of one path."""
 
     residual: float
@@ -51,66 +51,66 @@ class Single(NamedTuple):
 class FrozenNetwork(NamedTuple):
     """A network after its full pass."""
 
-    start: Split
+    start: SplitState
     layers: Sequence[FrozenLayer]
-    output: Split
+    output: SplitState
 
 
-def frozen(network: Network, variant: str) -> FrozenNetwork:
+def freeze_network(network: Network, variant: str) -> FrozenNetwork:
     spec = network.spec
     require_room(spec, streams=2 + spec.tokens // spec.width, layers_held=spec.layers)
     where = f"{variant}, seed {network.seed}"
-    passed = list(frozen_layers(network, VARIANTS[variant], where))
-    start = Split.of(network.embeddings()).split()
+    passed = list(freeze_layers(network, VARIANTS[variant], where))
+    start = SplitState.of(network.embeddings()).split()
     return FrozenNetwork(start, [layer for _, layer in passed], passed[-1][0])
 
 
-def follow(path: Path, network: FrozenNetwork) -> Single:
+def follow_path(path: Path, network: FrozenNetwork) -> PathNumbers:
     """One path from the embeddings to the output."""
-    term, product = network.start, Split.of(np.eye(network.start.tokens)).split()
+    term, product = network.start, SplitState.of(np.eye(network.start.tokens)).split()
     for choice, layer in zip(path, network.layers, strict=True):
         if choice == 0:
             term = layer.past_attention(term)
         else:
             term = layer.through_attention(term, head=choice - 1)
             product = layer.one_head[choice - 1].mixed(product)
-    size = log10_size(term.states) - log10_size(network.output.states)
-    return Single(log10_residual(product), size)
+    size = log10_array_norm(term.states) - log10_array_norm(network.output.states)
+    return PathNumbers(log10_residual(product), size)
 
 
-def named_paths(
+def measure_named_paths(
     networks: Sequence[Network],
     skip: bool,
     paths: Sequence[Path],
     source: Mapping[str, Any],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Some paths, by name."""
     variant = "SAN+skip" if skip else "SAN"
-    found: dict[Path, list[Single]] = {path: [] for path in paths}
+    found: dict[Path, list[PathNumbers]] = {path: [] for path in paths}
     for done, network in enumerate(networks):
-        passed = frozen(network, variant)
+        passed = freeze_network(network, variant)
         for path in found:
-            found[path].append(follow(path, passed))
+            found[path].append(follow_path(path, passed))
         progress(done + 1, len(networks), "networks")
     rows = tuple(
-        row for path, singles in found.items() for row in path_rows(path, singles, variant)
+        row for path, singles in found.items() for row in build_path_rows(path, singles, variant)
     )
     title = f"{variant}: single paths"
-    return named_report(rows, OWN_METRICS, title, about(networks, variant, source))
+    return build_named_report(rows, OWN_METRICS, title, describe_source(networks, variant, source))
 
 
-def named_report(
+def build_named_report(
     rows: tuple[Row, ...], metrics: Mapping[str, Definition], title: str, about: Mapping[str, Any]
 ) -> Report:
     """On single paths of networks or of a model, which `about` describes; the first of them in words."""
     first = rows[0]
     normed = any(row.metric == NORM for row in rows)
-    size = f", log10 of its part of the output's norm {said(rows, NORM)}" if normed else ""
+    size = f", log10 of its part of the output's norm {describe_path(rows, NORM)}" if normed else ""
     return Report(
         study="paths",
         headline=f"Path {first.keys['path']} (length {first.keys['length']}): "
-        f"log10 distance of its attention product to rank 1 {said(rows, RESIDUAL)}{size}.",
+        f"log10 distance of its attention product to rank 1 {describe_path(rows, RESIDUAL)}{size}.",
         rows=rows,
         metrics=metrics,
         views=(View(title, "path", (RESIDUAL, NORM)),),
@@ -118,25 +118,27 @@ def named_report(
     )
 
 
-def said(rows: Sequence[Row], metric: str) -> str:
+def describe_path(rows: Sequence[Row], metric: str) -> str:
     value = next(row.value for row in rows if row.metric == metric)
     return "not to be had" if value is None else f"{value:.3g}"
 
 
-def path_rows(path: Path, singles: Sequence[Single], variant: str) -> Iterator[Row]:
-    keys: dict[str, Scalar] = {"path": ",".join(map(str, path)), "length": length_of(path)}
-    for metric, values in both(singles):
-        yield summary_row(metric, "log10", values, LOST, keys, variant=variant)
+def build_path_rows(path: Path, singles: Sequence[PathNumbers], variant: str) -> Iterator[Row]:
+    keys: dict[str, Scalar] = {"path": ",".join(map(str, path)), "length": path_length(path)}
+    for metric, values in collect_path_metrics(singles):
+        yield summarize_values(metric, "log10", values, LOST, keys, variant=variant)
 
 
-def both(singles: Sequence[Single]) -> Iterator[tuple[str, list[float]]]:
+def collect_path_metrics(singles: Sequence[PathNumbers]) -> Iterator[tuple[str, list[float]]]:
     yield RESIDUAL, [one.residual for one in singles]
     norms = [one.norm for one in singles if one.norm is not None]
     if norms:
         yield NORM, norms
 
 
-def about(networks: Sequence[Network], variant: str, source: Mapping[str, Any]) -> dict[str, Any]:
+def describe_source(
+    networks: Sequence[Network], variant: str, source: Mapping[str, Any]
+) -> dict[str, Any]:
     """What every report on synthetic networks says of them."""
     spec = networks[0].spec
     return {
@@ -146,35 +148,39 @@ def about(networks: Sequence[Network], variant: str, source: Mapping[str, Any]) 
     }
 
 
-def sampled_paths(
+def measure_sampled_paths(
     networks: Sequence[Network],
     skip: bool,
     samples: int,
     source: Mapping[str, Any],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Random paths of every length: layers without replacement, heads uniformly."""
     spec, variant = networks[0].spec, "SAN+skip" if skip else "SAN"
     lengths = range(1, spec.layers + 1) if skip else [spec.layers]
-    found: dict[int, list[Single]] = {length: [] for length in lengths}
+    found: dict[int, list[PathNumbers]] = {length: [] for length in lengths}
     done, steps = 0, len(networks) * len(found) * samples
     for network in networks:
-        passed = frozen(network, variant)
+        passed = freeze_network(network, variant)
         stream = np.random.default_rng([network.seed, spec.layers, spec.heads])
         heads = [spec.heads] * spec.layers
         for length, singles in found.items():
             for _ in range(samples):
-                singles.append(follow(random_path(stream, heads, length), passed))
+                singles.append(follow_path(draw_path(stream, heads, length), passed))
                 done += 1
                 progress(done, steps, "paths")
     rows = tuple(
-        row for length, singles in found.items() for row in quantile_rows(length, singles, variant)
+        row
+        for length, singles in found.items()
+        for row in build_quantile_rows(length, singles, variant)
     )
     paths = samples * len(networks)
-    return sampled_report(rows, OWN_METRICS, variant, paths, about(networks, variant, source))
+    return build_sampled_report(
+        rows, OWN_METRICS, variant, paths, describe_source(networks, variant, source)
+    )
 
 
-def sampled_report(
+def build_sampled_report(
     rows: tuple[Row, ...],
     metrics: Mapping[str, Definition],
     variant: str,
@@ -182,7 +188,7 @@ def sampled_report(
     about: Mapping[str, Any],
 ) -> Report:
     """On so many random paths of each length, of networks or of a model, which `about` describes."""
-    finding = Finding(variant, decay(rows))
+    finding = Finding(variant, describe_decay(rows))
     title = f"{variant}: quantiles of {{}} over {paths} random paths of each length"
     return Report(
         study="paths",
@@ -197,8 +203,8 @@ def sampled_report(
     )
 
 
-def quantile_rows(length: int, singles: Sequence[Single], variant: str) -> Iterator[Row]:
-    for metric, values in both(singles):
+def build_quantile_rows(length: int, singles: Sequence[PathNumbers], variant: str) -> Iterator[Row]:
+    for metric, values in collect_path_metrics(singles):
         finite = bool(np.isfinite(values).all())
         errors = quantile_errors(values, QUANTILES)
         for quantile in QUANTILES:
@@ -221,11 +227,15 @@ class Median(NamedTuple):
 
     def in_words(self) -> str:
         reach = SURE * self.error
-        around = f" ({ten_to(self.value - reach)} to {ten_to(self.value + reach)})" if reach else ""
-        return f"{ten_to(self.value)}{around}"
+        around = (
+            f" ({format_power_of_ten(self.value - reach)} to {format_power_of_ten(self.value + reach)})"
+            if reach
+            else ""
+        )
+        return f"{format_power_of_ten(self.value)}{around}"
 
 
-def decay(rows: Sequence[Row]) -> str:
+def describe_decay(rows: Sequence[Row]) -> str:
     """How the median falls with length, in words."""
     medians = {
         int(row.keys["length"]): Median(row.value, float(row.keys.get("error", 0.0)))
@@ -241,12 +251,12 @@ def decay(rows: Sequence[Row]) -> str:
         )
     values = {length: median.value for length, median in medians.items()}
     return (
-        f"{how_it_goes(list(medians.values()))}: median distance {medians[first].in_words()} at length {first}; "
-        f"{medians[last].in_words()} at length {last}{with_every_head(values)}."
+        f"{describe_trend(list(medians.values()))}: median distance {medians[first].in_words()} at length {first}; "
+        f"{medians[last].in_words()} at length {last}{describe_rate(values)}."
     )
 
 
-def how_it_goes(medians: Sequence[Median]) -> str:
+def describe_trend(medians: Sequence[Median]) -> str:
     """From the order of all pairs of lengths, of which two thirds must agree, each by more than its error."""
     pairs = list(combinations(medians, 2))
     if 3 * sum(before.above(after) for before, after in pairs) > 2 * len(pairs):
@@ -256,8 +266,8 @@ def how_it_goes(medians: Sequence[Median]) -> str:
     return "The distance to rank 1 has no clear trend with the length"
 
 
-def with_every_head(medians: Mapping[int, float]) -> str:
+def describe_rate(medians: Mapping[int, float]) -> str:
     """The factor, where one explains all lengths."""
     curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
-    factor = one_rate(curve)
-    return "" if factor is None else f", × {ten_to(factor)} with every head"
+    factor = single_rate(curve)
+    return "" if factor is None else f", × {format_power_of_ten(factor)} with every head"

@@ -5,22 +5,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.analysis.states.trajectories import memory_needed
+from attncli.analysis.states.trajectories import estimate_memory
 from attncli.errors import InputError
 from attncli.limits import require_memory
-from attncli.maths.residuals.scaled import scaled
-from attncli.maths.residuals.split import Split
-from attncli.networks.frozen import FrozenLayer, frozen_step, sum_of
+from attncli.maths.residuals.scaled import make_scaled
+from attncli.maths.residuals.split import SplitState
+from attncli.networks.frozen_layers import FrozenLayer, add_states, freeze_step
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network
 
-Terms = dict[int, Split]
+Terms = dict[int, SplitState]
 """Length → the sum of all paths of that length; lengths without any are left out."""
 
 
 class Decomposition(NamedTuple):
-    output: Split
+    output: SplitState
     terms: Terms
 
 
@@ -28,43 +28,43 @@ def require_room(spec: NetworkSpec, streams: int, layers_held: int = 1) -> None:
     """Refuse what cannot fit: streams of states, old and new, and the frozen layers that are kept."""
     states = 2 * 8 * streams * spec.tokens * spec.width
     held = layers_held * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
-    needed = memory_needed(spec, variants=1) + states + held
+    needed = estimate_memory(spec, variants=1) + states + held
     require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")
 
 
-def frozen_layers(
+def freeze_layers(
     network: Network, switches: Switches, where: str
-) -> Iterator[tuple[Split, FrozenLayer]]:
+) -> Iterator[tuple[SplitState, FrozenLayer]]:
     """Every layer as the full pass leaves it frozen, with the state that comes out of it."""
-    state = Split.of(network.embeddings())
+    state = SplitState.of(network.embeddings())
     for index in range(network.spec.layers):
         try:
-            state, frozen = frozen_step(state, network.layer(index), network.spec, switches)
+            state, frozen = freeze_step(state, network.layer(index), network.spec, switches)
         except InputError as error:
             raise type(error)(f"{where}, layer {index}: {error}") from None
         yield state, frozen
 
 
-def decomposed(
+def decompose_output(
     network: Network, switches: Switches, where: str, tick: Callable[[], None]
 ) -> Decomposition:
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
     require_room(network.spec, streams=network.spec.layers + 1)
-    output = Split.of(network.embeddings())
+    output = SplitState.of(network.embeddings())
     terms: Terms = {0: output.split()}
-    for state, frozen in frozen_layers(network, switches, where):
-        terms, output = lengthened(terms, frozen), state
+    for state, frozen in freeze_layers(network, switches, where):
+        terms, output = advance_terms(terms, frozen), state
         tick()
     return Decomposition(output, terms)
 
 
-def lengthened(terms: Terms, frozen: FrozenLayer) -> Terms:
+def advance_terms(terms: Terms, frozen: FrozenLayer) -> Terms:
     """The terms after one more layer; a bias begins a path where it stands, so the values' biases go through one head."""
     result: Terms = {}
 
-    def add(length: int, x: Split | None) -> None:
+    def add(length: int, x: SplitState | None) -> None:
         if x is not None:
-            result[length] = sum_of(result[length], x) if length in result else x
+            result[length] = add_states(result[length], x) if length in result else x
 
     for length, term in terms.items():
         if frozen.skip:
@@ -75,28 +75,28 @@ def lengthened(terms: Terms, frozen: FrozenLayer) -> Terms:
     return result
 
 
-def total(terms: Terms) -> Split:
+def sum_terms(terms: Terms) -> SplitState:
     """Σ over lengths, the longest first: mostly the smallest."""
     lengths = sorted(terms, reverse=True)
     result = terms[lengths[0]]
     for length in lengths[1:]:
-        result = sum_of(result, terms[length])
+        result = add_states(result, terms[length])
     return result
 
 
-def difference(first: Split, second: Split) -> Split:
+def subtract_states(first: SplitState, second: SplitState) -> SplitState:
     """first - second, common and varying parts each by themselves."""
-    return sum_of(first.split(), negative(second.split()))
+    return add_states(first.split(), negate_state(second.split()))
 
 
-def negative(state: Split) -> Split:
-    common, varying = (scaled(-part.mantissa, part.exponent) for part in state.parts)
-    return Split(common, varying, plain=False)
+def negate_state(state: SplitState) -> SplitState:
+    common, varying = (make_scaled(-part.mantissa, part.exponent) for part in state.parts)
+    return SplitState(common, varying, plain=False)
 
 
-def inner_share(part: Split, whole: Split) -> float:
+def inner_share(part: SplitState, whole: SplitState) -> float:
     """⟨part, whole⟩ / ‖whole‖²: shares of parts that add up to the whole add up to 1."""
     own, other = part.states, whole.states
     cross = float(np.vdot(own.mantissa, other.mantissa))
     square = float(np.vdot(other.mantissa, other.mantissa))
-    return float(scaled(np.full(1, cross / square), own.exponent - other.exponent).value()[0])
+    return float(make_scaled(np.full(1, cross / square), own.exponent - other.exponent).value()[0])

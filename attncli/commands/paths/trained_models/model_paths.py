@@ -8,28 +8,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.paths.count_rows import count_rows
-from attncli.analysis.paths.path_metrics import definitions, headline_of
-from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.statistics import averaged, summary_row
-from attncli.analysis.texts import counted, over_texts
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.count_rows import build_count_rows
+from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
+from attncli.analysis.paths.path_model import PathModel, run_unmodified
+from attncli.analysis.statistics import describe_averaging, summarize_values
+from attncli.analysis.texts import count_progress, map_texts
 from attncli.capture.stacks.blocks import Stack
 from attncli.commands.paths.synthetic.network_paths import (
     COLUMNS,
-    across_variants,
-    completeness,
-    finding_of,
-    length_rows,
+    build_completeness_rows,
+    build_finding,
+    build_length_rows,
+    build_variant_views,
 )
-from attncli.commands.paths.synthetic.path_measures import MeasuredTerms, measured
+from attncli.commands.paths.synthetic.path_measures import MeasuredTerms, measure_decomposition
 from attncli.commands.paths.synthetic.path_terms import Decomposition
-from attncli.maths.path_counts import counts_of_choices
-from attncli.maths.residuals.split import Split
+from attncli.maths.path_counts import count_paths_by_choices
+from attncli.maths.residuals.split import SplitState
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import own_precision
 from attncli.records import Definition, Finding, Report, Row, View
-from attncli.tensor_subclasses.path_streams.path_run import FoundPaths, run_by_length
+from attncli.tensor_subclasses.path_streams.path_run import PathDecomposition, run_by_length
 
 NAMES = {"attention": "attention", "mlp": "MLP"}
 
@@ -51,7 +51,7 @@ class PathPlan:
     loss: bool
 
 
-class Text(NamedTuple):
+class DecomposedText(NamedTuple):
     """What one text has shown, by the kind of step."""
 
     measured: dict[str, MeasuredTerms]
@@ -61,112 +61,118 @@ class Text(NamedTuple):
     full_loss: float | None
 
 
-def model_paths(
-    subject: PathSubject,
+def measure_model_paths(
+    subject: PathModel,
     texts: Sequence[ModelInput],
     plan: PathPlan,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """One stack of a model, over texts."""
 
-    def work(place: int, text: ModelInput) -> tuple[Text, bool]:
-        return subject.read(text, lambda model, given: read(model, given, plan))
+    def work(place: int, text: ModelInput) -> tuple[DecomposedText, bool]:
+        return subject.read(text, lambda model, given: decompose_text(model, given, plan))
 
-    made_of = (Text, MeasuredTerms)
+    made_of = (DecomposedText, MeasuredTerms)
     identity = subject.checkpoint.identity
-    done = over_texts(
-        subject.body, texts, counted(work, texts, progress), identity, "paths", made_of
+    done = map_texts(
+        subject.body, texts, count_progress(work, texts, progress), identity, "paths", made_of
     )
     found = [text for text, _ in done]
-    rows = [row for step in plan.steps for row in rows_of(found, step)]
-    findings = tuple(finding_about(found, step) for step in plan.steps)
+    rows = [row for step in plan.steps for row in build_rows(found, step)]
+    findings = tuple(build_model_finding(found, step) for step in plan.steps)
     return Report(
         study="paths",
-        headline=headline_of(findings),
-        rows=(*rows, *full_loss_rows(found)),
-        metrics={**definitions(plan.metrics), **LOSSES},
-        views=tuple(views(plan, len(texts))),
+        headline=format_headline(findings),
+        rows=(*rows, *build_loss_rows(found)),
+        metrics={**metric_definitions(plan.metrics), **LOSSES},
+        views=tuple(build_views(plan, len(texts))),
         findings=findings,
         **subject.about(texts, [again for _, again in done]),
     )
 
 
-def read(subject: PathSubject, text: ModelInput, plan: PathPlan) -> Text:
+def decompose_text(subject: PathModel, text: ModelInput, plan: PathPlan) -> DecomposedText:
     """The plain forward pass, and one by length for each kind of step."""
     model = subject.checkpoint.model if plan.loss else subject.body
-    found = Text({}, {}, {}, None)
+    found = DecomposedText({}, {}, {}, None)
     with own_precision(subject.body):
-        state, output = plain_pass(model, subject, text)
+        state, output = run_unmodified(model, subject, text)
         for step in plan.steps:
             parts, after = run_by_length(
                 model,
                 subject.stack,
                 text.kwargs,
                 step == "attention",
-                up_to if plan.loss else None,
+                cumulative_streams if plan.loss else None,
             )
             where = f"{text.name}, {step} steps"
-            terms = decomposition(parts, state)
-            found.measured[step] = measured(
+            terms = to_decomposition(parts, state)
+            found.measured[step] = measure_decomposition(
                 terms, plan.metrics, where, subject.tolerance, subject.advice
             )
-            found.counts[step] = counts_of_choices(choices(parts, subject.stack, step))
+            found.counts[step] = count_paths_by_choices(
+                choices_per_layer(parts, subject.stack, step)
+            )
             if plan.loss:
-                found.losses[step] = losses_of(after.logits, text)
-    return found._replace(full_loss=losses_of(output.logits, text)[0] if plan.loss else None)
+                found.losses[step] = next_token_losses(after.logits, text)
+    return found._replace(
+        full_loss=next_token_losses(output.logits, text)[0] if plan.loss else None
+    )
 
 
-def choices(parts: FoundPaths, stack: Stack, step: str) -> Sequence[int]:
+def choices_per_layer(parts: PathDecomposition, stack: Stack, step: str) -> Sequence[int]:
     """What a path can go through in each layer beside the skip."""
     return parts.heads if step == "attention" else [1] * len(stack.calls)
 
 
-def decomposition(parts: FoundPaths, output: Tensor) -> Decomposition:
+def to_decomposition(parts: PathDecomposition, output: Tensor) -> Decomposition:
     """As the states that are measured."""
     return Decomposition(
-        split_of(output), {length: split_of(term) for length, term in enumerate(parts.terms)}
+        split_state(output), {length: split_state(term) for length, term in enumerate(parts.terms)}
     )
 
 
-def split_of(state: Tensor) -> Split:
-    return Split.of(state.to("cpu", torch.float64).numpy())
+def split_state(state: Tensor) -> SplitState:
+    return SplitState.of(state.to("cpu", torch.float64).numpy())
 
 
-def up_to(terms: Tensor) -> Tensor:
+def cumulative_streams(terms: Tensor) -> Tensor:
     """The stream when only lengths up to each are kept: what the rest of the model is given, as a batch."""
     return terms.cumsum(dim=0)
 
 
-def losses_of(logits: Tensor, text: ModelInput) -> list[float]:
+def next_token_losses(logits: Tensor, text: ModelInput) -> list[float]:
     """The mean loss of the next token, in nats, of every text of the batch."""
     wanted = text.kwargs["input_ids"][0, 1:]
     return [float(F.cross_entropy(one[:-1].double(), wanted)) for one in logits]
 
 
-def rows_of(found: Sequence[Text], step: str) -> Iterator[Row]:
+def build_rows(found: Sequence[DecomposedText], step: str) -> Iterator[Row]:
     """Counts, terms, completeness and losses of one kind of step."""
     of_step = [one.measured[step] for one in found]
-    yield from count_rows(found[0].counts[step], step)
-    yield from length_rows(of_step, step)
-    yield from completeness(of_step, step)
+    yield from build_count_rows(found[0].counts[step], step)
+    yield from build_length_rows(of_step, step)
+    yield from build_completeness_rows(of_step, step)
     for length, losses in enumerate(zip(*(one.losses.get(step, ()) for one in found), strict=True)):
-        yield summary_row("loss", "nats", losses, "not finite", {"length": length}, variant=step)
+        yield summarize_values(
+            "loss", "nats", losses, "not finite", {"length": length}, variant=step
+        )
 
 
-def full_loss_rows(found: Sequence[Text]) -> Iterator[Row]:
+def build_loss_rows(found: Sequence[DecomposedText]) -> Iterator[Row]:
     losses = [one.full_loss for one in found if one.full_loss is not None]
     if losses:
-        yield summary_row("full_loss", "nats", losses, "not finite")
+        yield summarize_values("full_loss", "nats", losses, "not finite")
 
 
-def finding_about(found: Sequence[Text], step: str) -> Finding:
-    return finding_of(step, [one.measured[step] for one in found], found[0].counts[step])
+def build_model_finding(found: Sequence[DecomposedText], step: str) -> Finding:
+    return build_finding(step, [one.measured[step] for one in found], found[0].counts[step])
 
 
-def views(plan: PathPlan, texts: int) -> Iterator[View]:
-    over = averaged(texts, "texts")
+def build_views(plan: PathPlan, texts: int) -> Iterator[View]:
+    over = describe_averaging(texts, "texts")
     columns = (*COLUMNS, *(("loss",) if plan.loss else ()), *plan.metrics)
     for step in plan.steps:
         title = f"Terms by path length, a step is an {NAMES[step]}{over}"
         yield View(title, "length", columns, where={"variant": step})
-    yield from across_variants()
+    yield from build_variant_views()

@@ -4,12 +4,12 @@ import numpy as np
 import torch
 
 from attncli.analysis.paths.path_choices import Path
-from attncli.analysis.paths.path_subject import PathSubject
-from attncli.capture import Site, Strip, streaming
-from attncli.capture.strips.attention_sites import blocks_around
+from attncli.analysis.paths.path_model import PathModel
+from attncli.capture import AttentionSite, Strip, capture_attention
+from attncli.capture.strips.attention_sites import enclosing_stack
 from attncli.errors import InputError
-from attncli.maths.residuals.scaled import Array, Scaled, scaled
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.scaled import Array, Scaled, make_scaled
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import own_precision
@@ -18,14 +18,14 @@ UNEVEN = 1e-4
 """How far the rows of a map may be from summing to one: beyond, 1c^T does not pass through it unchanged."""
 
 
-class Maps:
+class StackMaps:
     """The attention maps of one stack on one text, [head, query, key] for each layer in order."""
 
-    def __init__(self, subject: PathSubject, text: ModelInput) -> None:
-        self.found: dict[Site, Array] = {}
+    def __init__(self, subject: PathModel, text: ModelInput) -> None:
+        self.found: dict[AttentionSite, Array] = {}
         self.subject = subject
         body, stack = subject.body, subject.stack.name
-        with torch.no_grad(), own_precision(body), streaming(body, self.observe):
+        with torch.no_grad(), own_precision(body), capture_attention(body, self.observe):
             body(**text.kwargs)
         self.layers = list(self.found.values())
         if not self.layers:
@@ -44,9 +44,9 @@ class Maps:
                 "have no product along a path."
             )
 
-    def observe(self, site: Site, strip: Strip) -> None:
+    def observe(self, site: AttentionSite, strip: Strip) -> None:
         """Strips of the stack's own attentions put together; keys left out have weight 0."""
-        other = blocks_around(site, self.subject.stacks) != self.subject.stack.name
+        other = enclosing_stack(site, self.subject.stacks) != self.subject.stack.name
         if other or site.kind != "self":
             return
         weights = strip.weights[0].to("cpu", torch.float64).numpy()
@@ -61,11 +61,11 @@ class Maps:
 
     def log10_residual(self, path: Path) -> float:
         """P(1c^T + V) = 1c^T + P V: the product's residual is carried apart and has no floor."""
-        product = Split.of(np.eye(self.layers[0].shape[1])).split()
+        product = SplitState.of(np.eye(self.layers[0].shape[1])).split()
         for choice, maps in zip(path, self.layers, strict=True):
             if choice:
-                varying = scaled(
+                varying = make_scaled(
                     maps[choice - 1] @ product.varying.mantissa, product.varying.exponent
                 )
-                product = Split(product.common, Scaled(*varying), plain=False)
+                product = SplitState(product.common, Scaled(*varying), plain=False)
         return log10_residual(product)

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.statistics import averaged, summary_row
-from attncli.analysis.texts import counted, over_texts
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.path_model import PathModel, run_unmodified
+from attncli.analysis.statistics import describe_averaging, summarize_values
+from attncli.analysis.texts import count_progress, map_texts
 from attncli.commands.paths.synthetic.path_heads import (
     OUTPUT,
-    Door,
-    door_rows,
-    door_views,
-    doors_report,
-    largest,
+    PassagePoint,
+    build_share_rows,
+    build_share_views,
+    build_shares_report,
+    describe_largest_share,
 )
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import own_precision
@@ -38,42 +38,47 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 
 
-def model_heads(
-    subject: PathSubject,
+def measure_head_shares(
+    subject: PathModel,
     texts: Sequence[ModelInput],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """The share of every head of a stack, over texts."""
 
-    def work(place: int, text: ModelInput) -> tuple[tuple[dict[Door, float], float], bool]:
-        return subject.read(text, shares_of)
+    def work(place: int, text: ModelInput) -> tuple[tuple[dict[PassagePoint, float], float], bool]:
+        return subject.read(text, compute_shares)
 
     identity = subject.checkpoint.identity
-    read = over_texts(
-        subject.body, texts, counted(work, texts, progress), identity, "heads", (Door,)
+    read = map_texts(
+        subject.body,
+        texts,
+        count_progress(work, texts, progress),
+        identity,
+        "heads",
+        (PassagePoint,),
     )
     found, errors = [shares for (shares, _), _ in read], [error for (_, error), _ in read]
     rows = (
-        *door_rows(OUTPUT, found, STEP, LOST),
-        summary_row("completeness_error", "1", errors, LOST, variant=STEP),
+        *build_share_rows(OUTPUT, found, STEP, LOST),
+        summarize_values("completeness_error", "1", errors, LOST, variant=STEP),
     )
-    over = averaged(len(texts), "texts")
-    views = door_views({OUTPUT: f"{OUTPUT}{over}"}, "Is the frozen network the model?")
-    finding = Finding("heads", largest(rows, PAST))
+    over = describe_averaging(len(texts), "texts")
+    views = build_share_views({OUTPUT: f"{OUTPUT}{over}"}, "Is the frozen network the model?")
+    finding = Finding("heads", describe_largest_share(rows, PAST))
     about = subject.about(texts, [again for _, again in read])
-    return doors_report(rows, OWN_METRICS, views, finding, about)
+    return build_shares_report(rows, OWN_METRICS, views, finding, about)
 
 
-def shares_of(subject: PathSubject, text: ModelInput) -> tuple[dict[Door, float], float]:
+def compute_shares(subject: PathModel, text: ModelInput) -> tuple[dict[PassagePoint, float], float]:
     """Every door's share, and how far the frozen network is from the model itself."""
     with own_precision(subject.body):
-        state, _ = plain_pass(subject.body, subject, text)
+        state, _ = run_unmodified(subject.body, subject, text)
         output, by_layer = run_by_head(subject.body, subject.stack, text.kwargs)
     error = subject.miss(output, state, text)
     layers = [call.layer for call in subject.stack.calls if call.attention]
-    shares: dict[Door, float] = {}
+    shares: dict[PassagePoint, float] = {}
     for layer, heads in zip(layers, by_layer, strict=True):
         for head, share in enumerate(heads.tolist()):
-            shares[Door(layer, f"head {head}", head)] = share
-        shares[Door(layer, PAST)] = 1.0 - float(heads.double().sum())
+            shares[PassagePoint(layer, f"head {head}", head)] = share
+        shares[PassagePoint(layer, PAST)] = 1.0 - float(heads.double().sum())
     return shares, error

@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.paths.path_choices import Path, random_path
-from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.texts import over_texts
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.path_choices import Path, draw_path
+from attncli.analysis.paths.path_model import PathModel, run_unmodified
+from attncli.analysis.texts import map_texts
 from attncli.commands.paths.synthetic.path_samples import (
     NORM,
     OWN_METRICS,
     RESIDUAL,
-    Single,
-    named_report,
-    path_rows,
-    quantile_rows,
-    sampled_report,
+    PathNumbers,
+    build_named_report,
+    build_path_rows,
+    build_quantile_rows,
+    build_sampled_report,
 )
-from attncli.commands.paths.trained_models.path_maps import Maps
+from attncli.commands.paths.trained_models.path_maps import StackMaps
 from attncli.errors import Imprecise, InputError
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import own_precision
-from attncli.processes.work_sharing import own_share
+from attncli.processes.work_sharing import rank_share
 from attncli.records import Definition, Report
 from attncli.tensor_subclasses.path_streams.path_run import run_along
 
@@ -46,17 +46,17 @@ METRICS: Mapping[str, Definition] = {
     ),
 }
 
-Followed = tuple[list[Single], str]
+Followed = tuple[list[PathNumbers], str]
 """The paths' numbers, and why they have no norms; empty where they have."""
 
 
-def sampled_in_model(
-    subject: PathSubject,
+def measure_sampled_paths(
+    subject: PathModel,
     texts: Sequence[ModelInput],
     heads: Sequence[int],
     samples: int,
     seed: int,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Random paths of every length, over all texts; `heads`: of each attention."""
 
@@ -64,45 +64,47 @@ def sampled_in_model(
         """Whoever reads the text draws the same."""
         stream = np.random.default_rng([seed, place])
         lengths = range(1, len(heads) + 1)
-        return [random_path(stream, heads, length) for length in lengths for _ in range(samples)]
+        return [draw_path(stream, heads, length) for length in lengths for _ in range(samples)]
 
-    read, about = followed(subject, texts, drawn, "sampled", progress)
+    read, about = follow_paths_of_texts(subject, texts, drawn, "sampled", progress)
     rows = tuple(
         row
         for length in range(len(heads))
         for singles in [
             [one for found in read for one in found[length * samples : (length + 1) * samples]]
         ]
-        for row in quantile_rows(length + 1, singles, STEP)
+        for row in build_quantile_rows(length + 1, singles, STEP)
     )
-    return sampled_report(rows, METRICS, STEP, samples * len(texts), {**about, "seeds": (seed,)})
+    return build_sampled_report(
+        rows, METRICS, STEP, samples * len(texts), {**about, "seeds": (seed,)}
+    )
 
 
-def named_in_model(
-    subject: PathSubject,
+def measure_named_paths(
+    subject: PathModel,
     texts: Sequence[ModelInput],
     paths: Sequence[Path],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Some paths, by name, over all texts."""
-    read, about = followed(subject, texts, lambda place: paths, "named", progress)
+    read, about = follow_paths_of_texts(subject, texts, lambda place: paths, "named", progress)
     rows = tuple(
         row
         for path, singles in zip(paths, zip(*read, strict=True), strict=True)
-        for row in path_rows(path, singles, STEP)
+        for row in build_path_rows(path, singles, STEP)
     )
-    return named_report(rows, METRICS, "Single paths", about)
+    return build_named_report(rows, METRICS, "Single paths", about)
 
 
-def followed(
-    subject: PathSubject,
+def follow_paths_of_texts(
+    subject: PathModel,
     texts: Sequence[ModelInput],
     paths_of: Callable[[int], Sequence[Path]],
     what: str,
     progress: Progress,
-) -> tuple[list[list[Single]], dict[str, Any]]:
+) -> tuple[list[list[PathNumbers]], dict[str, Any]]:
     """The paths of every text, by its place, and what the report says of the model."""
-    done, steps = 0, 2 * sum(len(paths_of(place)) for place in own_share(texts))
+    done, steps = 0, 2 * sum(len(paths_of(place)) for place in rank_share(texts))
 
     def tick(numbers: int) -> None:
         """A residual or a norm of so many paths."""
@@ -111,20 +113,22 @@ def followed(
         progress(done, steps, "numbers of paths")
 
     def work(place: int, text: ModelInput) -> tuple[Followed, bool]:
-        return subject.read(text, lambda model, given: follow(model, given, paths_of(place), tick))
+        return subject.read(
+            text, lambda model, given: follow_paths(model, given, paths_of(place), tick)
+        )
 
-    read = over_texts(subject.body, texts, work, subject.checkpoint.identity, what, (Single,))
+    read = map_texts(subject.body, texts, work, subject.checkpoint.identity, what, (PathNumbers,))
     about = subject.about(texts, [again for _, again in read])
     without = {why for (_, why), _ in read if why}
     about["warnings"] += tuple(f"no norms of paths: {why}" for why in sorted(without))
     return [singles for (singles, _), _ in read], about
 
 
-def follow(
-    subject: PathSubject, text: ModelInput, paths: Sequence[Path], tick: Callable[[int], None]
+def follow_paths(
+    subject: PathModel, text: ModelInput, paths: Sequence[Path], tick: Callable[[int], None]
 ) -> Followed:
     """The products by themselves; the norms where the architecture can be decomposed."""
-    maps = Maps(subject, text)
+    maps = StackMaps(subject, text)
     residuals = []
     for path in paths:
         residuals.append(maps.log10_residual(path))
@@ -134,12 +138,12 @@ def follow(
     except Imprecise:
         raise
     except InputError as refused:
-        return [Single(residual, None) for residual in residuals], str(refused)
-    return list(map(Single, residuals, norms)), ""
+        return [PathNumbers(residual, None) for residual in residuals], str(refused)
+    return list(map(PathNumbers, residuals, norms)), ""
 
 
 def log10_norms(
-    subject: PathSubject,
+    subject: PathModel,
     text: ModelInput,
     heads: Sequence[int],
     paths: Sequence[Path],
@@ -148,7 +152,7 @@ def log10_norms(
     """Beside the norm of the whole output, some paths in one pass."""
     norms: list[float] = []
     with own_precision(subject.body):
-        whole, _ = plain_pass(subject.body, subject, text)
+        whole, _ = run_unmodified(subject.body, subject, text)
         for start in range(0, len(paths), TOGETHER):
             some = paths[start : start + TOGETHER]
             output, terms, seen = run_along(subject.body, subject.stack, text.kwargs, some)

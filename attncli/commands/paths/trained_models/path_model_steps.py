@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.paths.path_metrics import percent
-from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.statistics import averaged, summary_row
-from attncli.analysis.texts import counted, over_texts
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.path_metrics import format_percent
+from attncli.analysis.paths.path_model import PathModel, run_unmodified
+from attncli.analysis.statistics import describe_averaging, summarize_values
+from attncli.analysis.texts import count_progress, map_texts
 from attncli.commands.paths.synthetic.path_measures import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import Imprecise
 from attncli.models.inputs.texts import ModelInput
@@ -40,21 +40,21 @@ class StepShares(NamedTuple):
     completeness: float
 
 
-def model_steps(
-    subject: PathSubject, texts: Sequence[ModelInput], progress: Progress = no_progress
+def measure_step_shares(
+    subject: PathModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
 
     def work(place: int, text: ModelInput) -> tuple[StepShares, bool]:
-        return subject.read(text, shares_of)
+        return subject.read(text, compute_step_shares)
 
     identity = subject.checkpoint.identity
-    read = over_texts(
-        subject.body, texts, counted(work, texts, progress), identity, "steps", (StepShares,)
+    read = map_texts(
+        subject.body, texts, count_progress(work, texts, progress), identity, "steps", (StepShares,)
     )
-    rows = tuple(all_rows([shares for shares, _ in read]))
-    finding = Finding(STEP, largest(rows))
-    over = averaged(len(texts), "texts")
+    rows = tuple(build_rows([shares for shares, _ in read]))
+    finding = Finding(STEP, describe_largest_share(rows))
+    over = describe_averaging(len(texts), "texts")
     return Report(
         study="paths",
         headline=finding.text,
@@ -77,10 +77,10 @@ def model_steps(
     )
 
 
-def shares_of(subject: PathSubject, text: ModelInput) -> StepShares:
+def compute_step_shares(subject: PathModel, text: ModelInput) -> StepShares:
     """Held against the model's own output."""
     with own_precision(subject.body):
-        plain, _ = plain_pass(subject.body, subject, text)
+        plain, _ = run_unmodified(subject.body, subject, text)
         terms = run_by_both_lengths(subject.body, subject.stack, text.kwargs).terms
     whole = torch.linalg.norm(plain.double())
     total = terms.flatten(0, 1).double().sum(dim=0)
@@ -91,15 +91,15 @@ def shares_of(subject: PathSubject, text: ModelInput) -> StepShares:
         )
     sizes = torch.linalg.norm(terms.double(), dim=(2, 3))
     along = (terms.double() * plain.double()).sum(dim=(2, 3)) / whole.square()
-    return StepShares(numbers(sizes / sizes.sum()), numbers(along), error)
+    return StepShares(to_lists(sizes / sizes.sum()), to_lists(along), error)
 
 
-def numbers(grid: Tensor) -> list[list[float]]:
+def to_lists(grid: Tensor) -> list[list[float]]:
     found: list[list[float]] = grid.tolist()
     return found
 
 
-def all_rows(found: Sequence[StepShares]) -> Iterator[Row]:
+def build_rows(found: Sequence[StepShares]) -> Iterator[Row]:
     for metric, grids in (
         (NORM_SHARE, [one.norm for one in found]),
         (OUTPUT_SHARE, [one.output for one in found]),
@@ -108,17 +108,17 @@ def all_rows(found: Sequence[StepShares]) -> Iterator[Row]:
             for mlps in range(len(grids[0][0])):
                 keys: dict[str, Scalar] = {"attentions": attentions, "mlps": mlps}
                 values = [grid[attentions][mlps] for grid in grids]
-                yield summary_row(metric, "1", values, "", keys, variant=STEP)
+                yield summarize_values(metric, "1", values, "", keys, variant=STEP)
     errors = [one.completeness for one in found]
-    yield summary_row(COMPLETENESS, "1", errors, "", variant=STEP)
+    yield summarize_values(COMPLETENESS, "1", errors, "", variant=STEP)
 
 
-def largest(rows: Sequence[Row]) -> str:
+def describe_largest_share(rows: Sequence[Row]) -> str:
     """Where most of the output travels, and what goes through no attention at all."""
     shares = [row for row in rows if row.metric == NORM_SHARE]
     top = max(shares, key=lambda row: row.value or 0.0)
     straight = sum(row.value or 0.0 for row in shares if row.keys["attentions"] == 0)
     return (
         f"Most of the output travels through {top.keys['attentions']} attentions and {top.keys['mlps']} MLPs: "
-        f"{percent(top.value or 0.0)} of the summed norms; through no attention at all {percent(straight)}."
+        f"{format_percent(top.value or 0.0)} of the summed norms; through no attention at all {format_percent(straight)}."
     )

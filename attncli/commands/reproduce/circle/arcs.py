@@ -15,7 +15,7 @@ STEP = 2.0 * RADIUS * math.sin(math.pi / AROUND)
 """Length of a step."""
 
 
-def places(steps: int) -> Array:
+def arc_positions(steps: int) -> Array:
     """Where the points are [step, point, 2]; beyond what is taught the circle goes on."""
     angles = 2.0 * math.pi / AROUND * (np.arange(steps)[:, None] + np.array([0, PAIRS]))
     return RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=-1)

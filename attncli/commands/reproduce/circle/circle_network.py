@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.circle.arcs import PAIRS, places
+from attncli.commands.reproduce.circle.arcs import PAIRS, arc_positions
 from attncli.commands.reproduce.circle.design import HEADS, NORM_EPSILON, Design
 from attncli.maths.residuals.scaled import Array
 
@@ -29,7 +29,7 @@ class CircleNetworks(nn.Module):
     def __init__(self, design: Design, seeds: Sequence[int]) -> None:
         super().__init__()
         self.design = design
-        drawn = [random_weights(design, seed) for seed in seeds]
+        drawn = [draw_weights(design, seed) for seed in seeds]
         for name in drawn[0]:
             stacked = np.stack([weights[name] for weights in drawn])
             self.register_parameter(name, nn.Parameter(torch.from_numpy(stacked).float()))
@@ -77,7 +77,7 @@ class CircleNetworks(nn.Module):
         return normed * gain[:, None, None] + shift[:, None, None]
 
 
-def random_weights(design: Design, seed: int) -> dict[str, Array]:
+def draw_weights(design: Design, seed: int) -> dict[str, Array]:
     """As released: values and outputs uniform to ±1/√fan-in, all other weights Gaussian and small, biases zero."""
     width, stream = design.width, np.random.default_rng(seed)
     key = width // HEADS
@@ -117,21 +117,21 @@ class Dropout:
         return states * kept / (1.0 - self.rate)
 
 
-def unchanged(states: Tensor) -> Tensor:
+def skip_dropout(states: Tensor) -> Tensor:
     """No dropout."""
     return states
 
 
-def loss_of_steps(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int], Tensor]:
+def build_loss(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int], Tensor]:
     """The squared distance to the next pair, summed over a batch and all seeds: none of them feels the others."""
     design = network.design
-    taught = torch.from_numpy(places(PAIRS + 1)).float()
-    inputs = inputs_of(design, taught)
+    taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
+    inputs = build_inputs(design, taught)
 
     def loss(step: int) -> Tensor:
         begin = step % BATCHES * BATCH
         end = min(begin + BATCH, PAIRS)
-        drop = Dropout(design.dropout, seeds, step) if design.dropout else unchanged
+        drop = Dropout(design.dropout, seeds, step) if design.dropout else skip_dropout
         given = inputs[begin:end].expand(len(seeds), -1, -1, -1)
         missed: Tensor = network(given, drop) - taught[begin + 1 : end + 1]
         return missed.square().sum()
@@ -139,7 +139,7 @@ def loss_of_steps(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[in
     return loss
 
 
-def inputs_of(design: Design, taught: Tensor) -> Tensor:
+def build_inputs(design: Design, taught: Tensor) -> Tensor:
     """What stands for each pair; where predictions are added up, the pair plus the one a batch before, as released."""
     pairs = taught[:PAIRS]
     if not design.running_sum:
@@ -148,10 +148,10 @@ def inputs_of(design: Design, taught: Tensor) -> Tensor:
     return pairs + before
 
 
-def training_losses(network: CircleNetworks, seeds: Sequence[int]) -> list[float]:
+def compute_training_losses(network: CircleNetworks, seeds: Sequence[int]) -> list[float]:
     """Mean squared error of a coordinate over all that is taught, without dropout, per seed."""
-    taught = torch.from_numpy(places(PAIRS + 1)).float()
+    taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
     with torch.no_grad():
-        given = inputs_of(network.design, taught).expand(len(seeds), -1, -1, -1)
-        errors = (network(given, unchanged) - taught[1:]).square().mean(dim=(1, 2, 3))
+        given = build_inputs(network.design, taught).expand(len(seeds), -1, -1, -1)
+        errors = (network(given, skip_dropout) - taught[1:]).square().mean(dim=(1, 2, 3))
     return [float(error) for error in errors]

@@ -7,8 +7,8 @@ from attncli.commands.reproduce.options import TrainingOptions
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.options.completion import complete_metric
-from attncli.options.shared import RunOptions, SwitchOptions, VariantNames, named_variants
-from attncli.python.question import MEASURING, How, question
+from attncli.options.shared import RunOptions, SwitchOptions, VariantNames, resolve_variants
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -36,7 +36,7 @@ def circle(
     asked: CircleOptions,
     training: TrainingOptions,
     run: RunOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """Do two points become one, when a layer trained to move them along a circle is applied to its own output?
 
@@ -44,14 +44,14 @@ def circle(
     every width and seed one layer is trained to move two points along a circle, and then applied again and again. In
     which runs do the points become one, and at which step?
     """
-    from attncli.commands.reproduce.circle.run import circle_study, requested_metrics
+    from attncli.commands.reproduce.circle.run import prepare_circle, requested_metrics
 
     metrics = requested_metrics(metric, how.conditions)
-    study = circle_study(asked, training, list(named_variants(variants, switches)), run)
+    study = prepare_circle(asked, training, list(resolve_variants(variants, switches)), run)
     before_the_work()
-    from attncli.models.loading.isolate_global_state import alone
+    from attncli.models.loading.isolate_global_state import isolate_question
 
-    alone()
+    isolate_question()
     how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
     return report

@@ -58,7 +58,7 @@ class Design:
         )
 
 
-def as_named(width: int, variant: str) -> Design:
+def design_by_name(width: int, variant: str) -> Design:
     """What the variant's name says, and nothing else: without dropout."""
     return Design(width, VARIANTS[variant])
 

@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.circle.arcs import PAIRS, places
+from attncli.commands.reproduce.circle.arcs import PAIRS, arc_positions
 from attncli.commands.reproduce.circle.circle_network import (
     CircleNetworks,
     Drop,
-    inputs_of,
-    unchanged,
+    build_inputs,
+    skip_dropout,
 )
 
 
@@ -34,7 +34,7 @@ class FirstCircle(nn.Module):
         seeds = len(networks.get_parameter("w_q"))
         networks.mix = self.mix  # type: ignore[method-assign]
         try:
-            found: Tensor = networks(pairs.expand(seeds, -1, -1, -1), unchanged)
+            found: Tensor = networks(pairs.expand(seeds, -1, -1, -1), skip_dropout)
         finally:
             del networks.mix
         return found[0]
@@ -48,5 +48,5 @@ class FirstCircle(nn.Module):
 
 def taught_pairs(networks: CircleNetworks) -> dict[str, Tensor]:
     """All that is taught, as the module takes it."""
-    taught = torch.from_numpy(places(PAIRS + 1)).float()
-    return {"pairs": inputs_of(networks.design, taught)[None]}
+    taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
+    return {"pairs": build_inputs(networks.design, taught)[None]}

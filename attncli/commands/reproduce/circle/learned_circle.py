@@ -6,33 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.states.trajectories import RESIDUAL
-from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, places
+from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, arc_positions
 from attncli.commands.reproduce.circle.circle_network import (
     BATCH,
     CircleNetworks,
-    loss_of_steps,
-    training_losses,
+    build_loss,
+    compute_training_losses,
 )
 from attncli.commands.reproduce.circle.design import DROPOUT, HEADS, Design
 from attncli.commands.reproduce.circle.experiment import LEARNING_RATE, Experiment
 from attncli.commands.reproduce.circle.first_circle import FirstCircle, taught_pairs
-from attncli.commands.reproduce.circle.recurrences import CircleRun, follow
+from attncli.commands.reproduce.circle.recurrences import CircleRun, run_recurrence
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
     Runs,
-    all_rows,
-    findings,
-    headline,
-    views,
+    build_findings,
+    build_rows,
+    build_views,
+    format_headline,
 )
 from attncli.commands.reproduce.saving import SavedTraining
-from attncli.commands.reproduce.training import AfterStep, Tick, Watched, nobody, train
+from attncli.commands.reproduce.training import AfterStep, Tick, Watched, ignore_training, train
 from attncli.limits import require_memory
 from attncli.maths.residuals.scaled import Array
 from attncli.metrics import definition
-from attncli.networks.variants import of_network
+from attncli.networks.variants import network_switch_values
 from attncli.records import Definition, Report, Track
 
 PUBLISHED = (
@@ -47,48 +47,48 @@ SavedAs = Callable[[str], SavedTraining | None]
 """Where the training of this name is kept."""
 
 
-def not_kept(name: str) -> None:
+def train_without_saving(name: str) -> None:
     """For trainings that nobody wants to go on with."""
 
 
-def circle(
+def measure_circle(
     designs: Designs,
     experiment: Experiment,
     metrics: Sequence[str],
     published: bool = False,
-    saved_as: SavedAs = not_kept,
-    watched: Watched = nobody,
-    progress: Progress = no_progress,
+    saved_as: SavedAs = train_without_saving,
+    watched: Watched = ignore_training,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Train every network of every seed, apply it to its own output, and say which of them collapse."""
     require_room(designs, len(experiment.seeds))
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
-    runs = all_runs(designs, experiment, wanted, saved_as, watched, progress)
+    runs = run_designs(designs, experiment, wanted, saved_as, watched, progress)
     widths = list(dict.fromkeys(width for width, _ in designs))
     return Report(
         study="rank-collapse circle",
-        headline=headline(runs, published),
-        rows=tuple(all_rows(runs)),
-        metrics=definitions(wanted),
-        source=described(designs, experiment, published),
+        headline=format_headline(runs, published),
+        rows=tuple(build_rows(runs)),
+        metrics=metric_definitions(wanted),
+        source=describe_source(designs, experiment, published),
         input={"task": "circle", "radius": RADIUS, "steps_around": AROUND, "taught_pairs": PAIRS},
         seeds=tuple(experiment.seeds),
-        views=tuple(views(wanted, widths, experiment.steps, len(experiment.seeds))),
-        findings=tuple(findings(runs)),
+        views=tuple(build_views(wanted, widths, experiment.steps, len(experiment.seeds))),
+        findings=tuple(build_findings(runs)),
         warnings=(PUBLISHED,) if published else (),
-        tracks=tuple(tracks(runs)),
+        tracks=tuple(build_tracks(runs)),
     )
 
 
-def tracks(runs: Runs) -> Iterator[Track]:
+def build_tracks(runs: Runs) -> Iterator[Track]:
     """Of the first seed: a line for each width, a column for each variant, beside the arcs that were taught."""
-    arcs = ways_of(places(PAIRS + 1))
+    arcs = point_tracks(arc_positions(PAIRS + 1))
     for (width, variant), (first, *_) in runs.items():
         if first.places is not None:
-            yield Track(f"width {width}", variant, ways_of(first.places), arcs)
+            yield Track(f"width {width}", variant, point_tracks(first.places), arcs)
 
 
-def ways_of(points: Array) -> tuple[tuple[tuple[float, float], ...], ...]:
+def point_tracks(points: Array) -> tuple[tuple[tuple[float, float], ...], ...]:
     """[step, point, 2] as one way for each point."""
     return tuple(tuple((float(x), float(y)) for x, y in way) for way in np.swapaxes(points, 0, 1))
 
@@ -99,7 +99,7 @@ def require_room(designs: Designs, seeds: int) -> None:
     require_memory(3 * seeds * largest, "This training", "lower `width` or `seeds`")
 
 
-def all_runs(
+def run_designs(
     designs: Designs,
     experiment: Experiment,
     metrics: Sequence[str],
@@ -120,11 +120,11 @@ def all_runs(
     for (width, variant), design in designs.items():
         name = f"{variant}-width{width}"
         seen = partial(watched, name)
-        runs[width, variant] = runs_of(design, experiment, metrics, saved_as(name), seen, tick)
+        runs[width, variant] = run_design(design, experiment, metrics, saved_as(name), seen, tick)
     return runs
 
 
-def runs_of(
+def run_design(
     design: Design,
     experiment: Experiment,
     metrics: Sequence[str],
@@ -134,25 +134,25 @@ def runs_of(
 ) -> list[CircleRun]:
     """Of one width and variant, a run for each seed."""
     network = CircleNetworks(design, experiment.seeds)
-    loss_of_step = loss_of_steps(network, experiment.seeds)
+    loss_of_step = build_loss(network, experiment.seeds)
     watch = partial(watched, FirstCircle(network), taught_pairs(network))
     train(network, loss_of_step, experiment.plan(design), saved, tick, watch)
-    losses = training_losses(network, experiment.seeds)
+    losses = compute_training_losses(network, experiment.seeds)
     return [
-        follow(design, network.weights(index), loss, experiment.steps, metrics, tick)
+        run_recurrence(design, network.weights(index), loss, experiment.steps, metrics, tick)
         for index, loss in enumerate(losses)
     ]
 
 
-def definitions(metrics: Sequence[str]) -> dict[str, Definition]:
+def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
     return dict(OWN_METRICS) | {name: definition(name) for name in metrics}
 
 
-def described(designs: Designs, experiment: Experiment, published: bool) -> dict[str, Any]:
+def describe_source(designs: Designs, experiment: Experiment, published: bool) -> dict[str, Any]:
     """Everything needed to know what was trained, and exactly what each variant has."""
     variants = {
         variant: {
-            **of_network(design.switches),
+            **network_switch_values(design.switches),
             "running_sum": design.running_sum,
             "dropout": design.dropout,
         }

@@ -9,12 +9,18 @@ from functools import partial
 
 import numpy as np
 
-from attncli.commands.reproduce.circle.arcs import places
+from attncli.commands.reproduce.circle.arcs import arc_positions
 from attncli.commands.reproduce.circle.design import NORM_EPSILON, Design
 from attncli.errors import Unresolved
-from attncli.maths.residuals.scaled import Array, product, scaled
-from attncli.maths.residuals.split import Split, SplitParts, normalised, together, with_bias
-from attncli.networks.layer import attention, mlp, sub_block
+from attncli.maths.residuals.scaled import Array, make_scaled, product
+from attncli.maths.residuals.split import (
+    SplitParts,
+    SplitState,
+    add_bias,
+    add_skip,
+    normalise_tokens,
+)
+from attncli.networks.layer import apply_attention, apply_mlp, run_sub_block
 from attncli.networks.weights import Layer
 
 Weights = Mapping[str, Array]
@@ -22,57 +28,63 @@ Weights = Mapping[str, Array]
 NO_MLP = np.zeros((0, 0))
 
 
-def recurrence(design: Design, weights: Weights, steps: int) -> Iterator[Split]:
+def iterate_recurrence(design: Design, weights: Weights, steps: int) -> Iterator[SplitState]:
     """The start, and the prediction of every step."""
-    given = Split.of(places(1)[0])
+    given = SplitState.of(arc_positions(1)[0])
     yield given
     for _ in range(steps):
-        found = predicted(given, design, weights)
+        found = predict_next(given, design, weights)
         yield found
-        given = together(given.split(), found.split().parts) if design.running_sum else found
+        given = add_skip(given.split(), found.split().parts) if design.running_sum else found
 
 
-def predicted(given: Split, design: Design, weights: Weights) -> Split:
+def predict_next(given: SplitState, design: Design, weights: Weights) -> SplitState:
     """One application; points that rounding cannot tell apart are one point from there on."""
-    step = partial(prediction, design=design, weights=weights)
+    step = partial(apply_network, design=design, weights=weights)
     try:
-        return sub_block(given, step, skip=False, spec=design.spec)
+        return run_sub_block(given, step, skip=False, spec=design.spec)
     except Unresolved:
-        return sub_block(united(given), step, skip=False, spec=design.spec)
+        return run_sub_block(merge_points(given), step, skip=False, spec=design.spec)
 
 
-def united(state: Split) -> Split:
+def merge_points(state: SplitState) -> SplitState:
     """Both points where their mean is."""
     common, varying = state.split().parts
-    return Split(common, scaled(np.zeros_like(varying.mantissa)), plain=False)
+    return SplitState(common, make_scaled(np.zeros_like(varying.mantissa)), plain=False)
 
 
-def prediction(given: Split, design: Design, weights: Weights) -> SplitParts:
+def apply_network(given: SplitState, design: Design, weights: Weights) -> SplitParts:
     """The network, in the form of what it is given."""
-    layer, switches, spec = layer_of(weights), design.switches, design.spec
-    hidden = Split(*with_bias(given.parts @ weights["w_embed"], weights["b_embed"]), given.plain)
-    hidden = normed(hidden, "embedding", weights)
-    update = attention(hidden, layer, spec, switches)
-    hidden = normed(joined(hidden, update, switches.skip), "attention", weights)
+    layer, switches, spec = build_layer(weights), design.switches, design.spec
+    hidden = SplitState(
+        *add_bias(given.parts @ weights["w_embed"], weights["b_embed"]), given.plain
+    )
+    hidden = apply_layer_norm(hidden, "embedding", weights)
+    update = apply_attention(hidden, layer, spec, switches)
+    hidden = apply_layer_norm(
+        add_optional_skip(hidden, update, switches.skip), "attention", weights
+    )
     if switches.mlp:
-        update = mlp(hidden, layer, spec)
-        hidden = normed(joined(hidden, update, switches.mlp_skip), "mlp", weights)
-    return with_bias(hidden.parts @ weights["w_readout"], weights["b_readout"])
+        update = apply_mlp(hidden, layer, spec)
+        hidden = apply_layer_norm(
+            add_optional_skip(hidden, update, switches.mlp_skip), "mlp", weights
+        )
+    return add_bias(hidden.parts @ weights["w_readout"], weights["b_readout"])
 
 
-def joined(hidden: Split, update: SplitParts, skip: bool) -> Split:
-    return together(hidden, update) if skip else Split(*update, hidden.plain)
+def add_optional_skip(hidden: SplitState, update: SplitParts, skip: bool) -> SplitState:
+    return add_skip(hidden, update) if skip else SplitState(*update, hidden.plain)
 
 
-def normed(state: Split, name: str, weights: Weights) -> Split:
+def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitState:
     """Layer norm with its gain and shift."""
-    gain = scaled(weights[f"{name}_gain"])
-    common, varying = normalised(state, NORM_EPSILON, centre=True).parts
+    gain = make_scaled(weights[f"{name}_gain"])
+    common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).parts
     grown = SplitParts(product(common, gain), product(varying, gain))
-    return Split(*with_bias(grown, weights[f"{name}_shift"]), state.plain)
+    return SplitState(*add_bias(grown, weights[f"{name}_shift"]), state.plain)
 
 
-def layer_of(weights: Weights) -> Layer:
+def build_layer(weights: Weights) -> Layer:
     """Attention and MLP as a synthetic network has them."""
     found = {name: weights[name] for name in Layer._fields if name in weights}
     return Layer(**{"w_in": NO_MLP, "w_out": NO_MLP, **found})

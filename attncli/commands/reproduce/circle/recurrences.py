@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from attncli.analysis.states.trajectories import RESIDUAL
-from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, places
+from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, arc_positions
 from attncli.commands.reproduce.circle.design import Design
-from attncli.commands.reproduce.circle.recurrence import Weights, recurrence
+from attncli.commands.reproduce.circle.recurrence import Weights, iterate_recurrence
 from attncli.maths.curves.convergence import late_order
 from attncli.maths.residuals.scaled import Array
 from attncli.metrics import METRICS
@@ -39,11 +39,13 @@ class CircleRun:
 
     @property
     def collapse_step(self) -> int | None:
-        return settled([value < math.log10(TOGETHER) for value in self.curves[RESIDUAL]])
+        return first_lasting_index(
+            [value < math.log10(TOGETHER) for value in self.curves[RESIDUAL]]
+        )
 
     @property
     def stop_step(self) -> int | None:
-        return settled([move < STILL for move in self.moves])
+        return first_lasting_index([move < STILL for move in self.moves])
 
     @property
     def collapse_order(self) -> float | None:
@@ -61,14 +63,14 @@ class CircleRun:
         return next(beyond, len(self.distances) - 1)
 
 
-def settled(holds: Sequence[bool]) -> int | None:
+def first_lasting_index(holds: Sequence[bool]) -> int | None:
     """The first place from which on it holds to the end."""
     if not holds[-1]:
         return None
     return max((place + 1 for place, held in enumerate(holds) if not held), default=0)
 
 
-def follow(
+def run_recurrence(
     design: Design,
     weights: Weights,
     training_loss: float,
@@ -80,18 +82,18 @@ def follow(
     measures = {name: METRICS[name] for name in metrics}
     curves: dict[str, list[float]] = {name: [] for name in metrics}
     found: list[Array] = []
-    for state in recurrence(design, weights, steps):
+    for state in iterate_recurrence(design, weights, steps):
         for name, measure in measures.items():
             curves[name].append(measure(state))
         found.append(state.states.value())
         tick(1)
     points = np.stack(found)
-    distances = lengths(points - places(steps + 1)).max(axis=1) / RADIUS
-    moves = lengths(np.diff(points, axis=0)).max(axis=1) / STEP
+    distances = vector_lengths(points - arc_positions(steps + 1)).max(axis=1) / RADIUS
+    moves = vector_lengths(np.diff(points, axis=0)).max(axis=1) / STEP
     return CircleRun(training_loss, curves, moves.tolist(), distances.tolist(), points)
 
 
-def lengths(vectors: Array) -> Array:
+def vector_lengths(vectors: Array) -> Array:
     """Of the vectors along the last axis."""
     found: Array = np.sqrt(np.square(vectors).sum(axis=-1))
     return found

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from attncli.analysis.quantiles import quantile_errors
-from attncli.analysis.statistics import summary_row
+from attncli.analysis.statistics import summarize_values
 from attncli.commands.reproduce.circle.arcs import RADIUS, STEP
 from attncli.commands.reproduce.circle.recurrences import ASTRAY, STILL, TOGETHER, CircleRun
-from attncli.errors import counted
-from attncli.maths.noise import share_spread, spread
+from attncli.errors import format_count
+from attncli.maths.noise import share_standard_deviation, standard_deviation
 from attncli.metrics import definition
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
 
@@ -74,7 +74,7 @@ Runs = Mapping[tuple[int, str], Sequence[CircleRun]]
 """By width and variant, one for each seed."""
 
 
-def told_steps(steps: int) -> list[int]:
+def select_shown_steps(steps: int) -> list[int]:
     """The start, the first steps, ever fewer of the later ones, and the last."""
     told = list(range(min(FINE, steps) + 1))
     while told[-1] < steps:
@@ -82,42 +82,44 @@ def told_steps(steps: int) -> list[int]:
     return told
 
 
-def all_rows(runs: Runs) -> Iterator[Row]:
+def build_rows(runs: Runs) -> Iterator[Row]:
     for (width, variant), group in runs.items():
-        yield from summary_rows(group, width, variant)
+        yield from build_summary_rows(group, width, variant)
         for metric in group[0].curves:
-            yield from curve_rows(metric, group, width, variant)
+            yield from build_curve_rows(metric, group, width, variant)
 
 
-def summary_rows(group: Sequence[CircleRun], width: int, variant: str) -> Iterator[Row]:
+def build_summary_rows(group: Sequence[CircleRun], width: int, variant: str) -> Iterator[Row]:
     """One number of each kind for a width and a variant."""
     keys: dict[str, Scalar] = {"width": width}
     for metric, meaning in OWN_METRICS.items():
         if metric in SHARES:
-            ended = known(group, SHARES[metric])
+            ended = known_values(group, SHARES[metric])
             value = len(ended) / len(group)
-            deviation = share_spread(value, len(group))
+            deviation = share_standard_deviation(value, len(group))
             yield Row(
                 metric, value, meaning.unit, variant, spread=deviation, n=len(group), keys=keys
             )
         else:
             nothing = f"{NOT_APPLICABLE}no run has a {metric.replace('_', ' ')}"
-            values = known(group, metric)
-            yield summary_row(metric, meaning.unit, values, nothing, keys, variant=variant)
+            values = known_values(group, metric)
+            yield summarize_values(metric, meaning.unit, values, nothing, keys, variant=variant)
 
 
-def known(group: Sequence[CircleRun], number: str) -> list[float]:
+def known_values(group: Sequence[CircleRun], number: str) -> list[float]:
     """One of the numbers of every run that has it."""
     found = [getattr(run, number) for run in group]
     return [float(value) for value in found if value is not None]
 
 
-def curve_rows(metric: str, group: Sequence[CircleRun], width: int, variant: str) -> Iterator[Row]:
+def build_curve_rows(
+    metric: str, group: Sequence[CircleRun], width: int, variant: str
+) -> Iterator[Row]:
     """Quantiles over the seeds after each step that is told."""
     unit = definition(metric).unit
     curves = [run.curves[metric] for run in group]
-    for step in told_steps(len(curves[0]) - 1):
-        values = sorted(lowest_if_lost(curve[step]) for curve in curves)
+    for step in select_shown_steps(len(curves[0]) - 1):
+        values = sorted(replace_unresolved(curve[step]) for curve in curves)
         errors = quantile_errors(values, QUANTILES)
         for quantile in QUANTILES if len(group) > 1 else (MEDIAN,):
             value = values[round(quantile * (len(values) - 1))]
@@ -130,12 +132,14 @@ def curve_rows(metric: str, group: Sequence[CircleRun], width: int, variant: str
             )  # fmt: skip
 
 
-def lowest_if_lost(value: float) -> float:
+def replace_unresolved(value: float) -> float:
     """What rounding has swallowed was below all that it left."""
     return -math.inf if math.isnan(value) else value
 
 
-def views(metrics: Sequence[str], widths: Sequence[int], steps: int, seeds: int) -> Iterator[View]:
+def build_views(
+    metrics: Sequence[str], widths: Sequence[int], steps: int, seeds: int
+) -> Iterator[View]:
     """What became of the points, a table for each width; then the curves."""
     over = f" over {seeds} seeds" if seeds > 1 else ""
     yield View("How each variant behaves", "variant", (), findings="behaviour")
@@ -151,55 +155,55 @@ def views(metrics: Sequence[str], widths: Sequence[int], steps: int, seeds: int)
             )
 
 
-def findings(runs: Runs) -> Iterator[Finding]:
+def build_findings(runs: Runs) -> Iterator[Finding]:
     """All widths together."""
     for variant in dict.fromkeys(variant for _, variant in runs):
         group = [run for (_, own), found in runs.items() if own == variant for run in found]
-        yield Finding(variant, behaviour(group))
+        yield Finding(variant, describe_behaviour(group))
 
 
-def behaviour(group: Sequence[CircleRun]) -> str:
+def describe_behaviour(group: Sequence[CircleRun]) -> str:
     """`the points become one in 14 of 15 runs, at step 4.1 ± 0.8 (3 to 5), …`"""
     return (
-        f"the points become one in {ending(group, 'collapse_step')}{rate(group)}; "
-        f"they stop in {ending(group, 'stop_step')}; "
-        f"median of the steps on their arcs: {median(known(group, 'steps_on_arc')):g}"
+        f"the points become one in {describe_ending(group, 'collapse_step')}{describe_rate(group)}; "
+        f"they stop in {describe_ending(group, 'stop_step')}; "
+        f"median of the steps on their arcs: {median(known_values(group, 'steps_on_arc')):g}"
     )
 
 
-def rate(group: Sequence[CircleRun]) -> str:
+def describe_rate(group: Sequence[CircleRun]) -> str:
     """How fast those that collapse do, where most of them have an order."""
-    orders = known(group, "collapse_order")
-    if not orders or 2 * len(orders) < len(known(group, "collapse_step")):
+    orders = known_values(group, "collapse_order")
+    if not orders or 2 * len(orders) < len(known_values(group, "collapse_step")):
         return ""
     order = median(orders)
     laws = [law for power, law in LAWS.items() if abs(order - power) < NEAR]
     return f", {', '.join(laws)} (order {order:.2f})" if laws else f", at order {order:.2f}"
 
 
-def ending(group: Sequence[CircleRun], number_of: str) -> str:
+def describe_ending(group: Sequence[CircleRun], number_of: str) -> str:
     """`14 of 15 runs, at step 4 ± 1 (3 to 5)`"""
-    steps = known(group, number_of)
-    text = f"{len(steps)} of {counted(len(group), 'run')}"
+    steps = known_values(group, number_of)
+    text = f"{len(steps)} of {format_count(len(group), 'run')}"
     if not steps:
         return text
     between = f" ({min(steps):g} to {max(steps):g})" if len(steps) > 1 else ""
-    return f"{text}, at step {mean_step(steps)}{between}"
+    return f"{text}, at step {format_mean_step(steps)}{between}"
 
 
-def mean_step(steps: Sequence[float]) -> str:
+def format_mean_step(steps: Sequence[float]) -> str:
     mean = math.fsum(steps) / len(steps)
-    deviation = spread(steps, mean)
+    deviation = standard_deviation(steps, mean)
     return f"{mean:.0f}" if deviation is None else f"{mean:.0f} ± {deviation:.0f}"
 
 
-def headline(runs: Runs, published: bool) -> str:
+def format_headline(runs: Runs, published: bool) -> str:
     """Which widths and variants collapse, and at which step."""
     widths = dict.fromkeys(width for width, _ in runs)
     seeds = len(next(iter(runs.values())))
     parts = []
     for variant in dict.fromkeys(variant for _, variant in runs):
-        told = [collapses(runs[width, variant]) for width in widths]
+        told = [format_collapses(runs[width, variant]) for width in widths]
         parts.append(f"{variant} {', '.join(told)}")
     which = f"width {', '.join(map(str, widths))}"
     of = f"{seeds} runs" if seeds > 1 else "1 run"
@@ -207,7 +211,7 @@ def headline(runs: Runs, published: bool) -> str:
     return f"{begin} two points become one, of {of} each at {which}: {'; '.join(parts)}."
 
 
-def collapses(group: Sequence[CircleRun]) -> str:
+def format_collapses(group: Sequence[CircleRun]) -> str:
     """`5 (step 4 ± 1)`"""
-    steps = known(group, "collapse_step")
-    return f"{len(steps)} (step {mean_step(steps)})" if steps else "0"
+    steps = known_values(group, "collapse_step")
+    return f"{len(steps)} (step {format_mean_step(steps)})" if steps else "0"

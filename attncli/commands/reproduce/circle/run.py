@@ -5,10 +5,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attncli.commands.reproduce.circle.options import CircleOptions
-from attncli.commands.reproduce.options import TrainingOptions, trainings_in, within
-from attncli.commands.reproduce.task_callback import watching
+from attncli.commands.reproduce.options import (
+    TrainingOptions,
+    open_training_folder,
+    validate_number,
+)
+from attncli.commands.reproduce.task_callback import build_training_callback
 from attncli.errors import UsageError, unknown_name
-from attncli.options.shared import RunOptions, separated
+from attncli.options.shared import RunOptions, split_names
 
 if TYPE_CHECKING:
     from attncli.commands.reproduce.circle.design import Design
@@ -25,7 +29,7 @@ def requested_metrics(given: Sequence[str] | None, conditions: "Sequence[Conditi
     from attncli.commands.reproduce.circle.report import OWN_METRICS
     from attncli.metrics import METRICS
 
-    names, known = separated(given or [DEFAULT_METRIC]), METRICS.names()
+    names, known = split_names(given or [DEFAULT_METRIC]), METRICS.names()
     for name in names:
         if name not in known:
             raise unknown_name("metric", name, known)
@@ -36,7 +40,7 @@ def requested_metrics(given: Sequence[str] | None, conditions: "Sequence[Conditi
     return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
 
 
-def circle_study(
+def prepare_circle(
     asked: CircleOptions,
     training: TrainingOptions,
     variants: Sequence[str],
@@ -47,24 +51,29 @@ def circle_study(
 
     experiment = Experiment(
         seeds=run.all_seeds(),
-        training_steps=within(
+        training_steps=validate_number(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_TRAINING
         ),
-        steps=within("recurrence", asked.recurrence, STEPS, 1, MOST_STEPS),
+        steps=validate_number("recurrence", asked.recurrence, STEPS, 1, MOST_STEPS),
     )
-    designs = designs_of(variants, widths_of(asked.width, asked.sweep), asked.as_published)
+    designs = build_designs(variants, parse_widths(asked.width, asked.sweep), asked.as_published)
     prefix = "circle-published" if asked.as_published else "circle"
-    watched = watching(training, prefix)
-    saved_as = trainings_in(training.save_training, prefix)  # last: it makes the folder
-    from attncli.commands.reproduce.circle.learned_circle import circle
+    watched = build_training_callback(training, prefix)
+    saved_as = open_training_folder(training.save_training, prefix)  # last: it makes the folder
+    from attncli.commands.reproduce.circle.learned_circle import measure_circle
 
     known: dict[str, Any] = {} if watched is None else {"watched": watched}
     return partial(
-        circle, designs, experiment, published=asked.as_published, saved_as=saved_as, **known
+        measure_circle,
+        designs,
+        experiment,
+        published=asked.as_published,
+        saved_as=saved_as,
+        **known,
     )
 
 
-def widths_of(width: int | None, sweep: str | None) -> list[int]:
+def parse_widths(width: int | None, sweep: str | None) -> list[int]:
     from attncli.commands.reproduce.circle.experiment import WIDTHS
     from attncli.options.size_ranges import parse_sweep
 
@@ -76,10 +85,10 @@ def widths_of(width: int | None, sweep: str | None) -> list[int]:
     return [int(point) for point in points]
 
 
-def designs_of(
+def build_designs(
     variants: Sequence[str], widths: Sequence[int], published: bool
 ) -> "dict[tuple[int, str], Design]":
-    from attncli.commands.reproduce.circle.design import as_named, as_published
+    from attncli.commands.reproduce.circle.design import as_published, design_by_name
 
-    make = as_published if published else as_named
+    make = as_published if published else design_by_name
     return {(width, variant): make(width, variant) for width in widths for variant in variants}

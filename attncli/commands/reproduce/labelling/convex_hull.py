@@ -3,7 +3,7 @@
 from attncli.commands.reproduce.labelling.options import LabellingOptions
 from attncli.commands.reproduce.options import TrainingOptions
 from attncli.options.shared import RunOptions
-from attncli.python.question import How, question
+from attncli.python.question import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -18,7 +18,7 @@ def convex_hull(
     asked: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """How well do a few paths of one length find the corners of a cloud of points, in a network trained to?
 
@@ -26,6 +26,6 @@ def convex_hull(
     few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run
     on their own.
     """
-    from attncli.commands.reproduce.labelling.run import answer
+    from attncli.commands.reproduce.labelling.run import run_task
 
-    return answer("convex-hull", asked, training, run, how)
+    return run_task("convex-hull", asked, training, run, how)

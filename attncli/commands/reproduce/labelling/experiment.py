@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.statistics import averaged, summary_row
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.commands.reproduce.labelling.path_sums import (
-    Draws,
+    PathDraws,
     Sum,
-    drawn,
-    frozen_accuracies,
-    rerun_accuracies,
+    draw_paths,
+    measure_frozen_accuracies,
+    measure_rerun_accuracies,
 )
 from attncli.commands.reproduce.labelling.report import (
     ACCURACY,
@@ -24,14 +24,14 @@ from attncli.commands.reproduce.labelling.report import (
     MAJORITY_OF_PLACE,
     OWN_METRICS,
     UP_TO,
-    headline,
-    short_minus_long,
-    warnings,
+    build_warnings,
+    compare_short_and_long,
+    format_headline,
 )
-from attncli.commands.reproduce.learning import Learned, learned, plan_of
+from attncli.commands.reproduce.learning import TrainedLabeller, build_plan, train_labeller
 from attncli.commands.reproduce.saving import SavedTraining
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
-from attncli.commands.reproduce.training import Watched, nobody, one_thread
+from attncli.commands.reproduce.training import Watched, ignore_training, limit_threads
 from attncli.limits import require_memory
 from attncli.records import Report, Row, View
 
@@ -49,7 +49,7 @@ SEQUENCE_COST = 3
 
 
 @dataclass(frozen=True)
-class Questions:
+class LabellingRequest:
     """What is trained, and what is asked of it."""
 
     name: str
@@ -63,11 +63,11 @@ class Questions:
     seeds: Sequence[int]
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None
     """Where a training is kept."""
-    watched: Watched = nobody
+    watched: Watched = ignore_training
     """Who looks at the network while it is trained."""
 
 
-class Answers(NamedTuple):
+class SeedResults(NamedTuple):
     """Of one seed."""
 
     of_sums: dict[str, dict[int, float]]
@@ -78,7 +78,7 @@ class Answers(NamedTuple):
     completeness: float
 
 
-def task_paths(asked: Questions, progress: Progress = no_progress) -> Report:
+def measure_task_paths(asked: LabellingRequest, progress: Progress = ignore_progress) -> Report:
     """One network for each seed."""
     require_room(asked)
     whole = asked.steps + SEQUENCE_COST * asked.task.asked
@@ -89,22 +89,22 @@ def task_paths(asked: Questions, progress: Progress = no_progress) -> Report:
         done += units
         progress(done, whole * len(asked.seeds), "steps")
 
-    found = [answers(asked, seed, tick) for seed in asked.seeds]
-    rows = tuple(rows_of(asked, found))
+    found = [train_and_evaluate(asked, seed, tick) for seed in asked.seeds]
+    rows = tuple(build_rows(asked, found))
     return Report(
         study="paths",
-        headline=headline(asked.name, rows, asked.evaluations, asked.numbers),
+        headline=format_headline(asked.name, rows, asked.evaluations, asked.numbers),
         rows=rows,
         metrics=OWN_METRICS,
-        source=source(asked),
+        source=describe_source(asked),
         input={"sequences": asked.task.asked, "tokens": asked.task.length},
         seeds=tuple(asked.seeds),
-        views=tuple(views(asked)),
-        warnings=tuple(warnings(rows)),
+        views=tuple(build_views(asked)),
+        warnings=tuple(build_warnings(rows)),
     )
 
 
-def require_room(asked: Questions) -> None:
+def require_room(asked: LabellingRequest) -> None:
     """For the weights with what Adam keeps of them, and for all paths' states on their way through a block."""
     task, sizes = asked.task, asked.sizes
     drawn_paths = DRAWS * sum(asked.numbers) * (sizes.layers + 1)
@@ -119,36 +119,46 @@ def require_room(asked: Questions) -> None:
     )
 
 
-def answers(asked: Questions, seed: int, tick: Callable[[int], None]) -> Answers:
+def train_and_evaluate(
+    asked: LabellingRequest, seed: int, tick: Callable[[int], None]
+) -> SeedResults:
     """Train, then evaluate."""
     task, sizes = asked.task, asked.sizes
-    plan = plan_of(asked.name, task, sizes, asked.steps, seed)
-    after = learned(task, sizes, plan, seed, asked.saved_as(f"seed{seed}"), tick, asked.watched)
+    plan = build_plan(asked.name, task, sizes, asked.steps, seed)
+    after = train_labeller(
+        task, sizes, plan, seed, asked.saved_as(f"seed{seed}"), tick, asked.watched
+    )
     stream = np.random.default_rng([seed, PATHS])
-    draws = drawn(sizes.layers, sizes.heads, asked.numbers, DRAWS, stream)
-    with one_thread(), torch.no_grad():
-        return evaluated(asked, after, draws, lambda: tick(SEQUENCE_COST))
+    draws = draw_paths(sizes.layers, sizes.heads, asked.numbers, DRAWS, stream)
+    with limit_threads(), torch.no_grad():
+        return evaluate_paths(asked, after, draws, lambda: tick(SEQUENCE_COST))
 
 
-def evaluated(asked: Questions, after: Learned, draws: Draws, tick: Callable[[], None]) -> Answers:
+def evaluate_paths(
+    asked: LabellingRequest, after: TrainedLabeller, draws: PathDraws, tick: Callable[[], None]
+) -> SeedResults:
     inputs, labels = map(torch.from_numpy, after.asked)
-    frozen = frozen_accuracies(after.network, inputs, labels, draws, tick)
+    frozen = measure_frozen_accuracies(after.network, inputs, labels, draws, tick)
     of_sums: dict[str, dict[int, float]] = {}
     if "frozen" in asked.evaluations:
-        of_sums |= by_variant("frozen", frozen.accuracies)
+        of_sums |= group_by_variant("frozen", frozen.accuracies)
         of_sums["frozen all"] = dict(enumerate(frozen.of_length))
     if "rerun" in asked.evaluations:
-        of_sums |= by_variant("rerun", rerun_accuracies(after.network, inputs, labels, draws))
+        of_sums |= group_by_variant(
+            "rerun", measure_rerun_accuracies(after.network, inputs, labels, draws)
+        )
     right = (after.network(inputs).argmax(dim=-1) == labels).double()
-    return Answers(
+    return SeedResults(
         of_sums,
         frozen.up_to_length,
-        {ENTIRE: float(right.mean()), **without_looking(after.seen, after.asked)},
+        {ENTIRE: float(right.mean()), **blind_accuracies(after.seen, after.asked)},
         frozen.completeness,
     )
 
 
-def by_variant(evaluation: str, accuracies: Mapping[Sum, float]) -> dict[str, dict[int, float]]:
+def group_by_variant(
+    evaluation: str, accuracies: Mapping[Sum, float]
+) -> dict[str, dict[int, float]]:
     """`frozen 5` → length → accuracy."""
     found: dict[str, dict[int, float]] = {}
     for (number, length), value in accuracies.items():
@@ -156,7 +166,7 @@ def by_variant(evaluation: str, accuracies: Mapping[Sum, float]) -> dict[str, di
     return found
 
 
-def without_looking(seen: Examples, asked: Examples) -> dict[str, float]:
+def blind_accuracies(seen: Examples, asked: Examples) -> dict[str, float]:
     """Always the most frequent label of the training; and always that of the token's place."""
     most = np.bincount(seen.labels.ravel()).argmax()
     of_place = [np.bincount(labels).argmax() for labels in seen.labels.T]
@@ -166,30 +176,32 @@ def without_looking(seen: Examples, asked: Examples) -> dict[str, float]:
     }
 
 
-def rows_of(asked: Questions, found: Sequence[Answers]) -> Iterator[Row]:
+def build_rows(asked: LabellingRequest, found: Sequence[SeedResults]) -> Iterator[Row]:
     """By variant and length; the spread is that over the seeds."""
     for variant, of_first in found[0].of_sums.items():
         for length in of_first:
-            yield row(
+            yield build_row(
                 ACCURACY, [one.of_sums[variant][length] for one in found], variant, length=length
             )
     for name in found[0].beside:
-        yield row(ACCURACY, [one.beside[name] for one in found], name)
+        yield build_row(ACCURACY, [one.beside[name] for one in found], name)
     for length in range(asked.sizes.layers + 1):
-        yield row(UP_TO, [one.up_to_length[length] for one in found], None, length=length)
+        yield build_row(UP_TO, [one.up_to_length[length] for one in found], None, length=length)
     if asked.sizes.layers > 1:
         for variant in found[0].of_sums:
-            yield row(ADVANTAGE, [short_minus_long(one.of_sums[variant]) for one in found], variant)
-    yield row("completeness_error", [one.completeness for one in found], None)
+            yield build_row(
+                ADVANTAGE, [compare_short_and_long(one.of_sums[variant]) for one in found], variant
+            )
+    yield build_row("completeness_error", [one.completeness for one in found], None)
 
 
-def row(metric: str, values: Sequence[float], variant: str | None, **keys: int) -> Row:
-    return summary_row(metric, "1", values, "not finite", keys, variant=variant)
+def build_row(metric: str, values: Sequence[float], variant: str | None, **keys: int) -> Row:
+    return summarize_values(metric, "1", values, "not finite", keys, variant=variant)
 
 
-def source(asked: Questions) -> dict[str, Any]:
+def describe_source(asked: LabellingRequest) -> dict[str, Any]:
     """All that the networks were made from."""
-    plan = asdict(plan_of(asked.name, asked.task, asked.sizes, asked.steps, asked.seeds[0]))
+    plan = asdict(build_plan(asked.name, asked.task, asked.sizes, asked.steps, asked.seeds[0]))
     del plan["identity"]
     return {
         "kind": "trained",
@@ -202,8 +214,8 @@ def source(asked: Questions) -> dict[str, Any]:
     }
 
 
-def views(asked: Questions) -> Iterator[View]:
-    over = averaged(len(asked.seeds), "seeds")
+def build_views(asked: LabellingRequest) -> Iterator[View]:
+    over = describe_averaging(len(asked.seeds), "seeds")
     yield View(
         f"{asked.name}: accuracy of sums of random paths by length{over}",
         "length",

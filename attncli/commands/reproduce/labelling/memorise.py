@@ -3,7 +3,7 @@
 from attncli.commands.reproduce.labelling.options import LabellingOptions, MemoriseOptions
 from attncli.commands.reproduce.options import TrainingOptions
 from attncli.options.shared import RunOptions
-from attncli.python.question import How, question
+from attncli.python.question import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -20,7 +20,7 @@ def memorise(
     asked: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """How well do a few paths of one length recall random labels that a network has learned by heart?
 
@@ -28,6 +28,6 @@ def memorise(
     few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run
     on their own.
     """
-    from attncli.commands.reproduce.labelling.run import answer
+    from attncli.commands.reproduce.labelling.run import run_task
 
-    return answer("memorise", asked, training, run, how, sequences)
+    return run_task("memorise", asked, training, run, how, sequences)

@@ -8,11 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.analysis.paths.path_choices import Path, random_path
-from attncli.analysis.paths.path_subject import TOLERANCES
+from attncli.analysis.paths.path_choices import Path, draw_path
+from attncli.analysis.paths.path_model import TOLERANCES
 from attncli.capture.stacks.blocks import Stack, find_stacks
 from attncli.commands.reproduce.labeller import Labeller
-from attncli.commands.reproduce.subnetworks import plain_norm, run_again, run_frozen
+from attncli.commands.reproduce.subnetworks import (
+    normalize_states,
+    run_frozen_paths,
+    run_subnetworks,
+)
 from attncli.errors import InputError
 from attncli.tensor_subclasses.path_streams.path_run import run_along, run_by_length
 
@@ -24,7 +28,7 @@ ELEMENTS = 2**24
 
 
 @dataclass(frozen=True)
-class Draws:
+class PathDraws:
     """Random sums; a path may stand in one of them more than once, as published."""
 
     paths: tuple[Path, ...]
@@ -38,18 +42,18 @@ class Draws:
         return total
 
 
-def drawn(
+def draw_paths(
     layers: int, heads: int, numbers: Sequence[int], draws: int, stream: np.random.Generator
-) -> Draws:
+) -> PathDraws:
     """For each number of paths and each length: layers without replacement, heads uniformly."""
     found: dict[Path, int] = {}
     indices: dict[Sum, Tensor] = {}
     for number in numbers:
         for length in range(layers + 1):
-            paths = [random_path(stream, [heads] * layers, length) for _ in range(draws * number)]
+            paths = [draw_path(stream, [heads] * layers, length) for _ in range(draws * number)]
             places = [found.setdefault(path, len(found)) for path in paths]
             indices[number, length] = torch.tensor(places).reshape(draws, number)
-    return Draws(
+    return PathDraws(
         tuple(found),
         {
             wanted: torch.zeros(draws, len(found)).scatter_add_(1, index, torch.ones(index.shape))
@@ -69,22 +73,22 @@ class FrozenSums(NamedTuple):
     """How far all terms together are from the output, where they are farthest."""
 
 
-def frozen_accuracies(
-    network: Labeller, inputs: Tensor, labels: Tensor, draws: Draws, tick: Callable[[], None]
+def measure_frozen_accuracies(
+    network: Labeller, inputs: Tensor, labels: Tensor, draws: PathDraws, tick: Callable[[], None]
 ) -> FrozenSums:
     """Attention and norm denominators stay those of the full pass, so that terms of paths can be added as they are.
 
     The classifier is linear: logits are added in place of states.
     """
     (stack, *_) = find_stacks(network, {"inputs": inputs[:1]})
-    check_terms(network, stack, {"inputs": inputs[:1]}, draws.paths)
+    verify_terms(network, stack, {"inputs": inputs[:1]}, draws.paths)
     of_lengths, errors = [], []
     right: dict[Sum, list[Tensor]] = {wanted: [] for wanted in draws.sums}
-    for part in portions(network, inputs, len(draws.paths)):
-        terms = run_frozen(network, inputs[part], draws.paths)
+    for part in split_sequences(network, inputs, len(draws.paths)):
+        terms = run_frozen_paths(network, inputs[part], draws.paths)
         logits = torch.stack([network.classifier(term) for term in terms])
         for wanted in draws.sums:
-            right[wanted].append(correct(draws.of(wanted, logits), labels[part]))
+            right[wanted].append(is_correct(draws.of(wanted, logits), labels[part]))
         for sequence in inputs[part]:
             lengths, error = terms_by_length(network, stack, {"inputs": sequence[None]})
             of_lengths.append(network.classifier(lengths))
@@ -92,7 +96,7 @@ def frozen_accuracies(
             tick()
     by_length = torch.stack(of_lengths, dim=1)
     return FrozenSums(
-        shares(right),
+        correct_shares(right),
         [accuracy(logits, labels) for logits in by_length],
         [accuracy(logits, labels) for logits in by_length.cumsum(dim=0)],
         max(errors),
@@ -103,12 +107,12 @@ FEW = 3
 """Paths on which the terms are held against those that the network's own code makes."""
 
 
-def check_terms(
+def verify_terms(
     network: Labeller, stack: Stack, given: Mapping[str, Tensor], paths: Sequence[Path]
 ) -> None:
     """That single paths' terms are what `attn paths MODEL --path` makes of them, on the first sequence."""
     few = [*paths[:FEW], *paths[-FEW:]]
-    ours = torch.cat(run_frozen(network, given["inputs"], few))
+    ours = torch.cat(run_frozen_paths(network, given["inputs"], few))
     own = run_along(network, stack, given, few).terms
     apart = float((ours - own).norm() / own.norm())
     if not apart <= TOLERANCES[own.dtype]:
@@ -132,25 +136,25 @@ def terms_by_length(
     return terms, error
 
 
-def rerun_accuracies(
-    network: Labeller, inputs: Tensor, labels: Tensor, draws: Draws
+def measure_rerun_accuracies(
+    network: Labeller, inputs: Tensor, labels: Tensor, draws: PathDraws
 ) -> dict[Sum, float]:
     """Sub-networks run on their own, some sequences at a time."""
     right: dict[Sum, list[Tensor]] = {wanted: [] for wanted in draws.sums}
-    for part in portions(network, inputs, len(draws.paths)):
-        states = torch.stack(run_again(network, inputs[part], draws.paths))
+    for part in split_sequences(network, inputs, len(draws.paths)):
+        states = torch.stack(run_subnetworks(network, inputs[part], draws.paths))
         for wanted in draws.sums:
-            logits = network.classifier(plain_norm(draws.of(wanted, states)))
-            right[wanted].append(correct(logits, labels[part]))
-    return shares(right)
+            logits = network.classifier(normalize_states(draws.of(wanted, states)))
+            right[wanted].append(is_correct(logits, labels[part]))
+    return correct_shares(right)
 
 
-def shares(right: Mapping[Sum, list[Tensor]]) -> dict[Sum, float]:
+def correct_shares(right: Mapping[Sum, list[Tensor]]) -> dict[Sum, float]:
     """Of each kind of sum the part that is right, over its draws [draw, sequence, token] of some sequences at a time."""
     return {wanted: float(torch.cat(parts, dim=1).mean()) for wanted, parts in right.items()}
 
 
-def portions(network: Labeller, inputs: Tensor, paths: int) -> Iterator[slice]:
+def split_sequences(network: Labeller, inputs: Tensor, paths: int) -> Iterator[slice]:
     """Sequences whose states on all paths can be held."""
     size = max(1, ELEMENTS // (paths * inputs.shape[1] * network.classifier.in_features))
     return (slice(start, start + size) for start in range(0, len(inputs), size))
@@ -158,9 +162,9 @@ def portions(network: Labeller, inputs: Tensor, paths: int) -> Iterator[slice]:
 
 def accuracy(logits: Tensor, labels: Tensor) -> float:
     """The part of all tokens whose largest logit is that of their label."""
-    return float(correct(logits, labels).mean())
+    return float(is_correct(logits, labels).mean())
 
 
-def correct(logits: Tensor, labels: Tensor) -> Tensor:
+def is_correct(logits: Tensor, labels: Tensor) -> Tensor:
     """1 or 0 for each token."""
     return (logits.argmax(dim=-1) == labels).double()

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.maths.digits import with_spread
+from attncli.maths.digits import format_with_deviation
 from attncli.records import Definition, Row
 
 ACCURACY, UP_TO, ADVANTAGE = "accuracy", "accuracy_up_to", "short_minus_long"
@@ -47,7 +47,7 @@ LEARNED = 0.9
 """The accuracy below which a network has not learned enough for its paths to say much."""
 
 
-def short_minus_long(by_length: Mapping[int, float]) -> float:
+def compare_short_and_long(by_length: Mapping[int, float]) -> float:
     """Of lengths from 1 on, two at least; with an odd number of them the middle one is on neither side."""
     lengths = sorted(by_length)[1:]
     half = len(lengths) // 2
@@ -57,39 +57,41 @@ def short_minus_long(by_length: Mapping[int, float]) -> float:
     return math.fsum(apart) / half
 
 
-def headline(
+def format_headline(
     name: str, rows: Sequence[Row], evaluations: Sequence[str], numbers: Sequence[int]
 ) -> str:
     """The answer, with the most paths, beside the entire model and a predictor that does not look."""
     variants = {EVALUATIONS[one]: f"{one} {max(numbers)}" for one in evaluations}
-    blind = best_blind(rows)
+    blind = best_blind_row(rows)
     return (
-        f"{name}: {claim(rows, variants, max(numbers))}{rates(rows, variants, max(numbers))}; "
-        f"the entire model {percents(beside(rows, ENTIRE))}, "
-        f"always {BLIND[str(blind.variant)]} {percents(blind)}."
+        f"{name}: {describe_claim(rows, variants, max(numbers))}{describe_rates(rows, variants, max(numbers))}; "
+        f"the entire model {format_percent(find_row(rows, ENTIRE))}, "
+        f"always {BLIND[str(blind.variant)]} {format_percent(blind)}."
     )
 
 
-def best_blind(rows: Sequence[Row]) -> Row:
+def best_blind_row(rows: Sequence[Row]) -> Row:
     """The better of the predictors that do not look: that of the places, where they are alike."""
     found = [row for row in rows if row.variant in BLIND and row.metric == ACCURACY]
     return max(found, key=lambda row: (row.value or 0.0, row.variant == MAJORITY_OF_PLACE))
 
 
-def claim(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
+def describe_claim(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
     """Once where the evaluations agree; nothing where there is one length."""
     found = {row.variant: row for row in rows if row.metric == ADVANTAGE}
     if not found:
         return ""
-    words = [said(rows, found[variant], variant, number) for variant in variants.values()]
-    together = f"; {needed(rows)}" if needed(rows) else ""
+    words = [
+        describe_advantage(rows, found[variant], variant, number) for variant in variants.values()
+    ]
+    together = f"; {describe_needed_length(rows)}" if describe_needed_length(rows) else ""
     if len(set(words)) == 1:
         return f"{words[0]}{together}. "
     parts = [f"{how}, {one}" for how, one in zip(variants, words, strict=True)]
     return f"{'; '.join(parts)}{together}. "
 
 
-def said(rows: Sequence[Row], advantage: Row, variant: str, number: int) -> str:
+def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number: int) -> str:
     """What sums of paths of one length are worth: nothing is claimed of sums that blind guessing beats.
 
     Short paths carry more only where short ones themselves beat it, and as all paths up to their lengths together do,
@@ -98,17 +100,17 @@ def said(rows: Sequence[Row], advantage: Row, variant: str, number: int) -> str:
     of = {int(row.keys["length"]): row for row in rows if is_sum(row, variant)}
     lengths = sorted(of)[1:]
     half = len(lengths) // 2
-    blind = best_blind(rows)
+    blind = best_blind_row(rows)
     short, long = (
-        any(beats(of[k], blind) for k in part) for part in (lengths[:half], lengths[-half:])
+        any(beats_blind(of[k], blind) for k in part) for part in (lengths[:half], lengths[-half:])
     )
-    if not any(beats(of[k], blind) for k in lengths):
+    if not any(beats_blind(of[k], blind) for k in lengths):
         paths = "paths" if number > 1 else "path"
         return (
             f"no {number} {paths} of one length do better than always {BLIND[str(blind.variant)]}"
         )
-    way = direction(advantage)
-    if way == "more than" and short and (not variant.startswith("frozen") or enough(rows, half)):
+    way = describe_direction(advantage)
+    if way == "more than" and short and (not variant.startswith("frozen") or is_enough(rows, half)):
         return "short paths carry more than long ones"
     if way == "less than" and long:
         return "short paths carry less than long ones"
@@ -119,13 +121,13 @@ def is_sum(row: Row, variant: str) -> bool:
     return row.metric == ACCURACY and row.variant == variant and "length" in row.keys
 
 
-def beats(row: Row, blind: Row) -> bool:
+def beats_blind(row: Row, blind: Row) -> bool:
     """By more than both spread over the seeds."""
     margin = math.hypot(row.spread or 0.0, blind.spread or 0.0)
     return (row.value or 0.0) - (blind.value or 0.0) > margin
 
 
-def direction(advantage: Row) -> str:
+def describe_direction(advantage: Row) -> str:
     """In words: clearly so where there are several seeds."""
     value = advantage.value or 0.0
     error = (advantage.spread or 0.0) / math.sqrt(advantage.n)
@@ -134,28 +136,28 @@ def direction(advantage: Row) -> str:
     return "more than" if value > 0 else "less than"
 
 
-def cumulative(rows: Sequence[Row]) -> dict[int, Row]:
+def cumulative_rows(rows: Sequence[Row]) -> dict[int, Row]:
     """All paths up to each length together."""
     return {int(row.keys["length"]): row for row in rows if row.metric == UP_TO}
 
 
-def enough(rows: Sequence[Row], length: int) -> bool:
+def is_enough(rows: Sequence[Row], length: int) -> bool:
     """Whether all paths up to a length beat blind guessing; so it is taken where they were not measured."""
-    found = cumulative(rows)
-    return length not in found or beats(found[length], best_blind(rows))
+    found = cumulative_rows(rows)
+    return length not in found or beats_blind(found[length], best_blind_row(rows))
 
 
-def needed(rows: Sequence[Row]) -> str:
+def describe_needed_length(rows: Sequence[Row]) -> str:
     """Up to which length all paths together are needed to beat blind guessing, where that is more than half of them."""
-    found, blind = cumulative(rows), best_blind(rows)
+    found, blind = cumulative_rows(rows), best_blind_row(rows)
     longest = max(found, default=0)
-    first = next((length for length in sorted(found) if beats(found[length], blind)), None)
+    first = next((length for length in sorted(found) if beats_blind(found[length], blind)), None)
     if first is None or 2 * first <= longest:
         return ""
     return f"together, all paths up to length {first} of {longest} are needed to do better than that guess"
 
 
-def rates(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
+def describe_rates(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
     """Of the shortest paths with a head and of the longest ones."""
     accuracies = [row for row in rows if row.metric == ACCURACY and "length" in row.keys]
     longest = max(int(row.keys["length"]) for row in accuracies)
@@ -163,26 +165,32 @@ def rates(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
     lengths = " and ".join(map(str, ends))
     parts = []
     for how, variant in variants.items():
-        own = {row.keys["length"]: percents(row) for row in accuracies if row.variant == variant}
+        own = {
+            row.keys["length"]: format_percent(row) for row in accuracies if row.variant == variant
+        }
         parts.append(f"{how} {' and '.join(own[length] for length in ends)}")
     paths = "paths" if number > 1 else "path"
     return f"{number} {paths} of length {lengths} label {', '.join(parts)} of the tokens right"
 
 
-def beside(rows: Sequence[Row], name: str) -> Row:
+def find_row(rows: Sequence[Row], name: str) -> Row:
     return next(row for row in rows if row.variant == name)
 
 
-def percents(row: Row) -> str:
+def format_percent(row: Row) -> str:
     """`68 ± 13 %`"""
     value = 100.0 * (row.value or 0.0)
-    return f"{value:.3g} %" if row.spread is None else f"{with_spread(value, 100.0 * row.spread)} %"
+    return (
+        f"{value:.3g} %"
+        if row.spread is None
+        else f"{format_with_deviation(value, 100.0 * row.spread)} %"
+    )
 
 
-def warnings(rows: Sequence[Row]) -> Iterator[str]:
-    entire = beside(rows, ENTIRE)
+def build_warnings(rows: Sequence[Row]) -> Iterator[str]:
+    entire = find_row(rows, ENTIRE)
     if (entire.value or 0.0) < LEARNED:
         yield (
-            f"the entire model labels only {percents(entire)}: it has not learned its task and its paths say little; "
+            f"the entire model labels only {format_percent(entire)}: it has not learned its task and its paths say little; "
             "train it longer"
         )

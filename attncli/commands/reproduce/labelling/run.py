@@ -5,13 +5,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attncli.commands.reproduce.labelling.options import LabellingOptions, MemoriseOptions
-from attncli.commands.reproduce.options import TrainingOptions, trainings_in, whole_numbers, within
-from attncli.commands.reproduce.task_callback import watching
+from attncli.commands.reproduce.options import (
+    TrainingOptions,
+    open_training_folder,
+    parse_whole_numbers,
+    validate_number,
+)
+from attncli.commands.reproduce.task_callback import build_training_callback
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import NetworkSpec
-from attncli.options.shared import RunOptions, separated
-from attncli.python.question import MEASURING, How
+from attncli.options.shared import RunOptions, split_names
+from attncli.python.question import MEASURING, RunContext
 from attncli.registry import Registry
 
 if TYPE_CHECKING:
@@ -27,26 +32,26 @@ MOST_PATHS, MOST_STEPS = 1000, 1_000_000
 MOST_SEQUENCES, MOST_LENGTH = 100_000, 4096
 
 
-def answer(
+def run_task(
     name: str,
     asked: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
-    how: How,
+    how: RunContext,
     memory: MemoriseOptions | None = None,
 ) -> "Report":
     """Train the networks of a task and measure sums of their paths."""
-    study = task_study(name, asked, training, run, how.conditions, memory)
+    study = prepare_task(name, asked, training, run, how.conditions, memory)
     before_the_work()
-    from attncli.models.loading.isolate_global_state import alone
+    from attncli.models.loading.isolate_global_state import isolate_question
 
-    alone()
+    isolate_question()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report
 
 
-def task_study(
+def prepare_task(
     name: str,
     asked: LabellingOptions,
     training: TrainingOptions,
@@ -60,23 +65,25 @@ def task_study(
     for condition in conditions:
         if condition.metric not in OWN_METRICS:
             raise unknown_name("metric in the gate", condition.metric, OWN_METRICS)
-    task = TASKS[name]() if memory is None else memorised(memory)
-    watched = watching(training, name)
+    task = TASKS[name]() if memory is None else build_memorise_task(memory)
+    watched = build_training_callback(training, name)
     known: dict[str, Any] = {
-        "sizes": sizes_of(asked, task.sizes),
-        "steps": within("train_steps", training.train_steps, task.steps, 1, MOST_STEPS),
-        "evaluations": evaluations_of(asked.evaluate),
-        "numbers": numbers_of(asked.paths_per_sum),
+        "sizes": resolve_sizes(asked, task.sizes),
+        "steps": validate_number("train_steps", training.train_steps, task.steps, 1, MOST_STEPS),
+        "evaluations": parse_evaluations(asked.evaluate),
+        "numbers": parse_numbers(asked.paths_per_sum),
         "seeds": run.all_seeds(),
-        "saved_as": trainings_in(training.save_training, name),
+        "saved_as": open_training_folder(training.save_training, name),
     }
     known |= {} if watched is None else {"watched": watched}
-    from attncli.commands.reproduce.labelling.experiment import Questions, task_paths
+    from attncli.commands.reproduce.labelling.experiment import LabellingRequest, measure_task_paths
 
-    return partial(task_paths, Questions(name, definition(name, memory, task), task, **known))
+    return partial(
+        measure_task_paths, LabellingRequest(name, describe_task(name, memory, task), task, **known)
+    )
 
 
-def definition(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
+def describe_task(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
     """What is learned, as the task's file says it or as it was asked for."""
     if memory is None or not memory.is_set:
         return TASKS.summary(name)
@@ -85,7 +92,7 @@ def definition(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
     return f"{task.asked:,} sequences of {task.length:,} tokens ({text}), with a random label of 0 or 1 for each token."
 
 
-def memorised(asked: MemoriseOptions) -> "Task":
+def build_memorise_task(asked: MemoriseOptions) -> "Task":
     """The task with its own sequences, those that were asked for, or the released script's."""
     from attncli.commands.reproduce.tasks.memorise import (
         LENGTH,
@@ -96,8 +103,8 @@ def memorised(asked: MemoriseOptions) -> "Task":
 
     released = ReleasedScript()
     own = (released.sequences, released.length) if asked.as_published else (SEQUENCES, LENGTH)
-    sequences = within("sequences", asked.sequences, own[0], 1, MOST_SEQUENCES)
-    length = within("length", asked.length, own[1], 2, MOST_LENGTH)
+    sequences = validate_number("sequences", asked.sequences, own[0], 1, MOST_SEQUENCES)
+    length = validate_number("length", asked.length, own[1], 2, MOST_LENGTH)
     if asked.tokens_from is None:
         if asked.as_published:
             raise UsageError(
@@ -105,25 +112,25 @@ def memorised(asked: MemoriseOptions) -> "Task":
                 about=["as_published"],
             )
         return memorise(sequences, length)
-    from attncli.commands.reproduce.token_streams import token_stream
+    from attncli.commands.reproduce.token_streams import read_token_stream
 
-    stream = token_stream(asked.tokens_from, sequences * length)
+    stream = read_token_stream(asked.tokens_from, sequences * length)
     return memorise(sequences, length, stream, asked.as_published)
 
 
-def evaluations_of(given: Sequence[str]) -> list[str]:
+def parse_evaluations(given: Sequence[str]) -> list[str]:
     from attncli.commands.reproduce.labelling.report import EVALUATIONS
 
-    names = list(dict.fromkeys(separated(given or EVALUATIONS)))
+    names = list(dict.fromkeys(split_names(given or EVALUATIONS)))
     for name in names:
         if name not in EVALUATIONS:
             raise unknown_name("evaluation", name, EVALUATIONS)
     return names
 
 
-def numbers_of(given: Sequence[str]) -> list[int]:
+def parse_numbers(given: Sequence[str]) -> list[int]:
     """How many paths are added, fewest first."""
-    return whole_numbers(
+    return parse_whole_numbers(
         given or ["5", "20"],
         MOST_PATHS,
         lambda text: (
@@ -132,7 +139,7 @@ def numbers_of(given: Sequence[str]) -> list[int]:
     )
 
 
-def sizes_of(asked: LabellingOptions, own: "Sizes") -> "Sizes":
+def resolve_sizes(asked: LabellingOptions, own: "Sizes") -> "Sizes":
     """The task's own sizes but for those that are given, refused as those of any network are."""
     from attncli.commands.reproduce.tasks import Sizes
 

@@ -3,7 +3,7 @@
 from attncli.commands.reproduce.labelling.options import LabellingOptions
 from attncli.commands.reproduce.options import TrainingOptions
 from attncli.options.shared import RunOptions
-from attncli.python.question import How, question
+from attncli.python.question import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -19,7 +19,7 @@ def sort(
     asked: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """How well do a few paths of one length sort digits, in a network trained to sort them?
 
@@ -27,6 +27,6 @@ def sort(
     few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run
     on their own.
     """
-    from attncli.commands.reproduce.labelling.run import answer
+    from attncli.commands.reproduce.labelling.run import run_task
 
-    return answer("sort", asked, training, run, how)
+    return run_task("sort", asked, training, run, how)

@@ -3,7 +3,7 @@
 from attncli.commands.reproduce.options import KeptTraining
 from attncli.commands.reproduce.rank_heads.options import RankHeadOptions, TrainingSeeds
 from attncli.declare.dry_run import before_the_work
-from attncli.python.question import MEASURING, How, question
+from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -19,21 +19,21 @@ def rank_heads(
     asked: RankHeadOptions,
     training: KeptTraining,
     run: TrainingSeeds,
-    how: How,
+    how: RunContext,
 ) -> Report:
     """Can many heads of low rank do what few heads of full rank do, at the same number of parameters?
 
     After "On the benefits of rank in attention layers": layers of H heads of rank r are trained here to pick the token
     nearest to a query on the sphere, at equal H · r.
     """
-    from attncli.commands.reproduce.rank_heads.run import rank_head_study, refuse_other_gates
+    from attncli.commands.reproduce.rank_heads.run import prepare_rank_heads, refuse_other_gates
 
     refuse_other_gates(how.conditions)
-    study = rank_head_study(asked, training, run)
+    study = prepare_rank_heads(asked, training, run)
     before_the_work()
-    from attncli.models.loading.isolate_global_state import alone
+    from attncli.models.loading.isolate_global_state import isolate_question
 
-    alone()
+    isolate_question()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report

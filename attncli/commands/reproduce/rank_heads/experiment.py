@@ -4,24 +4,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from attncli.analysis import Progress, no_progress
-from attncli.analysis.statistics import averaged, summary_row
+from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.commands.reproduce.rank_heads.head_layer import (
     BATCH,
     HeadLayer,
-    answers,
-    asked,
-    loss_of_steps,
+    build_loss,
+    compute_answers,
+    draw_test_questions,
 )
 from attncli.commands.reproduce.rank_heads.head_plan import LEARNING_RATE, RankHeads
 from attncli.commands.reproduce.rank_heads.nearest_token import SphereQuestions
 from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
 from attncli.commands.reproduce.saving import SavedTraining
 from attncli.commands.reproduce.training import train
-from attncli.errors import counted
+from attncli.errors import format_count
 from attncli.limits import require_memory
 from attncli.maths.capacity.low_rank_head import projecting_error
-from attncli.maths.noise import spread
+from attncli.maths.noise import standard_deviation
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
 
 TWO_ALONE = NOT_APPLICABLE + "more than two tokens have no closed form here"
@@ -33,12 +33,12 @@ Measured = Mapping[str, Sequence[float]]
 def rank_heads(
     wanted: RankHeads,
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Train every layer of every seed, and ask it."""
     require_room(wanted)
     layers = list(wanted.layers())
-    questions = asked(wanted.tokens, wanted.dimension, wanted.seeds)
+    questions = draw_test_questions(wanted.tokens, wanted.dimension, wanted.seeds)
     done = 0
 
     def tick(steps: int) -> None:
@@ -49,16 +49,18 @@ def rank_heads(
     found: dict[tuple[int, int], Measured] = {}
     for product, rank in layers:
         layer = HeadLayer(wanted.dimension, rank, product // rank, wanted.seeds)
-        loss = loss_of_steps(layer, wanted.tokens, wanted.dimension, wanted.seeds)
+        loss = build_loss(layer, wanted.tokens, wanted.dimension, wanted.seeds)
         saved = saved_as(f"d{wanted.dimension}-n{wanted.tokens}-rank{rank}-heads{product // rank}")
         train(layer, loss, wanted.plan(product, rank), saved, tick)
-        found[product, rank] = measured(questions, answers(layer, questions))
+        found[product, rank] = evaluate_layer(questions, compute_answers(layer, questions))
     return Report(
         study="approximate rank-heads",
-        headline=headline(wanted, found),
-        rows=tuple(row for key, values in found.items() for row in rows(wanted, *key, values)),
+        headline=format_headline(wanted, found),
+        rows=tuple(
+            row for key, values in found.items() for row in build_rows(wanted, *key, values)
+        ),
         metrics=RANK_HEAD_METRICS,
-        source=described(wanted),
+        source=describe_source(wanted),
         input={
             "task": "rank-heads",
             "tokens": wanted.tokens,
@@ -66,9 +68,9 @@ def rank_heads(
             "questions": len(questions[0].queries),
         },
         seeds=tuple(wanted.seeds),
-        views=tuple(views(wanted)),
+        views=tuple(build_views(wanted)),
         findings=tuple(
-            Finding(f"H · r = {product}", in_words(wanted, found, product))
+            Finding(f"H · r = {product}", describe_errors(wanted, found, product))
             for product in wanted.products
         ),
     )
@@ -84,35 +86,35 @@ def require_room(wanted: RankHeads) -> None:
     require_memory(len(wanted.seeds) * (weights + kept), "This training", advice)
 
 
-def measured(questions: Sequence[SphereQuestions], given: Sequence[np.ndarray]) -> Measured:
+def evaluate_layer(questions: Sequence[SphereQuestions], given: Sequence[np.ndarray]) -> Measured:
     """Of every seed: the error, its share of uniform attention's, and how often the answer is nearest to the right token."""
     found: dict[str, list[float]] = {"error": [], "error_share": [], "right_choices": []}
     for each, answer in zip(questions, given, strict=True):
-        error = squared(answer - each.nearest)
+        error = mean_squared_distance(answer - each.nearest)
         chosen = np.square(each.tokens - answer[:, None]).sum(axis=2).argmin(axis=1)
         right = np.einsum("bnd,bd->bn", each.tokens, each.queries).argmax(axis=1)
         found["error"].append(error)
-        found["error_share"].append(error / even_error(each))
+        found["error_share"].append(error / uniform_error(each))
         found["right_choices"].append(float((chosen == right).mean()))
     return found
 
 
-def even_error(questions: SphereQuestions) -> float:
+def uniform_error(questions: SphereQuestions) -> float:
     """Of the best multiple of the mean token: what a layer can do whose weights do not depend on the query."""
     mean, wanted = questions.tokens.mean(axis=1), questions.nearest
     factor = float((mean * wanted).sum() / np.square(mean).sum())
-    return squared(factor * mean - wanted)
+    return mean_squared_distance(factor * mean - wanted)
 
 
-def squared(distances: np.ndarray) -> float:
+def mean_squared_distance(distances: np.ndarray) -> float:
     """Mean over the questions."""
     return float(np.square(distances).sum(axis=1).mean())
 
 
-def rows(wanted: RankHeads, product: int, rank: int, values: Measured) -> Iterator[Row]:
+def build_rows(wanted: RankHeads, product: int, rank: int, values: Measured) -> Iterator[Row]:
     keys: dict[str, Scalar] = {"heads_times_rank": product, "rank": rank, "heads": product // rank}
     for metric, each in values.items():
-        yield summary_row(metric, RANK_HEAD_METRICS[metric].unit, each, "", keys)
+        yield summarize_values(metric, RANK_HEAD_METRICS[metric].unit, each, "", keys)
     two = wanted.tokens == 2
     closed = projecting_error(rank, wanted.dimension) if two else None
     unit = RANK_HEAD_METRICS["projecting_error"].unit
@@ -122,8 +124,8 @@ def rows(wanted: RankHeads, product: int, rank: int, values: Measured) -> Iterat
     yield Row("weights", weights, RANK_HEAD_METRICS["weights"].unit, keys=keys)
 
 
-def views(wanted: RankHeads) -> Iterator[View]:
-    over = averaged(len(wanted.seeds), "seeds")
+def build_views(wanted: RankHeads) -> Iterator[View]:
+    over = describe_averaging(len(wanted.seeds), "seeds")
     for product in wanted.products:
         title = f"H · r = {product}{over}"
         yield View(title, "rank", tuple(RANK_HEAD_METRICS), where={"heads_times_rank": product})
@@ -132,39 +134,42 @@ def views(wanted: RankHeads) -> Iterator[View]:
     yield View("In words", "H · r", (), findings="answer")
 
 
-def in_words(wanted: RankHeads, found: Mapping[tuple[int, int], Measured], product: int) -> str:
+def describe_errors(
+    wanted: RankHeads, found: Mapping[tuple[int, int], Measured], product: int
+) -> str:
     """`35 ± 1 % of uniform attention's error with 8 heads of rank 1, …`"""
     parts = [
-        f"{share(found[own, rank]['error_share'])} with {heads(product // rank)} of rank {rank}"
+        f"{format_share(found[own, rank]['error_share'])} with {format_heads(product // rank)} of rank {rank}"
         for own, rank in wanted.layers()
         if own == product
     ]
     return ", ".join(parts)
 
 
-def share(values: Sequence[float]) -> str:
+def format_share(values: Sequence[float]) -> str:
     mean = sum(values) / len(values)
-    deviation = spread(values, mean)
+    deviation = standard_deviation(values, mean)
     noise = "" if deviation is None else f" ± {100 * deviation:.2g}"
     return f"{100 * mean:.3g}{noise} %"
 
 
-def heads(count: int) -> str:
-    return counted(count, "head")
+def format_heads(count: int) -> str:
+    return format_count(count, "head")
 
 
-def headline(wanted: RankHeads, found: Mapping[tuple[int, int], Measured]) -> str:
+def format_headline(wanted: RankHeads, found: Mapping[tuple[int, int], Measured]) -> str:
     told = [
-        f"at H · r = {product} {in_words(wanted, found, product)}" for product in wanted.products
+        f"at H · r = {product} {describe_errors(wanted, found, product)}"
+        for product in wanted.products
     ]
     return (
-        f"The nearest of {counted(wanted.tokens, 'token')} in {wanted.dimension} dimensions, error as a share of uniform attention's: "
+        f"The nearest of {format_count(wanted.tokens, 'token')} in {wanted.dimension} dimensions, error as a share of uniform attention's: "
         + "; ".join(told)
         + "."
     )
 
 
-def described(wanted: RankHeads) -> dict[str, Scalar | dict[str, Scalar]]:
+def describe_source(wanted: RankHeads) -> dict[str, Scalar | dict[str, Scalar]]:
     return {
         "kind": "trained here",
         "dimension": wanted.dimension,

@@ -13,7 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.rank_heads.nearest_token import Points, SphereQuestions, draw
+from attncli.commands.reproduce.rank_heads.nearest_token import (
+    Points,
+    SphereQuestions,
+    draw_questions,
+)
 
 TRAINING, ASKED = range(2)
 """Streams of random numbers of one seed."""
@@ -26,7 +30,7 @@ class HeadLayer(nn.Module):
 
     def __init__(self, dimension: int, rank: int, heads: int, seeds: Sequence[int]) -> None:
         super().__init__()
-        drawn = [random_weights(dimension, rank, heads, seed) for seed in seeds]
+        drawn = [draw_weights(dimension, rank, heads, seed) for seed in seeds]
         for name in drawn[0]:
             stacked = np.stack([weights[name] for weights in drawn])
             self.register_parameter(name, nn.Parameter(torch.from_numpy(stacked).float()))
@@ -41,7 +45,7 @@ class HeadLayer(nn.Module):
         return answers
 
 
-def random_weights(dimension: int, rank: int, heads: int, seed: int) -> dict[str, Points]:
+def draw_weights(dimension: int, rank: int, heads: int, seed: int) -> dict[str, Points]:
     """Logits of about 1 at the start; values near the identity, shared out over the heads."""
     stream = np.random.default_rng(seed)
     key = (heads, dimension, rank)
@@ -54,43 +58,45 @@ def random_weights(dimension: int, rank: int, heads: int, seed: int) -> dict[str
     }
 
 
-def asked(tokens: int, dimension: int, seeds: Sequence[int]) -> list[SphereQuestions]:
+def draw_test_questions(tokens: int, dimension: int, seeds: Sequence[int]) -> list[SphereQuestions]:
     """What each seed's layer is asked after its training."""
     return [
-        draw(np.random.default_rng([seed, ASKED]), ASKED_QUESTIONS, tokens, dimension)
+        draw_questions(np.random.default_rng([seed, ASKED]), ASKED_QUESTIONS, tokens, dimension)
         for seed in seeds
     ]
 
 
-def loss_of_steps(
+def build_loss(
     layer: nn.Module, tokens: int, dimension: int, seeds: Sequence[int]
 ) -> Callable[[int], Tensor]:
     """The mean squared distance to the nearest token on new questions, summed over the seeds."""
 
     def loss(step: int) -> Tensor:
         drawn = [
-            draw(np.random.default_rng([seed, TRAINING, step]), BATCH, tokens, dimension)
+            draw_questions(np.random.default_rng([seed, TRAINING, step]), BATCH, tokens, dimension)
             for seed in seeds
         ]
-        missed: Tensor = layer(*stacked(drawn)) - as_tensor([each.nearest for each in drawn])
+        missed: Tensor = layer(*stack_questions(drawn)) - to_tensor(
+            [each.nearest for each in drawn]
+        )
         return missed.square().sum(dim=-1).mean(dim=1).sum()
 
     return loss
 
 
-def stacked(questions: Sequence[SphereQuestions]) -> tuple[Tensor, Tensor]:
+def stack_questions(questions: Sequence[SphereQuestions]) -> tuple[Tensor, Tensor]:
     """Tokens and queries of all seeds."""
-    return as_tensor([each.tokens for each in questions]), as_tensor(
+    return to_tensor([each.tokens for each in questions]), to_tensor(
         [each.queries for each in questions]
     )
 
 
-def as_tensor(arrays: Sequence[Points]) -> Tensor:
+def to_tensor(arrays: Sequence[Points]) -> Tensor:
     return torch.from_numpy(np.stack(arrays)).float()
 
 
-def answers(layer: nn.Module, questions: Sequence[SphereQuestions]) -> Sequence[Points]:
+def compute_answers(layer: nn.Module, questions: Sequence[SphereQuestions]) -> Sequence[Points]:
     """[b, d] of every seed, in float64."""
     with torch.no_grad():
-        found = layer(*stacked(questions))
+        found = layer(*stack_questions(questions))
     return [each.double().numpy() for each in found]

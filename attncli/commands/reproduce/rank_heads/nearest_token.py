@@ -28,7 +28,9 @@ class SphereQuestions(NamedTuple):
         return found
 
 
-def draw(stream: np.random.Generator, number: int, tokens: int, dimension: int) -> SphereQuestions:
+def draw_questions(
+    stream: np.random.Generator, number: int, tokens: int, dimension: int
+) -> SphereQuestions:
     """So many questions."""
     points = stream.normal(size=(number, tokens + 1, dimension))
     points /= np.linalg.norm(points, axis=-1, keepdims=True)

@@ -4,9 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from attncli.commands.reproduce.options import KeptTraining, trainings_in, whole_numbers, within
+from attncli.commands.reproduce.options import (
+    KeptTraining,
+    open_training_folder,
+    parse_whole_numbers,
+    validate_number,
+)
 from attncli.commands.reproduce.rank_heads.options import RankHeadOptions
-from attncli.errors import UsageError, parameter, unknown_name
+from attncli.errors import UsageError, quote_parameter, unknown_name
 from attncli.options.patterns import DrawOptions
 
 if TYPE_CHECKING:
@@ -26,7 +31,7 @@ def refuse_other_gates(conditions: "Sequence[Condition]") -> None:
             raise unknown_name("metric in the gate", condition.metric, RANK_HEAD_METRICS)
 
 
-def rank_head_study(
+def prepare_rank_heads(
     asked: RankHeadOptions, training: KeptTraining, run: DrawOptions
 ) -> "Callable[..., Report]":
     """Everything that can be refused is, before torch is imported."""
@@ -37,37 +42,39 @@ def rank_head_study(
         RankHeads,
     )
 
-    dimension = within("dimension", asked.dimension, DIMENSION, 2, MOST_DIMENSION)
-    ranks = numbers_of("ranks", asked.ranks, dimension) or powers(dimension)
-    products = numbers_of("heads_times_rank", asked.heads_times_rank, MOST_PRODUCT)
+    dimension = validate_number("dimension", asked.dimension, DIMENSION, 2, MOST_DIMENSION)
+    ranks = parse_numbers("ranks", asked.ranks, dimension) or powers_of_two(dimension)
+    products = parse_numbers("heads_times_rank", asked.heads_times_rank, MOST_PRODUCT)
     wanted = RankHeads(
         dimension=dimension,
-        tokens=within("length", asked.length, TOKENS, 2, MOST_TOKENS),
+        tokens=validate_number("length", asked.length, TOKENS, 2, MOST_TOKENS),
         ranks=ranks,
         products=products or [dimension, 4 * dimension],
         seeds=run.all_seeds(),
-        training_steps=within("train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_STEPS),
+        training_steps=validate_number(
+            "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_STEPS
+        ),
     )
     refuse_parts_of_heads(wanted.ranks, wanted.products)
-    saved_as = trainings_in(training.save_training, RANK_HEADS)
+    saved_as = open_training_folder(training.save_training, RANK_HEADS)
     from attncli.commands.reproduce.rank_heads.experiment import rank_heads
 
     return partial(rank_heads, wanted, saved_as)
 
 
-def powers(dimension: int) -> list[int]:
+def powers_of_two(dimension: int) -> list[int]:
     """1, 2, 4 … and the dimension."""
     found = [1 << place for place in range(dimension.bit_length()) if 1 << place < dimension]
     return [*found, dimension]
 
 
-def numbers_of(name: str, given: Sequence[str], most: int) -> list[int]:
+def parse_numbers(name: str, given: Sequence[str], most: int) -> list[int]:
     """Smallest first."""
-    return whole_numbers(
+    return parse_whole_numbers(
         given,
         most,
         lambda text: (
-            f"{parameter(name)} must be whole numbers from 1 to {most:,} with commas between, not {text!r}."
+            f"{quote_parameter(name)} must be whole numbers from 1 to {most:,} with commas between, not {text!r}."
         ),
     )
 

@@ -49,7 +49,7 @@ def memorise(
     if published:
         apart["dropout"] = as_released.dropout
     return Task(
-        partial(draw, length=length, stream=stream),
+        partial(draw_examples, length=length, stream=stream),
         length=length,
         labels=2,
         vocabulary=WORDS if stream is None else int(stream.tokens.max()) + 1,
@@ -65,7 +65,7 @@ def memorise(
     )
 
 
-def draw(
+def draw_examples(
     random: np.random.Generator,
     number: int,
     length: int = LENGTH,

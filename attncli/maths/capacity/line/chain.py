@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.capacity.line.constraints import Array, Index, LineDemands
-from attncli.maths.capacity.line.infeasibility import Step
+from attncli.maths.capacity.line.infeasibility import ProofStep
 from attncli.maths.capacity.line.signs import Signs
 
 SWEEPS = 500
@@ -65,7 +65,7 @@ class LeastGaps(NamedTuple):
     """R / 2: the least logit scale."""
 
 
-def chain_of(asked: LineDemands, found: Signs) -> Chain | None:
+def find_chain(asked: LineDemands, found: Signs) -> Chain | None:
     """The order of the places; None where supports are not nested after all."""
     length, rows = asked.target.shape[0], asked.rows
     sign = found.sign[rows]
@@ -98,17 +98,17 @@ def least_gaps(chain: Chain) -> LeastGaps:
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(SWEEPS):
             before = gaps.copy()
-            swept(gaps[::-1], rising[::-1])
-            swept(gaps, falling)
+            sweep_gaps(gaps[::-1], rising[::-1])
+            sweep_gaps(gaps, falling)
             settled = bool((gaps <= before * (1.0 + CLOSE)).all())
             if settled or not gaps.max() < FAR:
                 break
     return LeastGaps(
-        gaps, not settled and against_each_other(rising, falling), 0.5 * float(gaps.sum())
+        gaps, not settled and supports_conflict(rising, falling), 0.5 * float(gaps.sum())
     )
 
 
-def swept(gaps: Array, steep: Array) -> None:
+def sweep_gaps(gaps: Array, steep: Array) -> None:
     """In place: every gap at least `steep` times all before it."""
     total = 0.0
     for place in range(len(gaps)):
@@ -117,7 +117,7 @@ def swept(gaps: Array, steep: Array) -> None:
         total += gaps[place]
 
 
-def against_each_other(rising: Array, falling: Array) -> bool:
+def supports_conflict(rising: Array, falling: Array) -> bool:
     """Whether some support that ends upwards holds the gap of one that ends downwards, and the reverse."""
     if not (rising.any() and falling.any()):
         return False
@@ -125,7 +125,7 @@ def against_each_other(rising: Array, falling: Array) -> bool:
     return last_falling > int(np.argmax(rising > 0.0))
 
 
-def places(chain: Chain, least: LeastGaps) -> tuple[Array, Array]:
+def chain_positions(chain: Chain, least: LeastGaps) -> tuple[Array, Array]:
     """k of every key, and the largest g of every row of the chain; 0 where the gaps are small, so that they keep digits."""
     origin = int(np.argmin(least.gaps))
     up = np.concatenate([[0.0], np.cumsum(least.gaps[origin:])])
@@ -133,16 +133,18 @@ def places(chain: Chain, least: LeastGaps) -> tuple[Array, Array]:
     return np.concatenate([down, up])[chain.cell], least.gaps[chain.cut] / chain.drop
 
 
-def contradiction(chain: Chain, least: LeastGaps, budget: float | None) -> tuple[Step, ...]:
+def find_contradiction(
+    chain: Chain, least: LeastGaps, budget: float | None
+) -> tuple[ProofStep, ...]:
     """Multiples of conditions that no keys keep at this budget (None: any)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        policy = steepest(chain, least)
+        policy = steepest_policy(chain, least)
     if budget is None:
-        return as_steps(chain, policy, circle_weights(chain, policy), None)
-    return as_steps(chain, policy, tower_weights(chain, policy, least, budget), budget)
+        return to_proof_steps(chain, policy, circle_weights(chain, policy), None)
+    return to_proof_steps(chain, policy, tower_weights(chain, policy, least, budget), budget)
 
 
-class Policy(NamedTuple):
+class GapPolicy(NamedTuple):
     """For every gap the row that makes it as large as it is."""
 
     row: Index
@@ -153,7 +155,7 @@ class Policy(NamedTuple):
     """b where b alone does, else 0."""
 
 
-def steepest(chain: Chain, least: LeastGaps) -> Policy:
+def steepest_policy(chain: Chain, least: LeastGaps) -> GapPolicy:
     total = np.concatenate([[0.0], np.cumsum(least.gaps)])
     above, below = np.cumsum(least.gaps[::-1])[::-1] - least.gaps, total[:-1]
     side = np.where(chain.sign > 0, above[chain.cut], below[chain.cut])
@@ -162,12 +164,12 @@ def steepest(chain: Chain, least: LeastGaps) -> Policy:
     last = np.searchsorted(chain.cut[order], np.arange(chain.gaps), side="right") - 1
     row = order[last]
     by_side = np.where(side[row] > 0.0, chain.steep[row] * side[row], 0.0) > chain.drop[row]
-    return Policy(
+    return GapPolicy(
         row, np.where(by_side, chain.steep[row], 0.0), np.where(by_side, 0.0, chain.drop[row])
     )
 
 
-def inside(chain: Chain, policy: Policy) -> NDArray[np.bool_]:
+def gaps_inside_support(chain: Chain, policy: GapPolicy) -> NDArray[np.bool_]:
     """[gap, gap]: whether the second lies within the support of the first's row."""
     gap = np.arange(chain.gaps)
     up = chain.sign[policy.row] > 0
@@ -177,7 +179,7 @@ def inside(chain: Chain, policy: Policy) -> NDArray[np.bool_]:
     return found
 
 
-def tower_weights(chain: Chain, policy: Policy, least: LeastGaps, budget: float) -> Array:
+def tower_weights(chain: Chain, policy: GapPolicy, least: LeastGaps, budget: float) -> Array:
     """y with λ y = F^T y + (b · y / 2B) 1, λ > 1, over gaps that already make the sum too large.
 
     y^T x ≥ y^T (F x + (b / 2B) R) = λ y^T x is what no x > 0 can do. F leads one way, so λ is found by halving.
@@ -189,9 +191,9 @@ def tower_weights(chain: Chain, policy: Policy, least: LeastGaps, budget: float)
     low, high = 1.0, 1e6
     for _ in range(80):
         middle = float(np.sqrt(low * high))
-        total = float(share @ tower(steep, up, middle))
+        total = float(share @ tower_sums(steep, up, middle))
         low, high = (middle, high) if total > 1.0 else (low, middle)
-    return np.where(kept, tower(steep, up, low), 0.0)
+    return np.where(kept, tower_sums(steep, up, low), 0.0)
 
 
 def enough_gaps(least: LeastGaps, budget: float) -> NDArray[np.bool_]:
@@ -204,7 +206,7 @@ def enough_gaps(least: LeastGaps, budget: float) -> NDArray[np.bool_]:
     return kept & np.isfinite(sizes)
 
 
-def tower(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
+def tower_sums(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
     """(λ - F^T)^-1 1: every gap is held by the rows in whose supports it lies."""
     weights = np.zeros(len(steep))
     from_below = from_above = 0.0
@@ -218,9 +220,9 @@ def tower(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
     return weights
 
 
-def circle_weights(chain: Chain, policy: Policy) -> Array:
+def circle_weights(chain: Chain, policy: GapPolicy) -> Array:
     """Left eigenvector of the gaps that want one another larger and larger; 1 + F has the same and does not swing."""
-    flow = inside(chain, policy) * policy.steep[:, None]
+    flow = gaps_inside_support(chain, policy) * policy.steep[:, None]
     weights = np.ones(chain.gaps)
     for _ in range(300):
         weights = weights + flow.T @ weights
@@ -229,23 +231,25 @@ def circle_weights(chain: Chain, policy: Policy) -> Array:
     return weights
 
 
-def as_steps(
-    chain: Chain, policy: Policy, weights: Array, budget: float | None
-) -> tuple[Step, ...]:
+def to_proof_steps(
+    chain: Chain, policy: GapPolicy, weights: Array, budget: float | None
+) -> tuple[ProofStep, ...]:
     """Rows with their supports wide or their logits large, and the drop of every gap as often as those cross it."""
     first = np.unique(chain.cell, return_index=True)[1]
     share = policy.steep if budget is None else policy.steep + policy.budget / (2.0 * budget)
-    whole = whole_numbers(weights * share)
+    whole = to_whole_numbers(weights * share)
     kept = np.flatnonzero(weights > 0.0)
     span = (int(kept.min(initial=0)), int(kept.max(initial=0)) + 1)
-    made: list[Step] = []
+    made: list[ProofStep] = []
     crossing = [0] * (chain.gaps + 1)
 
     def add(gap: int, x: int | None, y: int | None, bound: float, weight: int) -> None:
         number = policy.row[gap]
         keys = [None if place is None else int(first[place]) for place in (x, y)]
         made.append(
-            Step(int(chain.rows[number]), int(chain.sign[number]), keys[0], keys[1], bound, weight)
+            ProofStep(
+                int(chain.rows[number]), int(chain.sign[number]), keys[0], keys[1], bound, weight
+            )
         )
 
     for gap in range(chain.gaps):
@@ -270,7 +274,7 @@ def as_steps(
     return tuple(made)
 
 
-def whole_numbers(amounts: Array) -> list[int]:
+def to_whole_numbers(amounts: Array) -> list[int]:
     """In units in which even the smallest keeps its digits."""
     unit = Fraction(2**DIGITS) / Fraction(float(amounts[amounts > 0.0].min(initial=1e300)))
     return [int(Fraction(float(amount)) * unit) for amount in amounts]

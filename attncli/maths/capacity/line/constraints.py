@@ -86,7 +86,7 @@ class LineDemands:
         return bool((self.seen < self.target.shape[0]).any())
 
 
-def necessary(target: csr_array, causal: bool, wanted: Tolerances) -> LineDemands:
+def necessary_demands(target: csr_array, causal: bool, wanted: Tolerances) -> LineDemands:
     """Bounds that every map within the tolerances keeps: where they contradict one another, there is none.
 
     From the total variation τ: no weight is further than τ from its target, so that M_x / M_y ≤ (A_x + τ) / (A_y - τ).
@@ -101,11 +101,11 @@ def necessary(target: csr_array, causal: bool, wanted: Tolerances) -> LineDemand
         high = np.log(np.minimum(target.data + tau, 1.0))
         ceilings.append((high, np.where(large, np.log(rest), -np.inf)))
         off = np.where(large, np.minimum(off, math.log(tau) - np.log(rest)), off)
-    seen = visible(target.shape[0], causal)
-    return LineDemands(target, seen, tuple(ceilings), off, asking(target, seen, wanted))
+    seen = visible_counts(target.shape[0], causal)
+    return LineDemands(target, seen, tuple(ceilings), off, nonuniform_rows(target, seen, wanted))
 
 
-def sufficient(asked: LineDemands, spread: Array, gap: Array) -> LineDemands:
+def sufficient_demands(asked: LineDemands, spread: Array, gap: Array) -> LineDemands:
     """Other bounds for the same rows: errors on the support within `spread` [row], keys off it `gap` [row] below."""
     counts = np.diff(asked.target.indptr)
     log_weight = np.log(asked.target.data)
@@ -113,11 +113,11 @@ def sufficient(asked: LineDemands, spread: Array, gap: Array) -> LineDemands:
     return LineDemands(asked.target, asked.seen, ceilings, np.repeat(-gap, counts), asked.rows)
 
 
-def visible(length: int, causal: bool) -> Index:
+def visible_counts(length: int, causal: bool) -> Index:
     return np.arange(1, length + 1) if causal else np.full(length, length)
 
 
-def asking(target: csr_array, seen: Index, wanted: Tolerances) -> Index:
+def nonuniform_rows(target: csr_array, seen: Index, wanted: Tolerances) -> Index:
     """Rows that equal weights over all that they see would not serve."""
     counts, starts = np.diff(target.indptr), target.indptr[:-1]
     log_weight = np.log(target.data)

@@ -7,12 +7,17 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.chain import chain_of, contradiction, least_gaps, places
+from attncli.maths.capacity.line.chain import (
+    chain_positions,
+    find_chain,
+    find_contradiction,
+    least_gaps,
+)
 from attncli.maths.capacity.line.constraints import Array, LineDemands
-from attncli.maths.capacity.line.infeasibility import LineProof, holds
-from attncli.maths.capacity.line.linear_programme import SMALLEST, LineProgramme, Placed
-from attncli.maths.capacity.line.signs import Signs, signs, tree_links
-from attncli.maths.capacity.line.towers import Tower, is_solved, tower
+from attncli.maths.capacity.line.infeasibility import LineProof, proof_holds
+from attncli.maths.capacity.line.linear_programme import SMALLEST, LineProgramme, LineSolution
+from attncli.maths.capacity.line.signs import Signs, find_signs, tree_links
+from attncli.maths.capacity.line.towers import Tower, is_solved, solve_tower
 
 MOST_TOKENS = 8192
 """Above, supports are not compared row by row: the tables of rows against rows take ten times n² numbers, 2.7 GB here."""
@@ -26,7 +31,7 @@ PREFIXES = (4, 6, 8, 12, 16, 24, 32, 48)
 
 
 @dataclass(frozen=True)
-class OnLine:
+class LineDecision:
     """What is known about width 1; keys and reaches are those of the solution with the smallest logits."""
 
     possible: bool | None
@@ -43,62 +48,62 @@ class OnLine:
     sign: NDArray[np.int64] | None = None
 
 
-def decided(asked: LineDemands, budget: float) -> OnLine:
+def decide_width_one(asked: LineDemands, budget: float) -> LineDecision:
     """Whether keys on a line can do what is asked with logits up to the budget, in exact arithmetic."""
     length = asked.target.shape[0]
     if not len(asked.rows):
         nothing = np.zeros(length), np.zeros(0), np.ones(length, dtype=np.int64)
-        return OnLine(True, "equal weights serve every row", None, 0.0, None, *nothing)
+        return LineDecision(True, "equal weights serve every row", None, 0.0, None, *nothing)
     if length > MOST_TOKENS:
-        return OnLine(None, f"more than {MOST_TOKENS:,} tokens are not compared row by row")
-    found = signs(asked)
+        return LineDecision(None, f"more than {MOST_TOKENS:,} tokens are not compared row by row")
+    found = find_signs(asked)
     if found.odd:
-        return refused(asked, LineProof(found.odd), "rows pull against each other")
+        return refute(asked, LineProof(found.odd), "rows pull against each other")
     if asked.even and not asked.masked:
-        answer = by_chain(asked, found, budget)
+        answer = decide_by_chain(asked, found, budget)
         if answer is not None:
             return answer
-    return by_programme(asked, found, budget)
+    return decide_by_programme(asked, found, budget)
 
 
-def refused(asked: LineDemands, proof: LineProof, why: str) -> OnLine:
+def refute(asked: LineDemands, proof: LineProof, why: str) -> LineDecision:
     """A no is one only with a proof that holds."""
-    if holds(proof, asked):
-        return OnLine(False, why, proof)
-    return OnLine(None, f"{why}, but the proof does not outlast rounding")
+    if proof_holds(proof, asked):
+        return LineDecision(False, why, proof)
+    return LineDecision(None, f"{why}, but the proof does not outlast rounding")
 
 
-def by_chain(asked: LineDemands, found: Signs, budget: float) -> OnLine | None:
-    chain = chain_of(asked, found)
+def decide_by_chain(asked: LineDemands, found: Signs, budget: float) -> LineDecision | None:
+    chain = find_chain(asked, found)
     if chain is None:
         return None
     least = least_gaps(chain)
 
     def proof(limit: float | None) -> LineProof:
-        steps = contradiction(chain, least, limit)
+        steps = find_contradiction(chain, least, limit)
         return LineProof(tree_links(asked, found, {step.row for step in steps}), steps, limit)
 
     if least.circular:
-        return refused(asked, proof(None), "two supports each need the wider gap")
+        return refute(asked, proof(None), "two supports each need the wider gap")
     if least.logits * SHORT > budget:
-        return refused(asked, proof(budget), f"logits above {budget:.4g} are needed")
-    keys, reach = places(chain, least)
+        return refute(asked, proof(budget), f"logits above {budget:.4g} are needed")
+    keys, reach = chain_positions(chain, least)
     lower = proof(least.logits * SHORT)
-    proved = holds(lower, asked)
-    return OnLine(
+    proved = proof_holds(lower, asked)
+    return LineDecision(
         True, "the order of the keys is settled, and their gaps", None,
         least.logits * SHORT if proved else 0.0, lower if proved else None, keys, reach, found.sign,
     )  # fmt: skip
 
 
-def by_programme(asked: LineDemands, found: Signs, budget: float) -> OnLine:
+def decide_by_programme(asked: LineDemands, found: Signs, budget: float) -> LineDecision:
     """Every choice of signs that links leave open, one linear programme each."""
     trees = np.unique(found.component[asked.rows])
     cases: list[LineProof] = []
     exact = True
-    for count, flips in enumerate(choices(len(trees))):
+    for count, flips in enumerate(iter_sign_choices(len(trees))):
         if count >= SEARCHED:
-            return OnLine(
+            return LineDecision(
                 None,
                 f"{SEARCHED} of {2.0 ** (len(trees) - 1):.4g} sign choices were tried: not exact",
             )
@@ -106,7 +111,7 @@ def by_programme(asked: LineDemands, found: Signs, budget: float) -> OnLine:
         for tree, flip in zip(trees, flips, strict=True):
             sign[found.component == tree] *= flip
         chosen = found._replace(sign=sign)
-        answer = one_choice(asked, chosen, budget, len(trees) == 1)
+        answer = solve_sign_choice(asked, chosen, budget, len(trees) == 1)
         if answer.possible:
             return answer
         exact &= answer.proof is not None
@@ -115,18 +120,18 @@ def by_programme(asked: LineDemands, found: Signs, budget: float) -> OnLine:
         elif len(trees) > 1:
             break
     if not exact:
-        return OnLine(None, "the linear programme comes too near to zero for a proof")
+        return LineDecision(None, "the linear programme comes too near to zero for a proof")
     if len(trees) == 1:
-        return OnLine(False, why(cases[0]), cases[0])
+        return LineDecision(False, describe_proof(cases[0]), cases[0])
     rows = {row for case in cases for row in case.rows}
-    return refused(
+    return refute(
         asked,
         LineProof(tree_links(asked, found, rows), cases=tuple(cases)),
         "no choice of signs works",
     )
 
 
-def choices(trees: int) -> Iterator[tuple[int, ...]]:
+def iter_sign_choices(trees: int) -> Iterator[tuple[int, ...]]:
     """All equal first, then alternating, then every other one, up to a common flip."""
     first = [(1,) * trees, tuple(1 - 2 * (place % 2) for place in range(trees))]
     yield from dict.fromkeys(first)
@@ -135,7 +140,7 @@ def choices(trees: int) -> Iterator[tuple[int, ...]]:
             yield (1, *rest)
 
 
-def why(proof: LineProof) -> str:
+def describe_proof(proof: LineProof) -> str:
     return (
         "the conditions contradict one another"
         if proof.budget is None
@@ -143,26 +148,26 @@ def why(proof: LineProof) -> str:
     )
 
 
-def one_choice(asked: LineDemands, found: Signs, budget: float, alone: bool) -> OnLine:
+def solve_sign_choice(asked: LineDemands, found: Signs, budget: float, alone: bool) -> LineDecision:
     """The linear programme without a budget, then with smaller and smaller ones."""
     programme = LineProgramme(asked, found.sign)
     placed = programme.solved(None)
     if placed.room < SMALLEST or not placed.finished:
-        proof = proof_of(asked, found, placed, None, alone) or proof_of_few(
+        proof = make_proof(asked, found, placed, None, alone) or prove_by_few_rows(
             asked, found, None, alone
         )
         if proof is not None:
-            return OnLine(False, "", proof)
-        high = tower(asked, found.sign, budget)
+            return LineDecision(False, "", proof)
+        high = solve_tower(asked, found.sign, budget)
         if high is None or not is_solved(high.placed):
-            proof = proof_of_tower(found, high, budget, alone)
-            return OnLine(False if proof else None, "", proof)
+            proof = prove_by_tower(found, high, budget, alone)
+            return LineDecision(False if proof else None, "", proof)
         programme, placed = high.programme, high.placed
     best, low, proof = least_budget(programme, asked, found, placed, budget, alone)
     if best is None:
         limited = proof if proof is not None and proof.budget == budget else None
-        return OnLine(False if limited else None, "", limited)
-    return OnLine(
+        return LineDecision(False if limited else None, "", limited)
+    return LineDecision(
         True,
         "a linear programme places the keys",
         None,
@@ -174,27 +179,27 @@ def one_choice(asked: LineDemands, found: Signs, budget: float, alone: bool) -> 
     )
 
 
-def proof_of(
-    asked: LineDemands, found: Signs, placed: Placed, budget: float | None, alone: bool
+def make_proof(
+    asked: LineDemands, found: Signs, placed: LineSolution, budget: float | None, alone: bool
 ) -> LineProof | None:
     """What the dual solution says, if it holds; with open signs it is one case and is checked among all."""
     if not placed.steps:
         return None
     links = tree_links(asked, found, {step.row for step in placed.steps})
     proof = LineProof(links, placed.steps, budget)
-    return proof if not alone or holds(proof, asked) else None
+    return proof if not alone or proof_holds(proof, asked) else None
 
 
-def proof_of_tower(
+def prove_by_tower(
     found: Signs, high: Tower | None, budget: float, alone: bool
 ) -> LineProof | None:
     """Rows at the foot of a tower that need more than the budget."""
     if high is None or high.budget != budget:
         return None
-    return proof_of(high.programme.asked, found, high.placed, budget, alone)
+    return make_proof(high.programme.asked, found, high.placed, budget, alone)
 
 
-def proof_of_few(
+def prove_by_few_rows(
     asked: LineDemands, found: Signs, budget: float | None, alone: bool
 ) -> LineProof | None:
     for count in PREFIXES:
@@ -202,7 +207,7 @@ def proof_of_few(
             return None
         few = asked.only(asked.rows[:count])
         placed = LineProgramme(few, found.sign).solved(budget)
-        proof = proof_of(few, found, placed, budget, alone)
+        proof = make_proof(few, found, placed, budget, alone)
         if proof is not None:
             return proof
     return None
@@ -212,21 +217,21 @@ def least_budget(
     programme: LineProgramme,
     asked: LineDemands,
     found: Signs,
-    placed: Placed,
+    placed: LineSolution,
     budget: float,
     alone: bool,
-) -> tuple[Placed | None, float, LineProof | None]:
+) -> tuple[LineSolution | None, float, LineProof | None]:
     """The solution with the smallest logits, the largest budget proved too small, and the proof."""
-    reached = scale(asked, centred(asked, placed))
+    reached = largest_logit(asked, centre_keys(asked, placed))
     best = placed if reached <= budget else None
     high, low, proof, blind = min(reached, budget), 0.0, None, 0.0
     now = high if best is None else 0.5 * high
-    for _ in range(halvings(asked)):
+    for _ in range(count_halvings(asked)):
         tried = programme.solved(now)
         if tried.room >= SMALLEST and tried.finished:
             best, high = tried, now
         else:
-            found_proof = proof_of(asked, found, tried, now, alone)
+            found_proof = make_proof(asked, found, tried, now, alone)
             low, proof = (now, found_proof) if found_proof is not None else (low, proof)
             blind = now
             if now >= budget:
@@ -237,42 +242,42 @@ def least_budget(
     return best, low, proof
 
 
-def halvings(asked: LineDemands) -> int:
+def count_halvings(asked: LineDemands) -> int:
     """How closely the least budget is looked for: each step is a programme as large as the pattern."""
     return HALVINGS if len(asked.rows) <= MANY_ROWS else FEW_HALVINGS
 
 
-def centred(asked: LineDemands, placed: Placed) -> Placed:
+def centre_keys(asked: LineDemands, placed: LineSolution) -> LineSolution:
     """Without a mask only differences of keys count: the middle at 0 has the smallest logits."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
     return placed if asked.masked else placed._replace(keys=placed.keys - middle)
 
 
-def scale(asked: LineDemands, placed: Placed) -> float:
+def largest_logit(asked: LineDemands, placed: LineSolution) -> float:
     """The largest |logit| of a visible pair."""
     largest = np.maximum.accumulate(np.abs(placed.keys))[asked.seen[asked.rows] - 1]
     return float((largest / placed.reach).max())
 
 
-def placed_on(
+def place_keys(
     asked: LineDemands, sign: NDArray[np.int64], budget: float
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
     found = Signs(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
     if asked.even and not asked.masked:
-        chain = chain_of(asked, found)
+        chain = find_chain(asked, found)
         if chain is not None:
             least = least_gaps(chain)
-            return places(chain, least) if least.logits <= budget else (None, None)
+            return chain_positions(chain, least) if least.logits <= budget else (None, None)
     programme = LineProgramme(asked, sign)
     best = programme.solved(None)
     if not is_solved(best):
-        high = tower(asked, sign, budget)
+        high = solve_tower(asked, sign, budget)
         if high is None or not is_solved(high.placed):
             return None, None
         programme, best = high.programme, high.placed
-    now = scale(asked, centred(asked, best))
-    for _ in range(halvings(asked)):
+    now = largest_logit(asked, centre_keys(asked, best))
+    for _ in range(count_halvings(asked)):
         now *= 0.5
         tried = programme.solved(now)
         if tried.room < SMALLEST or not tried.finished:

@@ -21,7 +21,7 @@ ROUNDING = 1e-12
 """Logarithms are known to a few 10^-16 of themselves: a factor counts as negative below this share of what was added up."""
 
 
-class Step(NamedTuple):
+class ProofStep(NamedTuple):
     """`weight` times: sign · (k_x - k_y) ≤ bound · g_row; a key of None is the ground, k = 0."""
 
     row: int
@@ -38,7 +38,7 @@ class LineProof:
 
     links: tuple[SignLink, ...]
     """What forces the signs; without steps, a closed walk that contradicts itself."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ProofStep, ...] = ()
     budget: float | None = None
     """The limit on the logits that it holds for; None: any."""
     cases: tuple["LineProof", ...] = ()
@@ -61,12 +61,12 @@ class LineProof:
         return said | ({"cases": [case.described() for case in self.cases]} if self.cases else {})
 
 
-def holds(proof: LineProof, asked: LineDemands) -> bool:
+def proof_holds(proof: LineProof, asked: LineDemands) -> bool:
     """Whether it proves what it says, by whole numbers and what is asked alone."""
     if not all(link_holds(link, asked) for link in proof.links):
         return False
     if proof.cases:
-        return every_choice(proof, asked)
+        return covers_every_choice(proof, asked)
     if not proof.steps:
         walk = proof.links or (SignLink((0, 0), (0, 0), True),)
         closed = all(
@@ -74,10 +74,12 @@ def holds(proof: LineProof, asked: LineDemands) -> bool:
         )
         both = {link.rows for link in walk}
         return (closed or len(both) == 1) and sum(not link.same for link in walk) % 2 == 1
-    return len(set(sides(proof, proof.links).values())) == 1 and adds_up(proof, asked)
+    return len(set(link_trees(proof, proof.links).values())) == 1 and sums_to_contradiction(
+        proof, asked
+    )
 
 
-def sides(proof: LineProof, links: Sequence[SignLink]) -> dict[int, tuple[int, int]]:
+def link_trees(proof: LineProof, links: Sequence[SignLink]) -> dict[int, tuple[int, int]]:
     """Of every row of the steps, its tree of links and the tree's flip; rows against their links are a tree of no one."""
     sign = {step.row: step.sign for step in proof.steps}
     tree = {row: (row, 1) for row in sign} | {row: (row, 1) for link in links for row in link.rows}
@@ -92,14 +94,14 @@ def sides(proof: LineProof, links: Sequence[SignLink]) -> dict[int, tuple[int, i
     return {row: (tree[row][0], tree[row][1] * sign[row]) for row in sign}
 
 
-def every_choice(proof: LineProof, asked: LineDemands) -> bool:
+def covers_every_choice(proof: LineProof, asked: LineDemands) -> bool:
     """Whether the cases contradict every way to choose the signs of what the links leave open."""
     chosen = []
     for case in proof.cases:
         flips: dict[int, set[int]] = defaultdict(set)
-        for tree, flip in sides(case, proof.links).values():
+        for tree, flip in link_trees(case, proof.links).values():
             flips[tree].add(flip)
-        if any(len(both) > 1 for both in flips.values()) or not adds_up(case, asked):
+        if any(len(both) > 1 for both in flips.values()) or not sums_to_contradiction(case, asked):
             return False
         chosen.append({tree: both.pop() for tree, both in flips.items()})
     trees = sorted({tree for case in chosen for tree in case})
@@ -113,13 +115,13 @@ def every_choice(proof: LineProof, asked: LineDemands) -> bool:
     )
 
 
-def adds_up(proof: LineProof, asked: LineDemands) -> bool:
+def sums_to_contradiction(proof: LineProof, asked: LineDemands) -> bool:
     """Keys cancel, factors are negative, and no bound is below what is asked."""
     keys: dict[int | None, int] = defaultdict(int)
     factor: dict[int, Fraction] = defaultdict(Fraction)
     size: dict[int, Fraction] = defaultdict(Fraction)
     for step in proof.steps:
-        if step.weight < 0 or step.bound < allowed(step, proof, asked):
+        if step.weight < 0 or step.bound < step_bound(step, proof, asked):
             return False
         keys[step.x] += step.sign * step.weight
         keys[step.y] -= step.sign * step.weight
@@ -131,7 +133,7 @@ def adds_up(proof: LineProof, asked: LineDemands) -> bool:
     return balanced and all(factor[row] < -margin * size[row] for row in factor)
 
 
-def allowed(step: Step, proof: LineProof, asked: LineDemands) -> float:
+def step_bound(step: ProofStep, proof: LineProof, asked: LineDemands) -> float:
     """What the request, or the budget, says about the two keys of a step."""
     if step.x is None or step.y is None:
         known = proof.budget is not None and max(step.x or 0, step.y or 0) < asked.seen[step.row]
@@ -147,7 +149,7 @@ NOTHING = 1e-13
 """Of the largest dual value: what a solver means by 0."""
 
 
-def balanced_steps(weighed: Iterable[Weighed]) -> tuple[Step, ...]:
+def balance_steps(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     """Whole weights near the given ones in which every key cancels.
 
     The conditions are arrows from y to x; the given weights are nearly a flow in circles. What rounding leaves over at a
@@ -162,15 +164,15 @@ def balanced_steps(weighed: Iterable[Weighed]) -> tuple[Step, ...]:
     unit = Fraction(2**BITS) / Fraction(min(weights) if wide else max(weights))
     amounts = [round(Fraction(each[5]) * unit) for each in kept]
     arrows = [(y, x) if sign > 0 else (x, y) for _, sign, x, y, _, _ in kept]
-    lead_on(arrows, amounts, thickness(kept))
+    balance_flow(arrows, amounts, spare_factors(kept))
     return tuple(
-        Step(row, sign, x, y, bound, amount)
+        ProofStep(row, sign, x, y, bound, amount)
         for (row, sign, x, y, bound, _), amount in zip(kept, amounts, strict=True)
         if amount > 0
     )
 
 
-def thickness(weighed: Sequence[Weighed]) -> list[float]:
+def spare_factors(weighed: Sequence[Weighed]) -> list[float]:
     """How much more of a condition its row's factor can bear: any amount of a drop."""
     size: dict[int, float] = defaultdict(float)
     for row, _, _, _, bound, weight in weighed:
@@ -180,7 +182,7 @@ def thickness(weighed: Sequence[Weighed]) -> list[float]:
     ]
 
 
-def lead_on(
+def balance_flow(
     arrows: Sequence[tuple[int | None, int | None]], amounts: list[int], thick: Sequence[float]
 ) -> None:
     """Raise amounts until as much arrives at every key as leaves it."""
@@ -192,7 +194,7 @@ def lead_on(
         over[start] -= amounts[number]
     for key in [key for key, rest in over.items() if rest > 0]:
         while over[key] > 0:
-            path = way_to_need(key, arrows, thick, leaving, over)
+            path = find_path_to_deficit(key, arrows, thick, leaving, over)
             if not path:
                 return  # not a flow in circles: the check will say so
             last = arrows[path[-1]][1]
@@ -203,7 +205,7 @@ def lead_on(
             over[last] += moved
 
 
-def way_to_need(
+def find_path_to_deficit(
     key: int | None,
     arrows: Sequence[tuple[int | None, int | None]],
     thick: Sequence[float],
@@ -226,13 +228,13 @@ def way_to_need(
         done.add(place)
         came[place] = number
         if over[place] < 0:
-            return traced(key, place, arrows, came)
+            return trace_path(key, place, arrows, came)
         for further in leaving.get(place, ()):
             heappush(front, (max(width, -thick[further]), hops + 1, further))
     return []
 
 
-def traced(
+def trace_path(
     key: int | None,
     end: int | None,
     arrows: Sequence[tuple[int | None, int | None]],

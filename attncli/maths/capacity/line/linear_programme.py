@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
 from attncli.maths.capacity.line.constraints import Array, LineDemands
-from attncli.maths.capacity.line.infeasibility import NOTHING, Step, Weighed, balanced_steps
+from attncli.maths.capacity.line.infeasibility import NOTHING, ProofStep, Weighed, balance_steps
 from attncli.maths.capacity.line.signs import PAIRWISE_LIMIT
 
 ROUNDS = 60
@@ -46,7 +46,7 @@ class LineUnits(NamedTuple):
     the keys themselves are unknown."""
 
 
-class Placed(NamedTuple):
+class LineSolution(NamedTuple):
     """What a programme found."""
 
     keys: Array
@@ -54,7 +54,7 @@ class Placed(NamedTuple):
     """g of every row that asks."""
     room: float
     """t, in units of the g: 0 where there is no solution."""
-    steps: tuple[Step, ...]
+    steps: tuple[ProofStep, ...]
     """Where t is 0: the contradiction."""
     finished: bool
     """Whether no condition is broken."""
@@ -72,9 +72,9 @@ class LineProgramme:
         self.units = units or LineUnits(np.ones(asked.target.shape[0]), np.ones(len(asked.rows)))
         self.sign = sign[asked.rows]
         self.held: dict[LineCondition, None] = {}
-        self.rank = ranks(asked, self.sign)
+        self.rank = rank_keys(asked, self.sign)
 
-    def solved(self, budget: float | None, rounds: int = ROUNDS) -> Placed:
+    def solved(self, budget: float | None, rounds: int = ROUNDS) -> LineSolution:
         """To within rounding, or as near as the rounds come."""
         self.held = {each: None for each in self.held if None not in (each.x, each.y)}
         self.held |= dict.fromkeys(self.first_guess(budget))
@@ -101,7 +101,9 @@ class LineProgramme:
                 for x, y, bound in self.extremes(number, self.rank, 1e-9, budget):
                     yield self.exactly(number, x, y, bound)
 
-    def broken(self, number: int, placed: Placed, budget: float | None) -> Iterator[LineCondition]:
+    def broken(
+        self, number: int, placed: LineSolution, budget: float | None
+    ) -> Iterator[LineCondition]:
         """Conditions of one row that the places do not keep."""
         reach = float(placed.reach[number])
         ground = {None: -placed.shift}
@@ -141,7 +143,7 @@ class LineProgramme:
         )
         return LineCondition(number, x, y, exact)
 
-    def relaxed(self) -> Placed:
+    def relaxed(self) -> LineSolution:
         """With the conditions that are held."""
         units = self.units
         places, count = len(units.unknown), len(self.asked.rows)
@@ -154,13 +156,15 @@ class LineProgramme:
             method="highs", options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )  # fmt: skip
         if result.x is None:
-            return Placed(np.zeros(self.asked.target.shape[0]), np.ones(count), 0.0, (), False)
+            return LineSolution(
+                np.zeros(self.asked.target.shape[0]), np.ones(count), 0.0, (), False
+            )
         found, reach = result.x[:places] * units.unknown, result.x[places:-1] * units.reach
         keys, shift = self.places(found)
         room = float(result.x[-1])
         duals = -result.ineqlin.marginals[: len(self.held)]
         steps = self.contradiction(duals, sizes) if room < SMALLEST else ()
-        return Placed(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
+        return LineSolution(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
 
     def places(self, unknown: Array) -> tuple[Array, float]:
         """Of the keys, and how far above the ground they lie as a whole."""
@@ -200,7 +204,7 @@ class LineProgramme:
         shape = (len(self.held) + count, places + count + 1)
         return csr_array(coo_array((value, (row, column)), shape=shape))
 
-    def contradiction(self, duals: Array, sizes: Sequence[float]) -> tuple[Step, ...]:
+    def contradiction(self, duals: Array, sizes: Sequence[float]) -> tuple[ProofStep, ...]:
         least = NOTHING * max(float(duals.max(initial=0.0)), 0.0)
         weights = dict.fromkeys(self.unheld() if self.units.sums is not None else (), 0.0)
         for each, weight, size in zip(self.held, duals, sizes, strict=True):
@@ -210,7 +214,7 @@ class LineProgramme:
             (int(self.asked.rows[each.number]), int(self.sign[each.number]), each.x, each.y, each.bound, weight)
             for each, weight in weights.items()
         ]  # fmt: skip
-        return balanced_steps(weighed)
+        return balance_steps(weighed)
 
     def unheld(self) -> Iterator[LineCondition]:
         """Drops to keys that are held to be low: where units are far apart, weights too small for the solver are theirs."""
@@ -221,9 +225,9 @@ class LineProgramme:
                     yield self.exactly(each.number, each.x, y, each.bound)
 
 
-def ranks(asked: LineDemands, sign: NDArray[np.int64]) -> Array | None:
+def rank_keys(asked: LineDemands, sign: NDArray[np.int64]) -> Array | None:
     """One order of the keys that keeps every strict demand of every row; None where they go round in a circle."""
-    above = demands(asked, sign)
+    above = ordering_demands(asked, sign)
     length = len(above)
     waiting = above.sum(axis=0)
     rank, free = np.full(length, -1.0), np.flatnonzero(waiting == 0).tolist()
@@ -237,7 +241,7 @@ def ranks(asked: LineDemands, sign: NDArray[np.int64]) -> Array | None:
     return rank
 
 
-def demands(asked: LineDemands, sign: NDArray[np.int64]) -> NDArray[np.bool_]:
+def ordering_demands(asked: LineDemands, sign: NDArray[np.int64]) -> NDArray[np.bool_]:
     """[x, y]: whether some row puts x above y on the line."""
     length = asked.target.shape[0]
     above = np.zeros((length, length), dtype=bool)

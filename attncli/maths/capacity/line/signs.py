@@ -40,21 +40,23 @@ class Signs(NamedTuple):
     """A closed walk of links that contradict one another; empty if there is none."""
 
 
-def signs(asked: LineDemands) -> Signs:
-    same, opposite = links(asked)
+def find_signs(asked: LineDemands) -> Signs:
+    same, opposite = find_sign_links(asked)
     crossing = np.argwhere(same & opposite)
     length = asked.target.shape[0]
     empty = np.zeros(length, np.int64), np.full(length, -1), np.full(length, -1)
     if len(crossing):
         i, j = sorted(map(int, crossing[0]))
-        return Signs(*empty, (witness(asked, i, j, True), witness(asked, i, j, False)))
-    return coloured(asked, same, opposite)
+        return Signs(
+            *empty, (find_sign_witness(asked, i, j, True), find_sign_witness(asked, i, j, False))
+        )
+    return colour_rows(asked, same, opposite)
 
 
-def links(asked: LineDemands) -> tuple[Flags, Flags]:
+def find_sign_links(asked: LineDemands) -> tuple[Flags, Flags]:
     """[row, row]: whether some two keys force equal signs, and whether some force opposite ones."""
     length = asked.target.shape[0]
-    same, opposite = by_counting(asked)
+    same, opposite = links_by_counting(asked)
     crossing = bool((same & opposite).any())
     if length <= PAIRWISE_LIMIT and not asked.even and not crossing:
         wanted = np.zeros((length, length, length), dtype=np.float32)
@@ -67,7 +69,7 @@ def links(asked: LineDemands) -> tuple[Flags, Flags]:
     return same, opposite
 
 
-def by_counting(asked: LineDemands) -> tuple[Flags, Flags]:
+def links_by_counting(asked: LineDemands) -> tuple[Flags, Flags]:
     """From how many keys two supports share, and have each for themselves, among those that both rows see."""
     target, length = asked.target, asked.target.shape[0]
     support = (target.toarray() > 0.0).astype(np.float32)
@@ -83,10 +85,10 @@ def by_counting(asked: LineDemands) -> tuple[Flags, Flags]:
     return pair & (both > 0) & (rest > 0), pair & (first > 0) & (second > 0)
 
 
-def witness(asked: LineDemands, i: int, j: int, same: bool) -> SignLink:
+def find_sign_witness(asked: LineDemands, i: int, j: int, same: bool) -> SignLink:
     """Two keys that force the signs of two rows to be equal or opposite."""
     count = int(min(asked.seen[i], asked.seen[j]))
-    on_i, on_j = (on_support(asked, row, count) for row in (i, j))
+    on_i, on_j = (support_flags(asked, row, count) for row in (i, j))
     x = np.flatnonzero(on_i & on_j if same else on_i & ~on_j)
     y = np.flatnonzero(~on_i & ~on_j if same else on_j & ~on_i)
     for first, second in zip(x[:4], y[:4], strict=False):
@@ -99,7 +101,7 @@ def witness(asked: LineDemands, i: int, j: int, same: bool) -> SignLink:
     return SignLink((i, j), (int(first), int(second)), same)
 
 
-def on_support(asked: LineDemands, row: int, count: int) -> Flags:
+def support_flags(asked: LineDemands, row: int, count: int) -> Flags:
     found = np.zeros(count, dtype=bool)
     keys = asked.keys(row)
     found[keys[keys < count]] = True
@@ -113,7 +115,7 @@ def link_holds(link: SignLink, asked: LineDemands) -> bool:
     return asked.bound(i, y, x) < 0.0 and other < 0.0
 
 
-def coloured(asked: LineDemands, same: Flags, opposite: Flags) -> Signs:
+def colour_rows(asked: LineDemands, same: Flags, opposite: Flags) -> Signs:
     """Breadth first, so that an odd cycle is a short one."""
     length = len(same)
     sign, component = np.zeros(length, np.int64), np.full(length, -1)
@@ -131,12 +133,12 @@ def coloured(asked: LineDemands, same: Flags, opposite: Flags) -> Signs:
             waiting.extend(map(int, fresh))
             wrong = np.flatnonzero((pull != 0) & (sign * sign[row] != pull))
             if len(wrong):
-                odd = closed_walk(asked, row, int(wrong[0]), parent, same)
+                odd = find_odd_cycle(asked, row, int(wrong[0]), parent, same)
                 return Signs(sign, component, parent, odd)
     return Signs(sign, component, parent, ())
 
 
-def closed_walk(
+def find_odd_cycle(
     asked: LineDemands, row: int, other: int, parent: NDArray[np.int64], same: Flags
 ) -> tuple[SignLink, ...]:
     """From one row up to where both meet and down to the other, and back over the link that is wrong."""
@@ -144,7 +146,7 @@ def closed_walk(
     meeting = next(each for each in left if each in right)
     path = left[: left.index(meeting) + 1] + right[: right.index(meeting)][::-1]
     steps = zip(path, [*path[1:], path[0]], strict=True)
-    return tuple(witness(asked, a, b, bool(same[a, b])) for a, b in steps)
+    return tuple(find_sign_witness(asked, a, b, bool(same[a, b])) for a, b in steps)
 
 
 def ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
@@ -161,5 +163,7 @@ def tree_links(asked: LineDemands, found: Signs, rows: set[int]) -> tuple[SignLi
     for row in sorted(needed):
         above = int(found.parent[row])
         if above >= 0:
-            made.append(witness(asked, above, row, bool(found.sign[row] == found.sign[above])))
+            made.append(
+                find_sign_witness(asked, above, row, bool(found.sign[row] == found.sign[above]))
+            )
     return tuple(made)

@@ -14,9 +14,9 @@ from attncli.maths.capacity.line.constraints import Array, LineDemands
 from attncli.maths.capacity.line.linear_programme import (
     SMALLEST,
     LineProgramme,
+    LineSolution,
     LineUnits,
-    Placed,
-    ranks,
+    rank_keys,
 )
 
 FIRST = 3
@@ -38,29 +38,29 @@ class Tower(NamedTuple):
     """How far the rows could be added."""
 
     programme: LineProgramme
-    placed: Placed
+    placed: LineSolution
     """Of all rows, or where it cannot be had, the contradiction of the first of them."""
     budget: float
     """That the places keep, or that the contradiction is of."""
 
 
-def tower(asked: LineDemands, sign: NDArray[np.int64], budget: float) -> Tower | None:
+def solve_tower(asked: LineDemands, sign: NDArray[np.int64], budget: float) -> Tower | None:
     """Places of all rows within the budget, or rows that contradict it; None where neither was found."""
-    rank = ranks(asked, sign[asked.rows])
+    rank = rank_keys(asked, sign[asked.rows])
     if rank is None or len(asked.rows) > MOST_ROWS:
         return None
     order = np.argsort(rank)
     found: list[Tower] = []
     for count in range(min(FIRST, len(asked.rows)), len(asked.rows) + 1):
         few = asked.only(asked.rows[:count])
-        higher = one_more(few, sign, order, found[-2:], min(budget, HIGHEST))
+        higher = add_tower_row(few, sign, order, found[-2:], min(budget, HIGHEST))
         if higher is None or not is_solved(higher.placed):
             return higher
         found.append(higher)
     return found[-1]
 
 
-def one_more(
+def add_tower_row(
     few: LineDemands,
     sign: NDArray[np.int64],
     order: NDArray[np.intp],
@@ -80,7 +80,7 @@ def one_more(
         placed = programme.solved(now)
         if is_solved(placed):
             best = Tower(programme, placed, now)
-            programme.units = measured(few, order, placed)
+            programme.units = units_from_solution(few, order, placed)
         elif now >= ceiling:
             return Tower(programme, placed, now) if placed.steps else None
         else:
@@ -94,11 +94,13 @@ def one_more(
     return best
 
 
-def is_solved(placed: Placed) -> bool:
+def is_solved(placed: LineSolution) -> bool:
     return placed.room >= SMALLEST and placed.finished
 
 
-def measured(few: LineDemands, order: NDArray[np.intp], placed: Placed) -> LineUnits:
+def units_from_solution(
+    few: LineDemands, order: NDArray[np.intp], placed: LineSolution
+) -> LineUnits:
     """Gaps between neighbours in the order, in the sizes that were found, from the smallest gap on."""
     chosen = order[order < few.seen[few.rows].max()]
     least = least_reach(few, chosen, placed.reach)

@@ -12,10 +12,10 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attncli.capture.stacks.foreign_modules import HeldModule
+from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.errors import InputError
-from attncli.models.loading.in_memory.restore_state import as_it_was
-from attncli.models.loading.isolate_global_state import uncompiled, without_autocast
+from attncli.models.loading.in_memory.restore_state import restore_state
+from attncli.models.loading.isolate_global_state import disable_compiler, without_autocast
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """What configs may ask a forward pass to keep for its caller."""
@@ -23,19 +23,19 @@ ANGLES = "inv_freq"
 """How transformers calls the buffers of rotary frequencies."""
 
 
-def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
+def set_eval_mode(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
     """Evaluation mode, no gradients, no cache, on its device."""
     nn.Module.eval(model).requires_grad_(False)
-    keep_nothing(model)
-    refuse_endless_angles(model)
-    if model.dtype == torch.float64 and not isinstance(model, HeldModule):
+    disable_kept_outputs(model)
+    refuse_non_finite_angles(model)
+    if model.dtype == torch.float64 and not isinstance(model, ForeignModule):
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     if device is not None and device.type != "cpu":
         nn.Module.to(model, device)
     return model
 
 
-def keep_nothing(model: nn.Module) -> None:
+def disable_kept_outputs(model: nn.Module) -> None:
     """Of what transformers' configs ask to be kept for the caller."""
     configs = (getattr(module, "config", None) for module in model.modules())
     for config in configs:
@@ -44,7 +44,7 @@ def keep_nothing(model: nn.Module) -> None:
                 setattr(config, name, False)
 
 
-def refuse_endless_angles(model: PreTrainedModel) -> None:
+def refuse_non_finite_angles(model: PreTrainedModel) -> None:
     """Rotary frequencies are computed from the config's numbers, and nobody looks at them."""
     for name, tensor in model.named_buffers():
         known = name.endswith(ANGLES) and not tensor.is_meta
@@ -56,21 +56,21 @@ def refuse_endless_angles(model: PreTrainedModel) -> None:
 
 
 @contextmanager
-def resting(model: nn.Module) -> Iterator[None]:
+def eval_mode(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, no autocast, no compiled code, no cache."""
     with ExitStack() as stack:
-        stack.enter_context(as_it_was(model))
+        stack.enter_context(restore_state(model))
         for module in model.modules():
             module.training = False
-        keep_nothing(model)
-        stack.callback(in_parts_again, model)
+        disable_kept_outputs(model)
+        stack.callback(reshard_parameters, model)
         stack.enter_context(without_autocast())
-        stack.enter_context(uncompiled())
+        stack.enter_context(disable_compiler())
         stack.enter_context(torch.no_grad())
         yield
 
 
-def in_parts_again(model: nn.Module) -> None:
+def reshard_parameters(model: nn.Module) -> None:
     """A forward pass without a backward one leaves whole parameters behind (FSDP)."""
     for module in model.modules():
         if isinstance(module, FSDPModule):

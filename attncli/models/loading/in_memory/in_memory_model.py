@@ -15,11 +15,11 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
-from attncli.capture.stacks.foreign_modules import HeldModule, held
+from attncli.capture.stacks.foreign_modules import ForeignModule, wrap_foreign_module
 from attncli.errors import InputError, UsageError, with_article
-from attncli.models.files.whole_weights import state_sha256
-from attncli.models.loading.in_memory.restore_state import as_it_was, tensors_of
-from attncli.models.loading.in_memory.unwrap import unwrapped
+from attncli.models.files.whole_weights import hash_state
+from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_state
+from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.models.loading.precision import dtype_name
 
 QUANTISED = "bitsandbytes"
@@ -27,10 +27,10 @@ QUANTISED = "bitsandbytes"
 
 
 @dataclass(frozen=True, eq=False)
-class LiveModel:
+class InMemoryModel:
     """What stands in the place of SOURCE where the model is at hand."""
 
-    model: PreTrainedModel | HeldModule
+    model: PreTrainedModel | ForeignModule
     tokenizer: Any = None
     """Of transformers, for texts."""
     inputs: Any = None
@@ -50,43 +50,43 @@ class LiveModel:
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "dtype": dtype_name(model.dtype),
             "device": str(model.device),
-            "weight_sha256": state_sha256(str(self), stored_state(model)),
+            "weight_sha256": hash_state(str(self), checkpoint_state(model)),
         }
 
     def of_transformers(self) -> dict[str, str]:
         """What only its models have."""
-        return {} if isinstance(self.model, HeldModule) else {"model_type": self.model.config.model_type}  # fmt: skip
+        return {} if isinstance(self.model, ForeignModule) else {"model_type": self.model.config.model_type}  # fmt: skip
 
 
-def stored_state(model: nn.Module) -> dict[str, torch.Tensor]:
+def checkpoint_state(model: nn.Module) -> dict[str, torch.Tensor]:
     """What a checkpoint of the model would hold: weights that are tied to others are not written twice."""
     tied = getattr(model, "all_tied_weights_keys", None) or {}
     return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
-def named_as_saved(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+def state_with_saved_names(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """The same under the names that a checkpoint has for them, which code of a later day may have changed.
 
     Of fused experts a checkpoint holds the parts, which would be copies: they stay as they are.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
-    state = stored_state(model)
+    state = checkpoint_state(model)
     fused = {name: tensor for name, tensor in state.items() if tensor.ndim > 2}
     others = {name: tensor for name, tensor in state.items() if name not in fused}
     return {**fused, **revert_weight_conversion(model, others)}
 
 
-def live_model(
+def wrap_in_memory_model(
     module: object, tokenizer: Any = None, inputs: Any = None, own: bool = False
-) -> LiveModel:
+) -> InMemoryModel:
     """A model of transformers; with `own` any module, where its inputs are given. It may be wrapped as in training."""
-    inner = unwrapped(module).model if isinstance(module, nn.Module) else module
+    inner = unwrap_model(module).model if isinstance(module, nn.Module) else module
     if isinstance(inner, nn.Module):
-        refuse_parts(inner)
+        refuse_sharded_weights(inner)
         refuse_quantised_parts(inner)
     if isinstance(inner, PreTrainedModel):
-        return LiveModel(inner, tokenizer, inputs)
+        return InMemoryModel(inner, tokenizer, inputs)
     name = type(inner).__name__
     if not isinstance(inner, nn.Module) or not own:
         others = "; `inspect_model` takes any module of torch" * isinstance(inner, nn.Module)
@@ -99,10 +99,10 @@ def live_model(
             f"{with_article(name)} is no model of transformers, so what it reads is not known: give `inputs`, the arguments of its "
             "forward."
         )
-    return LiveModel(held(inner), None, inputs)
+    return InMemoryModel(wrap_foreign_module(inner), None, inputs)
 
 
-def refuse_parts(module: nn.Module) -> None:
+def refuse_sharded_weights(module: nn.Module) -> None:
     """Weights that are in parts on several processes."""
     name = type(module).__name__
     if any(isinstance(each, FSDPModule) for each in module.modules()):
@@ -116,7 +116,7 @@ def refuse_quantised_parts(module: nn.Module) -> None:
     """Layers that unpack their weights as they run, and mix tokens where they pick columns of all of them."""
     name = type(module).__name__
     for path, each in module.named_modules():
-        if QUANTISED in {kind.__module__.partition(".")[0] for kind in kinds_of(each)}:
+        if QUANTISED in {kind.__module__.partition(".")[0] for kind in weight_classes(each)}:
             part = f"{path} of this {name}" if path else f"this {name}"
             raise InputError(
                 f"{part} is quantised ({QUANTISED}'s {type(each).__name__}), which is not read: call dequantize() of the model before "
@@ -124,23 +124,23 @@ def refuse_quantised_parts(module: nn.Module) -> None:
             )
 
 
-def kinds_of(module: nn.Module) -> set[type]:
+def weight_classes(module: nn.Module) -> set[type]:
     """The classes of its weights: such a library also has plain layers of its own."""
     return {type(weight) for weight in module.parameters(recurse=False)}
 
 
 @contextmanager
-def left_as_it_was(model: nn.Module) -> Iterator[None]:
+def restore_model(model: nn.Module) -> Iterator[None]:
     """Whatever happens inside, the module and torch's random state are the same afterwards."""
     with ExitStack() as stack:
-        stack.enter_context(as_it_was(model))
-        for tensor in tensors_of(model):
-            stack.callback(put_back, tensor, tensor.data, tensor.grad, tensor.requires_grad)
+        stack.enter_context(restore_state(model))
+        for tensor in iter_tensors(model):
+            stack.callback(restore_tensor, tensor, tensor.data, tensor.grad, tensor.requires_grad)
             tensor.grad = None  # a gradient must have the type of its tensor at every moment
         yield
 
 
-def put_back(
+def restore_tensor(
     tensor: torch.Tensor, data: torch.Tensor, grad: torch.Tensor | None, asks: bool
 ) -> None:
     tensor.data = data

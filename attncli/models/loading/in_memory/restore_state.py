@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.models.loading.isolate_global_state import ordinary_tensors
+from attncli.models.loading.isolate_global_state import replace_inference_tensors
 
 PutBack = Callable[[], None]
 
@@ -24,38 +24,40 @@ SEQUENCES = (list, deque)
 
 
 @contextmanager
-def as_it_was(model: nn.Module) -> Iterator[None]:
+def restore_state(model: nn.Module) -> Iterator[None]:
     """Attributes, mode, hooks, parts, buffers and configurations of every module, and torch's random state, are the same afterwards."""
     with ExitStack() as undone:
         undone.enter_context(torch.random.fork_rng(cuda_devices(model)))
         undone.enter_context(
-            ordinary_tensors(model)
+            replace_inference_tensors(model)
         )  # those of inference mode do not tell that they were written to
-        for put_back in reversed([*notes_of(model)]):
+        for put_back in reversed([*record_state(model)]):
             undone.callback(put_back)
         yield
 
 
-def notes_of(model: nn.Module) -> Iterator[PutBack]:
+def record_state(model: nn.Module) -> Iterator[PutBack]:
     """In the order in which they are put back: the attributes, what these contain, and then the numbers."""
     modules = list(model.modules())
     configs = (getattr(module, "config", None) for module in modules)
     owners = [*modules, *(each for each in configs if has_attributes(each))]
     for owner in {id(each): each for each in owners}.values():
-        yield from attributes_of(owner)
+        yield from record_attributes(owner)
     tensors = [
-        each for module in modules for each in (*module._buffers.values(), *rescaled(module))
+        each
+        for module in modules
+        for each in (*module._buffers.values(), *iter_renormed_weights(module))
     ]
     for tensor in {id(each): each for each in tensors if each is not None}.values():
-        yield partial(write_back, tensor, tensor._version, tensor.detach().clone())
+        yield partial(restore_numbers, tensor, tensor._version, tensor.detach().clone())
 
 
 def cuda_devices(model: nn.Module) -> list[int]:
     """Whose random states a forward pass could move."""
-    return sorted({t.device.index or 0 for t in tensors_of(model) if t.device.type == "cuda"})
+    return sorted({t.device.index or 0 for t in iter_tensors(model) if t.device.type == "cuda"})
 
 
-def tensors_of(model: nn.Module) -> Iterator[Tensor]:
+def iter_tensors(model: nn.Module) -> Iterator[Tensor]:
     yield from model.parameters()
     yield from model.buffers()
 
@@ -64,51 +66,51 @@ def has_attributes(config: Any) -> bool:
     return isinstance(getattr(config, "__dict__", None), dict)
 
 
-def attributes_of(owner: Any) -> Iterator[PutBack]:
+def record_attributes(owner: Any) -> Iterator[PutBack]:
     """Own attributes, none more and none less, and what lists and tables among them hold.
 
     Whether parameters are whole or in parts (FSDP) is for those to put back who have divided them.
     """
     before = dict(vars(owner))
-    yield partial(refill, vars(owner), before)
+    yield partial(restore_dict, vars(owner), before)
     for name, value in before.items():
         if name == "_parameters" and isinstance(owner, nn.Module):
             continue
         if type(value) in MAPPINGS:
-            yield partial(refill, value, dict(value))
+            yield partial(restore_dict, value, dict(value))
         elif type(value) in SEQUENCES:
-            yield partial(refill_list, value, list(value))
+            yield partial(restore_list, value, list(value))
         elif type(value) is set:
-            yield partial(refill_set, value, set(value))
+            yield partial(restore_set, value, set(value))
 
 
-def refill(table: dict[Any, Any], before: dict[Any, Any]) -> None:
+def restore_dict(table: dict[Any, Any], before: dict[Any, Any]) -> None:
     same = list(table) == list(before) and all(table[name] is before[name] for name in before)
     if not same:
         table.clear()
         table.update(before)
 
 
-def refill_list(values: Any, before: list[Any]) -> None:
+def restore_list(values: Any, before: list[Any]) -> None:
     same = len(values) == len(before) and all(a is b for a, b in zip(values, before, strict=True))
     if not same:
         values.clear()
         values.extend(before)
 
 
-def refill_set(values: set[Any], before: set[Any]) -> None:
+def restore_set(values: set[Any], before: set[Any]) -> None:
     if values != before:
         values.clear()
         values.update(before)
 
 
-def rescaled(module: nn.Module) -> Iterator[Tensor]:
+def iter_renormed_weights(module: nn.Module) -> Iterator[Tensor]:
     """Weights that a forward pass changes: rows of an embedding that are longer than it allows."""
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
         yield module.weight
 
 
-def write_back(tensor: Tensor, version: int, numbers: Tensor) -> None:
+def restore_numbers(tensor: Tensor, version: int, numbers: Tensor) -> None:
     """Only where they may have changed, for autograd refuses a backward pass through what was written to since."""
     if tensor._version != version:
         with torch.no_grad():

@@ -8,12 +8,12 @@ from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
-from attncli.capture.stacks.foreign_modules import held
+from attncli.capture.stacks.foreign_modules import wrap_foreign_module
 from attncli.errors import UsageError
 from attncli.models.loading.body import body_of
 
 
-class Unwrapped(NamedTuple):
+class UnwrappedModel(NamedTuple):
     """What is watched of a model in training."""
 
     model: nn.Module
@@ -30,7 +30,7 @@ class Unwrapped(NamedTuple):
         return self.model if isinstance(self.model, PreTrainedModel) else None
 
 
-def unwrapped(module: nn.Module) -> Unwrapped:
+def unwrap_model(module: nn.Module) -> UnwrappedModel:
     """Through DDP, DataParallel, torch.compile and PEFT, in any order."""
     if not isinstance(module, nn.Module):
         raise UsageError(f"`model` must be a module in training, not {module!r:.80}.")
@@ -38,7 +38,7 @@ def unwrapped(module: nn.Module) -> Unwrapped:
     root: Any = None
     inner: Any = module
     while True:
-        refuse_other_parts(inner)
+        refuse_unsupported_sharding(inner)
         if root is None and isinstance(inner, FSDPModule):
             root = inner
         if isinstance(inner, DistributedDataParallel | DataParallel):
@@ -47,19 +47,19 @@ def unwrapped(module: nn.Module) -> Unwrapped:
             stepped = inner if stepped is None else stepped
             inner = inner._orig_mod
         elif hasattr(inner, "peft_config") and hasattr(inner, "get_base_model"):
-            inner = adapted(inner)
+            inner = unwrap_adapter(inner)
         else:
             break
-    refuse_without_numbers(inner)
+    refuse_missing_weights(inner)
     if stepped is None and getattr(inner, "_compiled_call_impl", None) is not None:
         stepped = inner
-    bare = body_of(inner) if isinstance(inner, PreTrainedModel) else held(inner)
+    bare = body_of(inner) if isinstance(inner, PreTrainedModel) else wrap_foreign_module(inner)
     parts = any(isinstance(each, FSDPModule) for each in inner.modules())
     body = (inner if root is None else root) if parts else bare
-    return Unwrapped(inner, body, inner if stepped is None else stepped, stepped is not None)
+    return UnwrappedModel(inner, body, inner if stepped is None else stepped, stepped is not None)
 
 
-def refuse_without_numbers(module: nn.Module) -> None:
+def refuse_missing_weights(module: nn.Module) -> None:
     """Weights that are not here, as they were never made or are offloaded; and code that torch alone runs."""
     name = type(module).__name__
     for path, each in module.named_modules():
@@ -79,7 +79,7 @@ def refuse_without_numbers(module: nn.Module) -> None:
             )
 
 
-def adapted(wrapper: Any) -> nn.Module:
+def unwrap_adapter(wrapper: Any) -> nn.Module:
     """The model that an adapter of PEFT has changed; virtual tokens are no change of a model but of its input."""
     kinds = getattr(wrapper, "peft_config", {}).values()
     if any(getattr(kind, "is_prompt_learning", False) for kind in kinds):
@@ -90,7 +90,7 @@ def adapted(wrapper: Any) -> nn.Module:
     return cast(nn.Module, wrapper.get_base_model())
 
 
-def refuse_other_parts(module: nn.Module) -> None:
+def refuse_unsupported_sharding(module: nn.Module) -> None:
     """Ways to divide a model whose parts are not put together when a piece of it is run."""
     if isinstance(module, FullyShardedDataParallel):
         raise UsageError(

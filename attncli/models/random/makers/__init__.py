@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from attncli.models.random.makers.drawing import Drawing, Maker, sequence
+from attncli.models.random.makers.drawing import InputSampler, Maker, sequence
 from attncli.models.random.makers.images import IMAGES, image
 from attncli.models.random.makers.others import OTHERS
 from attncli.models.random.makers.sound import SOUND
@@ -20,7 +20,7 @@ ENDINGS: Mapping[str, Maker] = {
 """By the end of a name, what transformers' forwards mean by it."""
 
 
-def maker_of(name: str) -> Maker | None:
+def find_maker(name: str) -> Maker | None:
     """None where nobody knows what the name asks for."""
     if name in MAKERS:
         return MAKERS[name]
@@ -28,4 +28,4 @@ def maker_of(name: str) -> Maker | None:
     return next(found, None)
 
 
-__all__ = ["MAKERS", "Drawing", "Maker", "maker_of"]
+__all__ = ["MAKERS", "InputSampler", "Maker", "find_maker"]

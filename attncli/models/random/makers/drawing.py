@@ -10,14 +10,14 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import InputError
-from attncli.models.layer_configs import said_by
-from attncli.models.model_classes import configs_of
+from attncli.models.layer_configs import config_value
+from attncli.models.model_classes import iter_configs
 
 SPECIAL_IDS = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask|sep|cls)_index")
 
 
 @dataclass(frozen=True)
-class Drawing:
+class InputSampler:
     """What the makers draw from."""
 
     model: PreTrainedModel
@@ -38,9 +38,9 @@ class Drawing:
 
     def size(self, *names: str, default: int | None = None) -> int:
         """The first whole number that the config, or one nested in it, has under one of the names."""
-        for config in configs_of(self.config):
+        for config in iter_configs(self.config):
             for name in names:
-                value = said_by(config, name)
+                value = config_value(config, name)
                 value = value[0] if isinstance(value, (list, tuple)) and value else value
                 if isinstance(value, int) and not isinstance(value, bool):
                     return value
@@ -67,22 +67,22 @@ class Drawing:
 
 def special_ids(config: PreTrainedConfig) -> Iterator[int]:
     """Ids with a meaning of their own: padding, ends, places of images."""
-    for nested in configs_of(config):
+    for nested in iter_configs(config):
         for name, value in vars(nested).items():
             if SPECIAL_IDS.fullmatch(name):
                 values = value if isinstance(value, (list, tuple)) else [value]
                 yield from (each for each in values if isinstance(each, int))
 
 
-Maker = Callable[[Drawing], Any]
+Maker = Callable[[InputSampler], Any]
 """Makes one input of a forward."""
 
 
-def sequence(drawn: Drawing) -> Tensor:
+def sequence(drawn: InputSampler) -> Tensor:
     """[item, token, feature]"""
     return drawn.floats(1, drawn.tokens, drawn.width)
 
 
-def features(name: str, default: int = 1) -> Callable[[Drawing], Tensor]:
+def features(name: str, default: int = 1) -> Callable[[InputSampler], Tensor]:
     """[item, token, feature] with the number of features that an attribute says."""
     return lambda drawn: drawn.floats(1, drawn.tokens, drawn.size(name, default=default))

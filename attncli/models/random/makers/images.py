@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attncli.models.model_classes import configs_of
-from attncli.models.random.makers.drawing import Drawing, Maker, features, sequence
+from attncli.models.model_classes import iter_configs
+from attncli.models.random.makers.drawing import InputSampler, Maker, features, sequence
 
 FRAMES = 4
 """Of a video whose length no config says."""
@@ -24,7 +24,7 @@ GRID_SIDE = 4
 """Patches along each side of an example image that is given as patches."""
 
 
-def pixel_values(drawn: Drawing) -> Tensor:
+def pixel_values(drawn: InputSampler) -> Tensor:
     """[image, channel, row, column], or the patches of one image for models that take those."""
     if drawn.kind in PATCH_IMAGES:
         return patch_images(drawn)
@@ -51,13 +51,13 @@ def pixel_values(drawn: Drawing) -> Tensor:
     return image(drawn)
 
 
-def image(drawn: Drawing) -> Tensor:
+def image(drawn: InputSampler) -> Tensor:
     channels = drawn.size("num_channels", "in_channels", "in_chans", default=3)
     rows, columns = image_sides(drawn)
     return drawn.floats(1, channels, rows, columns)
 
 
-def image_sides(drawn: Drawing) -> tuple[int, int]:
+def image_sides(drawn: InputSampler) -> tuple[int, int]:
     rows, columns = own_sides(drawn)
     if not drawn.small:
         return rows, columns
@@ -65,7 +65,7 @@ def image_sides(drawn: Drawing) -> tuple[int, int]:
     return min(rows, most), min(columns, most)
 
 
-def own_sides(drawn: Drawing) -> tuple[int, int]:
+def own_sides(drawn: InputSampler) -> tuple[int, int]:
     names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
     ratios = getattr(drawn.config, "scaled_images_ratios", None)
     if ratios:  # of which the smallest is to hold a patch
@@ -73,7 +73,7 @@ def own_sides(drawn: Drawing) -> tuple[int, int]:
         return side, side
     if drawn.kind == "seggpt":  # whose size is that of image and prompt, one above the other
         return (shorter := min(drawn.config.image_size)), shorter
-    for config in configs_of(drawn.config):
+    for config in iter_configs(drawn.config):
         for name in names:
             side = vars(config).get(name)
             if isinstance(side, int):
@@ -84,7 +84,7 @@ def own_sides(drawn: Drawing) -> tuple[int, int]:
     return side, side
 
 
-def side_for_queries(drawn: Drawing) -> int:
+def side_for_queries(drawn: InputSampler) -> int:
     """Of images without a size of their own: detectors choose their queries among the places of all feature maps."""
     strides = getattr(drawn.config, "feat_strides", None) or []
     queries, side = getattr(drawn.config, "num_queries", 0), ANY_SIDE
@@ -93,18 +93,18 @@ def side_for_queries(drawn: Drawing) -> int:
     return side
 
 
-def video(drawn: Drawing) -> Tensor:
+def video(drawn: InputSampler) -> Tensor:
     frames = drawn.size("num_frames", "frames_per_clip", default=FRAMES)
     return torch.stack([image(drawn) for _ in range(frames)], dim=1)
 
 
-def noise(drawn: Drawing) -> Tensor:
+def noise(drawn: InputSampler) -> Tensor:
     """One number per patch, by which MAE chooses those it hides."""
     rows, columns = (side // drawn.size("patch_size") for side in image_sides(drawn))
     return drawn.floats(1, rows * columns)
 
 
-def patch_count(drawn: Drawing) -> int:
+def patch_count(drawn: InputSampler) -> int:
     """Of one image: as many as there are positions where a model cannot do with fewer."""
     side = -(-GRID_SIDE // (pool := drawn.size("pooling_kernel_size", default=1))) * pool
     return (
@@ -114,13 +114,13 @@ def patch_count(drawn: Drawing) -> int:
     )
 
 
-def merged_patches(drawn: Drawing) -> Tensor:
+def merged_patches(drawn: InputSampler) -> Tensor:
     """[token, row, column, channel]: the patches that become one token, side by side."""
     side = drawn.size("patch_size") * drawn.size("spatial_merge_size")
     return drawn.floats(GRID_SIDE**2, side, side, drawn.size("num_channels"))
 
 
-def cubes(drawn: Drawing) -> Tensor:
+def cubes(drawn: InputSampler) -> Tensor:
     """[patch, frame, row, column, channel]"""
     side = drawn.size("patch_size")
     return drawn.floats(
@@ -128,13 +128,13 @@ def cubes(drawn: Drawing) -> Tensor:
     )
 
 
-def patch_places(drawn: Drawing) -> Tensor:
+def patch_places(drawn: InputSampler) -> Tensor:
     """[image, patch, (column, row)]"""
     side = round(patch_count(drawn) ** 0.5)
     return torch.cartesian_prod(*[torch.arange(side)] * 2).flip(1).unsqueeze(0)
 
 
-def patches(drawn: Drawing) -> Tensor:
+def patches(drawn: InputSampler) -> Tensor:
     """[patch, channel · frame · row · column] of one image."""
     patch = drawn.size("patch_size")
     channels = drawn.size("in_channels", "in_chans", "num_channels", default=3)
@@ -142,19 +142,19 @@ def patches(drawn: Drawing) -> Tensor:
     return drawn.floats(patch_count(drawn), channels * depth * patch**2)
 
 
-def patch_images(drawn: Drawing) -> Tensor:
+def patch_images(drawn: InputSampler) -> Tensor:
     """[patch, channel, row, column], behind an axis of items for PaddleOCR."""
     patch = drawn.size("patch_size")
     found = patches(drawn).reshape(GRID_SIDE**2, -1, patch, patch)
     return found if drawn.kind == "kimi_k25_vision" else found.unsqueeze(0)
 
 
-def grid(drawn: Drawing) -> Tensor:
+def grid(drawn: InputSampler) -> Tensor:
     """[image, (frames, rows, columns)] of `patches`."""
     return torch.tensor([[1, GRID_SIDE, GRID_SIDE]])
 
 
-def placed_patches(drawn: Drawing) -> Tensor:
+def placed_patches(drawn: InputSampler) -> Tensor:
     """[image, patch, (row, column, pixels …)], rows and columns counted from 1."""
     features = drawn.size("patch_embed_hidden_size", default=0)
     features = features or drawn.size("num_channels", default=3) * drawn.size("patch_size") ** 2

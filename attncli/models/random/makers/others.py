@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attncli.models.random.makers.drawing import Drawing, Maker, features, sequence
+from attncli.models.random.makers.drawing import InputSampler, Maker, features, sequence
 from attncli.models.random.makers.images import image, patches
 from attncli.models.random.makers.sound import waveform
 
 
-def hidden_states(drawn: Drawing) -> Tensor:
+def hidden_states(drawn: InputSampler) -> Tensor:
     """Patches for encoders of images, else a sequence."""
     if "grid_thw" in drawn.names:
         return patches(drawn)
@@ -25,13 +25,13 @@ def hidden_states(drawn: Drawing) -> Tensor:
     return sequence(drawn)
 
 
-def encoder_states(drawn: Drawing) -> Tensor:
+def encoder_states(drawn: InputSampler) -> Tensor:
     """What an encoder of its own width hands to the model's cross-attention."""
     widths = ("cross_attention_hidden_size", "cross_hidden_size", "encoder_hidden_size")
     return drawn.floats(1, drawn.tokens, drawn.size(*widths, default=drawn.width))
 
 
-def past_values(drawn: Drawing) -> Tensor:
+def past_values(drawn: InputSampler) -> Tensor:
     """The history of a time series; lagged values reach back behind the context."""
     length = drawn.size("context_length", default=32)
     if drawn.kind.startswith("patchts"):
@@ -40,7 +40,7 @@ def past_values(drawn: Drawing) -> Tensor:
     return drawn.floats(1, length + max(lags))
 
 
-def past_time_features(drawn: Drawing) -> Tensor:
+def past_time_features(drawn: InputSampler) -> Tensor:
     return drawn.floats(*past_values(drawn).shape, drawn.size("num_time_features"))
 
 

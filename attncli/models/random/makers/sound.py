@@ -7,7 +7,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from attncli.models.random.makers.drawing import Drawing, Maker, features, sequence
+from attncli.models.random.makers.drawing import InputSampler, Maker, features, sequence
 
 WITH_CHANNEL_AXIS = re.compile(
     r"dac|encodec|mimi.*|pe_audio.*|pocket_tts.*|xcodec2?|neucodec|vibevoice.*"
@@ -26,7 +26,7 @@ UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
 """Spectrograms of these types are [bin, frame] although no learned positions say so."""
 
 
-def waveform(drawn: Drawing) -> Tensor:
+def waveform(drawn: InputSampler) -> Tensor:
     """Samples for about `tokens` frames after the strided convolutions."""
     if drawn.kind == "speecht5":
         return sequence(drawn)
@@ -39,7 +39,7 @@ def waveform(drawn: Drawing) -> Tensor:
     return drawn.floats(1, *channels, samples)
 
 
-def bins(drawn: Drawing) -> int:
+def bins(drawn: InputSampler) -> int:
     """Features of a frame, into which some models stack several frames."""
     if drawn.kind == "musicgen_melody":
         return drawn.size("num_chroma")
@@ -56,7 +56,7 @@ def bins(drawn: Drawing) -> int:
     ) * drawn.size("num_stacked_frames", default=1)
 
 
-def frames(drawn: Drawing) -> int:
+def frames(drawn: InputSampler) -> int:
     """As many as learned positions have room for, which models insist on."""
     positions = drawn.size("max_source_positions", default=0)
     if drawn.kind in BESIDE_A_WAVEFORM:
@@ -66,7 +66,7 @@ def frames(drawn: Drawing) -> int:
     return 2 * drawn.size("n_window", default=4 * drawn.tokens)
 
 
-def bins_first(drawn: Drawing) -> bool:
+def bins_first(drawn: InputSampler) -> bool:
     """Convolutions over time, as in Whisper, take bins as channels."""
     if drawn.kind in BESIDE_A_WAVEFORM:
         return False
@@ -76,7 +76,7 @@ def bins_first(drawn: Drawing) -> bool:
     return bool(fixed) or drawn.kind in BINS_FIRST
 
 
-def input_features(drawn: Drawing) -> Tensor:
+def input_features(drawn: InputSampler) -> Tensor:
     """[item, frame, bin], or [item, bin, frame]."""
     if drawn.kind.startswith("clap"):
         return drawn.floats(1, 1, 1001, bins(drawn))
@@ -85,7 +85,7 @@ def input_features(drawn: Drawing) -> Tensor:
     return found.squeeze(0) if drawn.kind in UNBATCHED else found
 
 
-def all_frames(drawn: Drawing) -> Tensor:
+def all_frames(drawn: InputSampler) -> Tensor:
     """The mask that hides none, for models that demand one."""
     return torch.ones(1, frames(drawn), dtype=torch.long)
 

@@ -6,16 +6,16 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from attncli.models.layer_configs import said_by
-from attncli.models.model_classes import configs_of
-from attncli.models.random.makers.drawing import Drawing, Maker
+from attncli.models.layer_configs import config_value
+from attncli.models.model_classes import iter_configs
+from attncli.models.random.makers.drawing import InputSampler, Maker
 from attncli.models.random.makers.images import FRAMES, FRAMES_FIRST_IMAGES
 
 MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
 """Kosmos-2 is told by a mask, not by an id, where an image's features go, and by this attribute how many there are."""
 
 
-def input_ids(drawn: Drawing) -> Tensor:
+def input_ids(drawn: InputSampler) -> Tensor:
     codebooks = drawn.size("num_codebooks", default=1)
     if drawn.kind == "kyutai_speech_to_text":
         return drawn.ids(vocabulary(drawn), 1, drawn.tokens, codebooks + 1)
@@ -27,7 +27,7 @@ def input_ids(drawn: Drawing) -> Tensor:
     return torch.cat([image_places(drawn), text], dim=1)
 
 
-def image_places(drawn: Drawing) -> Tensor:
+def image_places(drawn: InputSampler) -> Tensor:
     """[item, place]: ids in whose places an image's features go, where the model is given both."""
     if MARKED in drawn.names:
         return drawn.ids(vocabulary(drawn), 1, drawn.size(MARKED_PLACES))
@@ -37,15 +37,15 @@ def image_places(drawn: Drawing) -> Tensor:
     return torch.full((1, features_of_images(drawn)), token)
 
 
-def image_tokens(drawn: Drawing) -> Iterator[int]:
-    for config in configs_of(drawn.config):
+def image_tokens(drawn: InputSampler) -> Iterator[int]:
+    for config in iter_configs(drawn.config):
         for name in ("image_token_id", "image_token_index", "video_token_id"):
-            found = said_by(config, name)
+            found = config_value(config, name)
             if isinstance(found, int):
                 yield found
 
 
-def features_of_images(drawn: Drawing) -> int:
+def features_of_images(drawn: InputSampler) -> int:
     """How many tokens an image becomes: as many as queries are asked about it, in every frame of a video."""
     if drawn.kind == "pi0":
         return (drawn.size("image_size") // drawn.size("patch_size")) ** 2
@@ -53,13 +53,13 @@ def features_of_images(drawn: Drawing) -> int:
     return queries * (FRAMES if drawn.kind in FRAMES_FIRST_IMAGES else 1)
 
 
-def marked_places(drawn: Drawing) -> Tensor:
+def marked_places(drawn: InputSampler) -> Tensor:
     """[item, token]: whether an image's features take the token's place."""
     places = drawn.size(MARKED_PLACES)
     return (torch.arange(places + drawn.tokens) < places).long().unsqueeze(0)
 
 
-def vocabulary(drawn: Drawing) -> int:
+def vocabulary(drawn: InputSampler) -> int:
     """Rows of the embedding, which some configs do not name."""
     try:
         rows = getattr(drawn.model.get_input_embeddings(), "num_embeddings", None)
@@ -70,7 +70,7 @@ def vocabulary(drawn: Drawing) -> int:
     return min(rows, drawn.size("vocab_size", default=rows))  # one table may hold several codebooks
 
 
-def decoder_input_ids(drawn: Drawing) -> Tensor:
+def decoder_input_ids(drawn: InputSampler) -> Tensor:
     if drawn.kind.startswith("musicgen"):
         decoder = drawn.config.decoder
         return drawn.ids(decoder.vocab_size, decoder.num_codebooks, drawn.tokens)
@@ -83,7 +83,7 @@ def decoder_input_ids(drawn: Drawing) -> Tensor:
     return drawn.ids(drawn.size("vocab_size"), 1, drawn.tokens)
 
 
-def all_or_causal(drawn: Drawing) -> Tensor:
+def all_or_causal(drawn: InputSampler) -> Tensor:
     """[item, token] that hides nothing; parts that hand it to their layers as it is want it added: [item, 1, token, token]."""
     if drawn.kind.startswith("blt_"):
         least = torch.finfo(drawn.model.dtype).min
@@ -92,7 +92,7 @@ def all_or_causal(drawn: Drawing) -> Tensor:
     return torch.ones(1, codes(drawn), dtype=torch.long)
 
 
-def codes(drawn: Drawing) -> int:
+def codes(drawn: InputSampler) -> int:
     """Tokens of a text, or of a decoder that writes one token per codebook, or of the context before one."""
     if "context_hidden_states" in drawn.names:
         return 2 * drawn.tokens
@@ -105,11 +105,11 @@ PATCH = 3
 """Bytes of a patch."""
 
 
-def documents(drawn: Drawing) -> int:
+def documents(drawn: InputSampler) -> int:
     return drawn.size("n_docs")
 
 
-def boxes(drawn: Drawing) -> Tensor:
+def boxes(drawn: InputSampler) -> Tensor:
     """[item, token, (left, top, right, bottom)], right of left and below top."""
     corners = torch.randint(0, 32, (1, drawn.tokens, 2), generator=drawn.generator)
     found = torch.cat([corners, corners + 8], dim=-1)

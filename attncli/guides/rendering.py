@@ -63,11 +63,11 @@ class Guide(Markdown):
     }
 
 
-def laid_out(markdown: str) -> Guide:
-    return Guide(LINK.sub(as_typed, markdown), hyperlinks=False)
+def layout_guide(markdown: str) -> Guide:
+    return Guide(LINK.sub(format_guide_link, markdown), hyperlinks=False)
 
 
-def as_typed(link: re.Match[str]) -> str:
+def format_guide_link(link: re.Match[str]) -> str:
     """A link to another guide as the command that shows it; of one to a file its words."""
     words, target = link[1], link[2]
     topic = TOPIC.fullmatch(target)

@@ -6,24 +6,24 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attncli.render.page.columns import Packed
+from attncli.render.page.columns import PackedColumn
 
 
-class Store:
+class ByteStore:
     """Takes bytes in, and says where they lie."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
 
-    def add(self, packed: Packed) -> dict[str, Any]:
+    def add(self, packed: PackedColumn) -> dict[str, Any]:
         """What describes the bytes, with the place of the first."""
         described = {**packed.described, "from": self.size}
         self.parts.append(packed.data)
         self.size += len(packed.data)
         return described
 
-    def add_all(self, found: Iterable[Packed]) -> list[dict[str, Any]]:
+    def add_all(self, found: Iterable[PackedColumn]) -> list[dict[str, Any]]:
         return [self.add(packed) for packed in found]
 
     def text(self, header: Mapping[str, Any]) -> str:

@@ -12,25 +12,25 @@ from typing import Any
 from torch import nn
 
 from attncli.ablation.anatomy import Anatomy
-from attncli.capture.forward_wrappers import around_forwards
-from attncli.capture.stacks.blocks import blocks_of
+from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.stacks.blocks import unique_blocks
 from attncli.networks.variants import Switches
 
 
 @contextmanager
-def activation_left_in(anatomy: Anatomy, switches: Switches) -> Iterator[Switches]:
+def keep_albert_activation(anatomy: Anatomy, switches: Switches) -> Iterator[Switches]:
     """Where the switches ask for it, ALBERT's MLP is reduced to its activation; yields what is left to switch off."""
-    albert = albert_layers(anatomy)
+    albert = find_albert_layers(anatomy)
     if not keeps_activation(switches) or not albert:
         yield switches
         return
     maps = [getattr(block, name) for block in albert for name in ("ffn", "ffn_output")]
-    with around_forwards(maps, identity):
+    with wrap_forwards(maps, identity):
         yield replace(switches, mlp=True, mlp_skip=True)
 
 
-def albert_layers(anatomy: Anatomy) -> set[nn.Module]:
-    blocks = blocks_of(anatomy.stacks)
+def find_albert_layers(anatomy: Anatomy) -> set[nn.Module]:
+    blocks = unique_blocks(anatomy.stacks)
     return {block for block in blocks if type(block).__name__ == "AlbertLayer"}
 
 
@@ -39,10 +39,12 @@ def keeps_activation(switches: Switches) -> bool:
     return switches.as_published and not switches.mlp
 
 
-def activation_notes(anatomy: Anatomy, variants: Mapping[str, Switches]) -> Iterator[str]:
+def describe_published_variants(
+    anatomy: Anatomy, variants: Mapping[str, Switches]
+) -> Iterator[str]:
     """Which variants are not quite without MLP."""
     names = [name for name, switches in variants.items() if keeps_activation(switches)]
-    if names and albert_layers(anatomy):
+    if names and find_albert_layers(anatomy):
         yield (
             f"{', '.join(names)}: of ALBERT's MLP LN(gelu(y) + y) stays, as in the published code; "
             "`variants='pure'` leaves it out."

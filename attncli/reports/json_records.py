@@ -14,25 +14,25 @@ from attncli.errors import InputError
 WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def typed(kind: Any, value: Any, where: str) -> Any:
+def validate_value(kind: Any, value: Any, where: str) -> Any:
     """The value as this type; `where` is its path in the document, for the sentence that refuses it."""
     origin = get_origin(kind)
     if kind is Any:
         return value
     if origin in (Union, types.UnionType):
-        return one_of(get_args(kind), value, where)
+        return validate_union(get_args(kind), value, where)
     if origin is tuple:
-        return tuple_of(get_args(kind)[0], value, where)
+        return validate_tuple(get_args(kind)[0], value, where)
     if origin is Mapping:
-        return mapping_of(get_args(kind)[1], value, where)
+        return validate_mapping(get_args(kind)[1], value, where)
     if dataclasses.is_dataclass(kind):
-        return record(kind, value, where)  # type: ignore[arg-type]
-    if not is_a(kind, value):
-        raise wrong(where, WORDS[kind], value)
+        return validate_record(kind, value, where)  # type: ignore[arg-type]
+    if not is_scalar_of(kind, value):
+        raise type_error(where, WORDS[kind], value)
     return value
 
 
-def is_a(kind: type, value: Any) -> bool:
+def is_scalar_of(kind: type, value: Any) -> bool:
     """Whether JSON's value is this scalar: true is no number, a whole number is a float too, 1e999 is none."""
     if isinstance(value, bool) or kind is bool:
         return isinstance(value, bool) and kind is bool
@@ -41,29 +41,34 @@ def is_a(kind: type, value: Any) -> bool:
     return isinstance(value, kind)
 
 
-def one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+def validate_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
     """A union of scalars and null."""
     if value is None and type(None) in kinds:
         return None
     scalars = [kind for kind in kinds if kind is not type(None)]
-    if not any(is_a(kind, value) for kind in scalars):
-        raise wrong(where, " or ".join(WORDS[kind] for kind in scalars), value)
+    if not any(is_scalar_of(kind, value) for kind in scalars):
+        raise type_error(where, " or ".join(WORDS[kind] for kind in scalars), value)
     return value
 
 
-def tuple_of(kind: Any, value: Any, where: str) -> tuple[Any, ...]:
+def validate_tuple(kind: Any, value: Any, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise wrong(where, "a list", value)
-    return tuple(typed(kind, item, f"{where}[{index}]") for index, item in enumerate(value))
+        raise type_error(where, "a list", value)
+    return tuple(
+        validate_value(kind, item, f"{where}[{index}]") for index, item in enumerate(value)
+    )
 
 
-def mapping_of(kind: Any, value: Any, where: str) -> dict[str, Any]:
-    return {name: typed(kind, item, f"{where}.{name}") for name, item in entries(value, where)}
+def validate_mapping(kind: Any, value: Any, where: str) -> dict[str, Any]:
+    return {
+        name: validate_value(kind, item, f"{where}.{name}")
+        for name, item in require_entries(value, where)
+    }
 
 
-def record(kind: type, value: Any, where: str) -> Any:
+def validate_record(kind: type, value: Any, where: str) -> Any:
     """A dataclass from the keys that its fields know."""
-    given = dict(entries(value, where))
+    given = dict(require_entries(value, where))
     hints = get_type_hints(kind)
     known = dataclasses.fields(kind)
     for field in known:
@@ -72,19 +77,19 @@ def record(kind: type, value: Any, where: str) -> Any:
         if field.name not in given and not optional:
             raise InputError(f"the key '{field.name}' is missing in {where}")
     members = {
-        field.name: typed(hints[field.name], given[field.name], f"{where}.{field.name}")
+        field.name: validate_value(hints[field.name], given[field.name], f"{where}.{field.name}")
         for field in known
         if field.name in given
     }
     return kind(**members)
 
 
-def entries(value: Any, where: str) -> Any:
+def require_entries(value: Any, where: str) -> Any:
     if not isinstance(value, dict):
-        raise wrong(where, "an object", value)
+        raise type_error(where, "an object", value)
     return value.items()
 
 
-def wrong(where: str, wanted: str, value: Any) -> InputError:
+def type_error(where: str, wanted: str, value: Any) -> InputError:
     shown = repr(value)
     return InputError(f"{where} must be {wanted}, not {shown if len(shown) < 40 else 'this'}")

@@ -7,22 +7,33 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.heads.forward_passes.head_runs import Observer, Seen, Wanted
-from attncli.analysis.heads.metric_selection import Metrics
-from attncli.capture import STRIP_MEMORY, Site, Strip
-from attncli.capture.passive import EAGER, SDPA, beside_attention, implementations
-from attncli.capture.strips.attention_interface import EagerCall, maps_alone, own_eager, rows_within
-from attncli.capture.strips.attention_sites import Sites
+from attncli.analysis.heads.forward_passes.observer import HeadObserver, PassRequest, PassResult
+from attncli.analysis.heads.metric_selection import MetricSelection
+from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
+from attncli.capture.passive import EAGER, SDPA, attention_implementations, observe_attention
+from attncli.capture.strips.attention_interface import (
+    EagerCall,
+    emit_maps_only,
+    rows_per_strip,
+    unpatched_eager,
+)
+from attncli.capture.strips.attention_sites import SiteNamer
 from attncli.capture.strips.differential import is_differential
 from attncli.errors import InputError, NotFinite, UsageError
-from attncli.metrics.attention import nature, on_maps
-from attncli.metrics.attention._totals import Totals, Values
-from attncli.models.forward_names import forward_of
-from attncli.models.loading.in_memory.eval_mode import resting
-from attncli.models.loading.in_memory.unwrap import Unwrapped
-from attncli.models.loading.isolate_global_state import in_turn
-from attncli.training.packed_batches import TextPiece, are_apart, of_pieces, packed, rows_of
-from attncli.training.probe_runs import ProbeRuns, unheard
+from attncli.metrics.attention import is_map_metric, metric_spec
+from attncli.metrics.attention._totals import MetricTotals, Values
+from attncli.models.forward_names import forward_signature
+from attncli.models.loading.in_memory.eval_mode import eval_mode
+from attncli.models.loading.in_memory.unwrap import UnwrappedModel
+from attncli.models.loading.isolate_global_state import take_turn
+from attncli.training.packed_batches import (
+    TextPiece,
+    are_separated,
+    find_rows,
+    slice_call,
+    split_packed_rows,
+)
+from attncli.training.probe_runs import ProbeRuns, ignore_share
 
 Due = Callable[[], bool]
 """Whether the step that is being made is to be looked at."""
@@ -39,7 +50,7 @@ ACROSS = (
 )
 
 
-class BatchRuns:
+class BatchCapture:
     """Waits for the batches of the steps that are due."""
 
     how = ""
@@ -47,16 +58,16 @@ class BatchRuns:
 
     def __init__(self, runs: ProbeRuns, due: Due) -> None:
         self.runs, self.due = runs, due
-        self.found: list[Seen] = []
+        self.found: list[PassResult] = []
         self.failure: Exception | None = None
         model = runs.trained.stepped
-        self.signature = forward_of(runs.trained.model)
+        self.signature = forward_signature(runs.trained.model)
         self.handles = [
             model.register_forward_pre_hook(self.begin, with_kwargs=True),
             model.register_forward_hook(self.end, always_call=True),
         ]
 
-    def taken(self) -> list[Seen]:
+    def taken(self) -> list[PassResult]:
         """What the batches since the last time have shown, one for each text in them."""
         found, self.found = self.found, []
         failure, self.failure = self.failure, None
@@ -99,7 +110,7 @@ class BatchRuns:
         """The forward pass is over, whether it has come to its end or not."""
 
 
-class BesideStep(BatchRuns):
+class StepCapture(BatchCapture):
     """Maps are computed beside the model's own attention."""
 
     def __init__(self, runs: ProbeRuns, due: Due) -> None:
@@ -108,14 +119,14 @@ class BesideStep(BatchRuns):
         self.running = False
 
     def enter(self, given: Given) -> None:
-        self.sites = Sites(self.runs.subject.body)
-        self.rows = rows_of(given)
-        self.borders = packed(given, self.rows)
-        self.groups: dict[tuple[int, int], Items] | None = None
+        self.sites = SiteNamer(self.runs.subject.body)
+        self.rows = find_rows(given)
+        self.borders = split_packed_rows(given, self.rows)
+        self.groups: dict[tuple[int, int], TextGroup] | None = None
         self.around = ExitStack()
         self.running = True
         self.around.enter_context(self.sites.watching())
-        self.around.enter_context(beside_attention(self.runs.trained.model, self.attention))
+        self.around.enter_context(observe_attention(self.runs.trained.model, self.attention))
 
     def leave(self) -> None:
         self.around.close()
@@ -135,36 +146,36 @@ class BesideStep(BatchRuns):
         """One attention of the batch, each text in it by itself."""
         site = self.sites.site(call.module)
         if self.groups is None:
-            apart = self.borders != self.rows and are_apart(call, self.borders)
+            apart = self.borders != self.rows and are_separated(call, self.borders)
             self.how = self.how if apart or self.borders == self.rows else ACROSS
-            self.groups = groups_of(self.runs, self.borders if apart else self.rows)
+            self.groups = group_pieces(self.runs, self.borders if apart else self.rows)
         for (start, stop), group in self.groups.items():
-            own = of_pieces(call, [piece.item for piece in group.pieces], start, stop)
-            rows = rows_within(STRIP_MEMORY, own.row)
-            maps_alone(own_eager(call.module), own, rows, group.observe(site))
+            own = slice_call(call, [piece.item for piece in group.pieces], start, stop)
+            rows = rows_per_strip(STRIP_MEMORY, own.row)
+            emit_maps_only(unpatched_eager(call.module), own, rows, group.observe(site))
 
 
-class Items(Observer):
+class TextGroup(HeadObserver):
     """Texts of one batch that stand at the same places of their rows, looked at together."""
 
     def __init__(self, runs: ProbeRuns, pieces: list[TextPiece]) -> None:
-        super().__init__(Wanted(runs.metrics.heads), runs.null, "the batch", unheard)
+        super().__init__(PassRequest(runs.metrics.heads), runs.null, "the batch", ignore_share)
         self.pieces = pieces
-        self.each = [Seen() for _ in pieces]
+        self.each = [PassResult() for _ in pieces]
 
-    def observe(self, site: Site) -> Callable[[Strip], bool]:
+    def observe(self, site: AttentionSite) -> Callable[[Strip], bool]:
         def observed(strip: Strip) -> bool:
             refuse_nan(site, strip)
             return self.strip(site, strip)
 
         return observed
 
-    def numbers_of(self, site: Site, totals: Totals) -> Values:
+    def numbers_of(self, site: AttentionSite, totals: MetricTotals) -> Values:
         for seen, values in zip(self.each, totals.items(), strict=True):
             seen.heads[site] = values
         return totals.values()
 
-    def of_pieces(self) -> list[tuple[TextPiece, Seen]]:
+    def of_pieces(self) -> list[tuple[TextPiece, PassResult]]:
         """Each text with its own numbers; what all share is shared."""
         for seen in self.each:
             seen.nulls, seen.short = self.seen.nulls, self.seen.short
@@ -172,16 +183,16 @@ class Items(Observer):
         return list(zip(self.pieces, self.each, strict=True))
 
 
-def groups_of(runs: ProbeRuns, pieces: list[TextPiece]) -> dict[tuple[int, int], Items]:
+def group_pieces(runs: ProbeRuns, pieces: list[TextPiece]) -> dict[tuple[int, int], TextGroup]:
     """By their places; a text of one token has no attention to speak of."""
     places: dict[tuple[int, int], list[TextPiece]] = {}
     for piece in pieces:
         if piece.stop - piece.start > 1:
             places.setdefault((piece.start, piece.stop), []).append(piece)
-    return {place: Items(runs, members) for place, members in places.items()}
+    return {place: TextGroup(runs, members) for place, members in places.items()}
 
 
-def refuse_nan(site: Site, strip: Strip) -> None:
+def refuse_nan(site: AttentionSite, strip: Strip) -> None:
     if bool(strip.weights.sum().isnan()):
         raise NotFinite(
             f"layer {site.layer} ({site.name}): the attention of the batch has NaN; the weights or the states before it are "
@@ -189,7 +200,7 @@ def refuse_nan(site: Site, strip: Strip) -> None:
         )
 
 
-class BesideBatch(BatchRuns):
+class RerunCapture(BatchCapture):
     """Every text of the batch is run once more, uncompiled, before the step's own pass."""
 
     def __init__(self, runs: ProbeRuns, due: Due, why: str) -> None:
@@ -197,14 +208,14 @@ class BesideBatch(BatchRuns):
         self.how = f"{why}: each batch that is looked at is run once more beside the step."
 
     def enter(self, given: Given) -> None:
-        pieces = packed(given, rows_of(given))
-        with in_turn(), resting(self.runs.trained.model):
+        pieces = split_packed_rows(given, find_rows(given))
+        with take_turn(), eval_mode(self.runs.trained.model):
             for piece in pieces:
                 if piece.stop - piece.start > 1:
-                    self.found.append(self.runs.seen(alone(given, piece), "the batch"))
+                    self.found.append(self.runs.seen(slice_text(given, piece), "the batch"))
 
 
-def alone(given: Given, piece: TextPiece) -> dict[str, Tensor]:
+def slice_text(given: Given, piece: TextPiece) -> dict[str, Tensor]:
     """One text of a batch as a batch of one; what is no input of tokens is left out, labels too."""
     names = ("input_ids", "inputs_embeds", "token_type_ids", "position_ids")
     found = {}
@@ -216,7 +227,7 @@ def alone(given: Given, piece: TextPiece) -> dict[str, Tensor]:
     return found
 
 
-def require_batches(trained: Unwrapped) -> None:
+def require_batches(trained: UnwrappedModel) -> None:
     """Models whose batches are understood."""
     model = trained.of_transformers
     if model is None:
@@ -231,37 +242,37 @@ def require_batches(trained: Unwrapped) -> None:
         )
 
 
-def batch_runs(runs: ProbeRuns, due: Due) -> BatchRuns:
+def build_batch_capture(runs: ProbeRuns, due: Due) -> BatchCapture:
     """Beside the attention where it runs on the interface; else beside the step, and this is said."""
-    why = why_not_beside(runs)
+    why = explain_no_step_capture(runs)
     if why:
-        return BesideBatch(runs, due, why)
-    found = BesideStep(runs, due)
+        return RerunCapture(runs, due, why)
+    found = StepCapture(runs, due)
     try:
-        prove_beside(runs, found)
+        verify_step_capture(runs, found)
     except BaseException:
         found.close()
         raise
     return found
 
 
-def why_not_beside(runs: ProbeRuns) -> str:
+def explain_no_step_capture(runs: ProbeRuns) -> str:
     """What keeps the maps of a step from being seen as it runs."""
     model = runs.trained.model
     if runs.trained.compiled:
         return "the model is compiled, so that its steps cannot be watched as they run"
     if runs.off_interface or any(map(is_differential, model.modules())):
         return f"{type(model).__name__} computes its attention by itself, so that it cannot be watched as it runs"
-    others = sorted(implementations(model) - {SDPA, EAGER})
+    others = sorted(attention_implementations(model) - {SDPA, EAGER})
     if others:
         return f"maps of {others[0]} attention cannot be seen as it runs"
     return ""
 
 
-def prove_beside(runs: ProbeRuns, batch: BesideStep) -> None:
+def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
     """What is seen beside a pass is what the proved capture sees, on the first text."""
     text = runs.texts[0].kwargs
-    with in_turn(), resting(runs.trained.model):
+    with take_turn(), eval_mode(runs.trained.model):
         captured = runs.seen(text, "the proof")
         batch.enter(text)
         try:
@@ -279,9 +290,9 @@ def prove_beside(runs: ProbeRuns, batch: BesideStep) -> None:
                 )
 
 
-def refuse_not_of_maps(metrics: Metrics) -> None:
+def refuse_not_of_maps(metrics: MetricSelection) -> None:
     """States, roles and what heads write are not to be had from the maps of a step."""
-    others = [*metrics.states, *(n for n in metrics.heads if not on_maps(n) or "repeats" in nature(n).needs)]  # fmt: skip
+    others = [*metrics.states, *(n for n in metrics.heads if not is_map_metric(n) or "repeats" in metric_spec(n).needs)]  # fmt: skip
     if others:
         raise UsageError(
             f"measure='batch' sees attention maps alone, and {others[0]} is not made of them: leave it out, or look with "

@@ -15,22 +15,22 @@ from attncli.maths.residuals.scaled import (
     Array,
     Scaled,
     common_exponent,
+    make_scaled,
     plus,
     product,
-    scaled,
     times,
 )
-from attncli.maths.residuals.split import Split, SplitParts, centred, together
+from attncli.maths.residuals.split import SplitParts, SplitState, add_skip, subtract_mean
 from attncli.networks.layer import (
     APART,
     SAFE,
-    attention,
+    apply_attention,
     attention_logits,
-    block,
-    merged,
-    per_head,
-    plain_output,
-    split_output,
+    merge_heads,
+    plain_attention,
+    project_per_head,
+    run_block,
+    split_attention,
 )
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
 from attncli.networks.variants import Switches
@@ -44,7 +44,7 @@ class FrozenAttention:
     """X ↦ Σ_h P_h X W_h for some heads of a layer."""
 
     def __init__(
-        self, seen: Split, logits: Logits, layer: Layer, rounds: int, needed: bool
+        self, seen: SplitState, logits: Logits, layer: Layer, rounds: int, needed: bool
     ) -> None:
         self.seen = seen
         """What the attention was given in the full pass: it set the weights and the gates."""
@@ -54,20 +54,20 @@ class FrozenAttention:
         self.needed = needed
         """Whether nothing else holds the residual up, so that one without digits must not be passed on."""
 
-    def __call__(self, x: Split) -> SplitParts:
-        values = per_head(x.parts, self.layer.w_v)
+    def __call__(self, x: SplitState) -> SplitParts:
+        values = project_per_head(x.parts, self.layer.w_v)
         heads = self.weighted(values.varying)
         heads = heads._replace(common=plus(heads.common, values.common))
-        return merged(heads, self.seen, self.layer._replace(b_o=None))
+        return merge_heads(heads, self.seen, self.layer._replace(b_o=None))
 
     def weighted(self, values: Scaled) -> SplitParts:
         """P_h V [head, token, value] for what varies between tokens."""
         if values.is_zero():
-            return SplitParts(scaled(np.zeros_like(values.mantissa[:, :1])), values)
+            return SplitParts(make_scaled(np.zeros_like(values.mantissa[:, :1])), values)
         if not self.seen.plain:
-            return split_output(self.logits, values, self.rounds, self.needed)
-        varying = plain_output(self.logits, values, self.rounds, remove_outlier=False)
-        return SplitParts(scaled(np.zeros_like(values.mantissa[:, :1])), varying)
+            return split_attention(self.logits, values, self.rounds, self.needed)
+        varying = plain_attention(self.logits, values, self.rounds, remove_outlier=False)
+        return SplitParts(make_scaled(np.zeros_like(values.mantissa[:, :1])), varying)
 
     def head(self, index: int) -> "FrozenAttention":
         """P_h X W_h of one head."""
@@ -76,9 +76,9 @@ class FrozenAttention:
         return FrozenAttention(
             self.seen,
             logits._replace(
-                reference=some(logits.reference, one),
-                queries=some(logits.queries, one),
-                keys=some(logits.keys, one),
+                reference=select_heads(logits.reference, one),
+                queries=select_heads(logits.queries, one),
+                keys=select_heads(logits.keys, one),
                 bias=None if logits.bias is None else logits.bias[one],
             ),
             layer._replace(
@@ -91,21 +91,25 @@ class FrozenAttention:
             self.needed,
         )
 
-    def mixed(self, matrix: Split) -> Split:
+    def mixed(self, matrix: SplitState) -> SplitState:
         """P_h M of one head, for any matrix M [token, column]."""
         varying = Scaled(matrix.varying.mantissa[None], matrix.varying.exponent)
         found = self.weighted(varying)
         common = plus(matrix.common, Scaled(found.common.mantissa[0, 0], found.common.exponent))
-        return Split(common, Scaled(found.varying.mantissa[0], found.varying.exponent), plain=False)
+        return SplitState(
+            common, Scaled(found.varying.mantissa[0], found.varying.exponent), plain=False
+        )
 
     def of_value_bias(self) -> SplitParts | None:
         """What the biases of the values come to, once weighted; None without any."""
         b_v = self.layer.b_v
         if b_v is None:
             return None
-        varying = scaled(np.zeros((len(b_v), self.seen.tokens, b_v.shape[1])))
-        return merged(
-            SplitParts(scaled(b_v[:, None, :]), varying), self.seen, self.layer._replace(b_o=None)
+        varying = make_scaled(np.zeros((len(b_v), self.seen.tokens, b_v.shape[1])))
+        return merge_heads(
+            SplitParts(make_scaled(b_v[:, None, :]), varying),
+            self.seen,
+            self.layer._replace(b_o=None),
         )
 
     def of_output_bias(self) -> SplitParts | None:
@@ -113,48 +117,48 @@ class FrozenAttention:
         b_o = self.layer.b_o
         if b_o is None:
             return None
-        return SplitParts(scaled(b_o), scaled(np.zeros((self.seen.tokens, len(b_o)))))
+        return SplitParts(make_scaled(b_o), make_scaled(np.zeros((self.seen.tokens, len(b_o)))))
 
 
-def some(array: Scaled, heads: slice) -> Scaled:
-    return scaled(array.mantissa[heads], array.exponent)
+def select_heads(array: Scaled, heads: slice) -> Scaled:
+    return make_scaled(array.mantissa[heads], array.exponent)
 
 
 class FrozenNorm:
     """x ↦ (x - mean) / σ, or x / σ, with every token's σ that of the full pass."""
 
-    def __init__(self, seen: Split, centre: bool) -> None:
+    def __init__(self, seen: SplitState, centre: bool) -> None:
         self.centre = centre
         self.scale = inverse_deviation(seen, centre)
 
-    def __call__(self, x: Split) -> Split:
-        common, varying = (centred(part) if self.centre else part for part in x.parts)
+    def __call__(self, x: SplitState) -> SplitState:
+        common, varying = (subtract_mean(part) if self.centre else part for part in x.parts)
         shared, own = self.scale
         across = product(own, Scaled(common.mantissa[None], common.exponent))
         within = product(plus(shared, own), varying)
-        return Split(product(shared, common), plus(across, within), plain=False)
+        return SplitState(product(shared, common), plus(across, within), plain=False)
 
 
-def inverse_deviation(seen: Split, centre: bool) -> SplitParts:
+def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
     """1/σ of every token [token, 1], its common part that of the common row.
 
     1/σ_i - 1/σ_c = (σ_c² - σ_i²) / (σ_c σ_i (σ_c + σ_i)) and σ_i² - σ_c² = 2 mean(c V_i) + mean(V_i²): no cancellation.
     """
-    common, varying = (centred(part) if centre else part for part in seen.parts)
+    common, varying = (subtract_mean(part) if centre else part for part in seen.parts)
     if abs(common_exponent(common, varying)) > LARGEST_EXPONENT:
         raise InputError("values leave the range of squares: change `init_scale`.")
     c, v = common.value(), varying.value()
     sigma = np.sqrt(np.mean((c + v) ** 2, axis=1, keepdims=True) + NORM_EPSILON)
     if seen.plain:
         shared = float(np.mean(1.0 / sigma))
-        return SplitParts(scaled(np.full(1, shared)), scaled(1.0 / sigma - shared))
+        return SplitParts(make_scaled(np.full(1, shared)), make_scaled(1.0 / sigma - shared))
     sigma_c = np.sqrt(np.mean(c * c) + NORM_EPSILON)
     change = plus(
-        scaled(mean_product(varying.mantissa, 2.0 * c), varying.exponent),
-        scaled(mean_product(varying.mantissa, varying.mantissa), 2 * varying.exponent),
+        make_scaled(mean_product(varying.mantissa, 2.0 * c), varying.exponent),
+        make_scaled(mean_product(varying.mantissa, varying.mantissa), 2 * varying.exponent),
     )
     own = times(change, -1.0 / (sigma_c * sigma * (sigma_c + sigma)))
-    return SplitParts(scaled(np.full(1, 1.0 / sigma_c)), own)
+    return SplitParts(make_scaled(np.full(1, 1.0 / sigma_c)), own)
 
 
 def mean_product(rows: Array, other: Array) -> Array:
@@ -178,78 +182,78 @@ class FrozenLayer:
         self.after = after
         self.skip = skip
 
-    def through_attention(self, x: Split, head: int | None = None) -> Split:
+    def through_attention(self, x: SplitState, head: int | None = None) -> SplitState:
         """The branch alone, through all heads or through one."""
         attend = self.attend if head is None else self.one_head[head]
         given = x if self.before is None else self.before(x)
-        return self.normed(Split(*attend(given.split()), plain=False))
+        return self.normed(SplitState(*attend(given.split()), plain=False))
 
     @cached_property
     def one_head(self) -> list[FrozenAttention]:
         return [self.attend.head(index) for index in range(len(self.attend.layer.w_v))]
 
-    def past_attention(self, x: Split) -> Split:
+    def past_attention(self, x: SplitState) -> SplitState:
         """The skip alone."""
         return self.normed(x.split())
 
-    def whole(self, x: Split) -> Split:
+    def whole(self, x: SplitState) -> SplitState:
         """Both, where there are both."""
         through = self.through_attention(x)
-        return sum_of(self.past_attention(x), through) if self.skip else through
+        return add_states(self.past_attention(x), through) if self.skip else through
 
-    def value_bias(self, head: int | None = None) -> Split | None:
+    def value_bias(self, head: int | None = None) -> SplitState | None:
         """What begins at the values' biases, through all heads or through one."""
         attend = self.attend if head is None else self.one_head[head]
-        return self.started(attend.of_value_bias())
+        return self.initial_state(attend.of_value_bias())
 
-    def output_bias(self) -> Split | None:
-        return self.started(self.attend.of_output_bias())
+    def output_bias(self) -> SplitState | None:
+        return self.initial_state(self.attend.of_output_bias())
 
-    def biases(self) -> Split | None:
+    def biases(self) -> SplitState | None:
         """All that begins in this layer."""
         of_values, of_output = self.value_bias(), self.output_bias()
         if of_values is None or of_output is None:
             return of_values or of_output
-        return sum_of(of_values, of_output)
+        return add_states(of_values, of_output)
 
-    def started(self, parts: SplitParts | None) -> Split | None:
-        return None if parts is None else self.normed(Split(*parts, plain=False))
+    def initial_state(self, parts: SplitParts | None) -> SplitState | None:
+        return None if parts is None else self.normed(SplitState(*parts, plain=False))
 
-    def normed(self, x: Split) -> Split:
+    def normed(self, x: SplitState) -> SplitState:
         return x if self.after is None else self.after(x)
 
 
-def sum_of(first: Split, second: Split) -> Split:
-    return together(first, second.parts)
+def add_states(first: SplitState, second: SplitState) -> SplitState:
+    return add_skip(first, second.parts)
 
 
-def frozen_step(
-    state: Split, layer: Layer, spec: NetworkSpec, switches: Switches
-) -> tuple[Split, FrozenLayer]:
+def freeze_step(
+    state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches
+) -> tuple[SplitState, FrozenLayer]:
     """The next state of a network of attention alone, and the layer frozen as it was on the way there.
 
     The frozen weights take the plain or the split form by the rule that the full pass follows.
     """
     switches = replace(switches, mlp=False, mlp_skip=False)
-    following = block(state, layer, spec, switches)
+    following = run_block(state, layer, spec, switches)
     plain = state.log2_spread > APART and following.log2_spread > SAFE
     form = state.joined() if plain else state.split()
-    before = frozen_norm(form, spec) if spec.norm_position == "pre" else None
-    seen = form if before is None else seen_after(before, form)
+    before = freeze_norm(form, spec) if spec.norm_position == "pre" else None
+    seen = form if before is None else attention_input(before, form)
     logits = attention_logits(seen, layer, spec)
     frozen = FrozenAttention(seen, logits, layer, spec.rounds, needed=not switches.skip)
     after = None
     if spec.norm_position == "post" and spec.norm != "none":
-        update = attention(seen, layer, spec, switches)
-        summed = together(seen, update) if switches.skip else Split(*update, seen.plain)
-        after = frozen_norm(summed, spec)
+        update = apply_attention(seen, layer, spec, switches)
+        summed = add_skip(seen, update) if switches.skip else SplitState(*update, seen.plain)
+        after = freeze_norm(summed, spec)
     return following, FrozenLayer(frozen, before, after, switches.skip)
 
 
-def frozen_norm(state: Split, spec: NetworkSpec) -> FrozenNorm | None:
+def freeze_norm(state: SplitState, spec: NetworkSpec) -> FrozenNorm | None:
     return None if spec.norm == "none" else FrozenNorm(state, centre=spec.norm == "layer")
 
 
-def seen_after(norm: FrozenNorm, form: Split) -> Split:
+def attention_input(norm: FrozenNorm, form: SplitState) -> SplitState:
     """What the attention is given, in the form of the state."""
     return norm(form).joined() if form.plain else norm(form)

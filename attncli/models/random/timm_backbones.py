@@ -5,7 +5,9 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 FOREIGN = "timm_backbone"
 
 
-def native(config: PreTrainedConfig, name: str, nested: PreTrainedConfig) -> PreTrainedConfig:
+def replace_timm_backbone(
+    config: PreTrainedConfig, name: str, nested: PreTrainedConfig
+) -> PreTrainedConfig:
     """The nested config, or the backbone that the class itself takes where timm is not asked for, read at the same stages."""
     if nested.model_type != FOREIGN:
         return nested

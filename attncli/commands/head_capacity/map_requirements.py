@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.fits.fit_rows import largest_ratio
-from attncli.fits._own_map import narrowest_module, sparsest
+from attncli.analysis.fits.fit_rows import max_weight_ratio
+from attncli.fits._own_map import narrowest_module, sparsify_rows
 from attncli.fits._types import FitRequest
 from attncli.maths.capacity.map_widths import least_map_width
 from attncli.maths.capacity.widths import sufficient_width
@@ -32,7 +32,7 @@ OWN_MAP_METRICS: Mapping[str, Definition] = {
 
 
 @dataclass(frozen=True, slots=True)
-class OwnMap:
+class MapRequirements:
     """One map's numbers by the names of their metrics; what could not be had is None."""
 
     values: Mapping[str, float | None]
@@ -40,14 +40,14 @@ class OwnMap:
     """Why a number is None."""
 
 
-def own_map(
+def measure_map_requirements(
     weights: Array, visible: Array | None, causal: bool, widest: int, request: FitRequest
-) -> OwnMap:
+) -> MapRequirements:
     """Of a map [query, key]; rows that a learned sink leaves below one are made to sum to one."""
     weights = weights / weights.sum(axis=1, keepdims=True)
-    sparse = sparsest(weights, CLOSE)
+    sparse = sparsify_rows(weights, CLOSE)
     counts, columns = np.diff(sparse.indptr), np.bincount(sparse.indices)
-    ratio = largest_ratio(sparse)
+    ratio = max_weight_ratio(sparse)
     k, k_column = int(counts.max()), int(columns.max())
     asked = sufficient_width(
         len(weights), max(k, k_column), request.ratio_error, request.off_support, ratio
@@ -56,7 +56,7 @@ def own_map(
     found = (
         narrowest_module(weights, causal, CLOSE, widest, least=least) if least <= widest else None
     )
-    scale = least_logits(weights, visible)
+    scale = smallest_logit_scale(weights, visible)
     values: dict[str, float | None] = {
         "k": k,
         "k_median": float(np.median(counts)),
@@ -70,10 +70,10 @@ def own_map(
     }
     missed = f"not found up to d = {widest}, which proves nothing"
     reasons = {"own_map_d": missed, "own_map_logits": missed, "logit_scale": "a visible weight is 0 after rounding"}  # fmt: skip
-    return OwnMap(values, reasons)
+    return MapRequirements(values, reasons)
 
 
-def least_logits(weights: Array, visible: Array | None) -> float | None:
+def smallest_logit_scale(weights: Array, visible: Array | None) -> float | None:
     """Half the widest spread of a row's logits: a row may be moved by any constant, and one that sees nothing has none."""
     seen = np.ones(weights.shape, dtype=bool) if visible is None else visible.astype(bool)
     rows = seen.any(axis=1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from attncli.errors import UsageError, unknown_name
 from attncli.gates.conditions import Condition
-from attncli.gates.selection import select
+from attncli.gates.selection import select_rows
 from attncli.records import Report, Row, Scalar
 
 OWN = ("variant", "layer", "head")
@@ -17,11 +17,13 @@ def refuse_unmatched(conditions: Iterable[Condition], axes: Mapping[str, Sequenc
     for condition in conditions:
         for axis, value in condition.selectors:
             if axis in axes:
-                rows = tuple(row_at(condition.metric, axis, place) for place in axes[axis])
-                select(Report("", "", rows, {}, {}), replace(condition, selectors=((axis, value),)))
+                rows = tuple(make_row(condition.metric, axis, place) for place in axes[axis])
+                select_rows(
+                    Report("", "", rows, {}, {}), replace(condition, selectors=((axis, value),))
+                )
 
 
-def row_at(metric: str, axis: str, place: Scalar) -> Row:
+def make_row(metric: str, axis: str, place: Scalar) -> Row:
     """A row that stands there and nowhere else."""
     own = {axis: place} if axis in OWN else {}
     keys = {} if axis in OWN else {axis: place}

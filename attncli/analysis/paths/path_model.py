@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.stacks.blocks import Stack, watching_states
+from attncli.capture.stacks.blocks import Stack, observe_states
 from attncli.errors import Imprecise, InputError, LimitError
-from attncli.models.inputs.texts import ModelInput, said_of_company
-from attncli.models.loading.load import Checkpoint
+from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
+from attncli.models.loading.load import LoadedModel
 
 R = TypeVar("R")
 
@@ -19,15 +19,15 @@ TOLERANCES: Mapping[torch.dtype, float] = {torch.float64: 1e-10, torch.float32: 
 
 
 @dataclass(frozen=True)
-class PathSubject:
+class PathModel:
     """A loaded model and the stack of it that is looked at."""
 
-    checkpoint: Checkpoint
+    checkpoint: LoadedModel
     stacks: tuple[Stack, ...]
     """All of the model's."""
     stack: Stack
     """The one whose output is decomposed."""
-    wider: "Callable[[], PathSubject] | None" = None
+    wider: "Callable[[], PathModel] | None" = None
     """The same in float64, loaded when it is first asked for; None where the user has chosen the type."""
 
     @property
@@ -45,7 +45,7 @@ class PathSubject:
         return "" if wide else "; large terms cancel here: use `dtype='float64'`"
 
     def read(
-        self, text: ModelInput, work: "Callable[[PathSubject, ModelInput], R]"
+        self, text: ModelInput, work: "Callable[[PathModel, ModelInput], R]"
     ) -> tuple[R, bool]:
         """The work on a text, done again in float64 where large terms cancel; and whether it was."""
         try:
@@ -84,11 +84,11 @@ class PathSubject:
         return {
             "source": {**identity, "stack": self.stack.name, "blocks": len(self.stack.calls)},
             "input": {"texts": [text.described() for text in texts]},
-            "warnings": (*self.checkpoint.warnings, *said_of_company(texts), *others),
+            "warnings": (*self.checkpoint.warnings, *describe_extra_inputs(texts), *others),
         }
 
 
-def plain_pass(model: nn.Module, subject: PathSubject, text: ModelInput) -> tuple[Tensor, Any]:
+def run_unmodified(model: nn.Module, subject: PathModel, text: ModelInput) -> tuple[Tensor, Any]:
     """The last block's output of the model as it is, against which the terms are held, and what the model returns."""
     last: list[Tensor] = []
     stack = subject.stack
@@ -97,7 +97,7 @@ def plain_pass(model: nn.Module, subject: PathSubject, text: ModelInput) -> tupl
         if (name, index) == (stack.name, len(stack.calls)):
             last.append(state[0])
 
-    with torch.no_grad(), watching_states(subject.body, subject.stacks, keep_last):
+    with torch.no_grad(), observe_states(subject.body, subject.stacks, keep_last):
         output = model(**text.kwargs)
     if not bool(torch.isfinite(last[0]).all()):
         raise InputError(f"{text.name}: the last state is not finite.")

@@ -34,7 +34,7 @@ HIGHEST = 1e6
 """Logits above it are not looked at."""
 
 
-class RowsApart(NamedTuple):
+class SeparatedRows(NamedTuple):
     """What is known of rows with keys of their own."""
 
     rows: tuple[int, ...]
@@ -55,7 +55,7 @@ class RowsApart(NamedTuple):
             return
         for degree in DEGREES:
             rank = max(self.rank(degree, cut, budget) for cut in self.cuts(budget))
-            yield width_of(rank * (1.0 - 1e-9), degree)
+            yield width_for_rank(rank * (1.0 - 1e-9), degree)
 
     def cuts(self, budget: float) -> Array:
         """u from h on: the total variation leaves few keys above it."""
@@ -67,12 +67,12 @@ class RowsApart(NamedTuple):
     def rank(self, degree: int, cut: float, budget: float) -> float:
         """m / (1 + S)."""
         middle, half = budget + 0.5 * cut, budget - 0.5 * cut
-        at_zero = value(degree, middle / half)
+        at_zero = chebyshev_value(degree, middle / half)
         small = float(1.0 / at_zero) ** 2
         above = 0.0
         if cut > self.gap:
             x = np.linspace(-cut, -self.gap, CELLS + 1)
-            high = (value(degree, (x[1:] + middle) / half) / at_zero) ** 2
+            high = (chebyshev_value(degree, (x[1:] + middle) / half) / at_zero) ** 2
             above = self.leak / self.group * float((high * np.exp(-x[:-1])).max())
         count = len(self.rows)
         return count / (1.0 + (count - 1) * small + above)
@@ -91,13 +91,13 @@ class RowsApart(NamedTuple):
         return low
 
 
-def value(degree: int, at: Array | float) -> Array:
+def chebyshev_value(degree: int, at: Array | float) -> Array:
     """T_degree."""
     found: Array = np.asarray(chebyshev.chebval(at, [0.0] * degree + [1.0]), dtype=np.float64)
     return found
 
 
-def width_of(rank: float, degree: int) -> int:
+def width_for_rank(rank: float, degree: int) -> int:
     """The least d with C(d + e, e) ≥ rank."""
     d = 1
     while math.comb(d + degree, degree) < rank:
@@ -105,7 +105,7 @@ def width_of(rank: float, degree: int) -> int:
     return d
 
 
-def rows_apart(asked: LineDemands, variation: float) -> list[RowsApart]:
+def find_separated_rows(asked: LineDemands, variation: float) -> list[SeparatedRows]:
     """Families of rows, chosen greedily: rows that share no key at all, and rows that have only some keys to themselves.
 
     Under a mask the rows from some place on and the keys up to it, which all of them see.
@@ -113,19 +113,19 @@ def rows_apart(asked: LineDemands, variation: float) -> list[RowsApart]:
     length = asked.target.shape[0]
     places = [length // 4, length // 2, 3 * length // 4] if asked.masked else [length]
     found = [
-        measured(asked, variation, chosen, place)
+        measure_rows(asked, variation, chosen, place)
         for place in places
         for disjoint in (True, False)
-        if len(chosen := greedy(asked, place, disjoint)) > 1
+        if len(chosen := choose_rows_greedily(asked, place, disjoint)) > 1
     ]
     return [each for each in found if each is not None]
 
 
-def greedy(asked: LineDemands, place: int, disjoint: bool) -> dict[int, list[int]]:
+def choose_rows_greedily(asked: LineDemands, place: int, disjoint: bool) -> dict[int, list[int]]:
     """Rows, few keys first, and the keys that no other of them has."""
     count, owner = np.zeros(place, int), np.zeros(place, int)
     own: dict[int, int] = {}
-    keys_of = {int(row): inside(asked, int(row), place) for row in asked.rows}
+    keys_of = {int(row): keys_before(asked, int(row), place) for row in asked.rows}
     wide = {row: keys for row, keys in keys_of.items() if len(keys) and asked.seen[row] >= place}
     for row in sorted(wide, key=lambda each: (len(wide[each]), each)):
         keys = wide[row]
@@ -143,15 +143,15 @@ def greedy(asked: LineDemands, place: int, disjoint: bool) -> dict[int, list[int
     return {row: [int(key) for key in wide[row] if count[key] == 1] for row in own}
 
 
-def inside(asked: LineDemands, row: int, place: int) -> Index:
+def keys_before(asked: LineDemands, row: int, place: int) -> Index:
     keys = asked.keys(row)
     found: Index = keys[keys < place]
     return found
 
 
-def measured(
+def measure_rows(
     asked: LineDemands, variation: float, chosen: dict[int, list[int]], place: int
-) -> RowsApart | None:
+) -> SeparatedRows | None:
     """h, s and ω of all rows: the worst of each."""
     group = min(map(len, chosen.values()))
     gap, leak = math.inf, 0.0
@@ -165,4 +165,4 @@ def measured(
             leak, variation / math.exp(np.log(kept).mean()) if kept.min() > 0.0 else math.inf
         )
     gap = max(gap, math.log(group / leak)) if math.isfinite(leak) else gap
-    return RowsApart(tuple(chosen), group, gap, leak) if gap > 0.0 else None
+    return SeparatedRows(tuple(chosen), group, gap, leak) if gap > 0.0 else None

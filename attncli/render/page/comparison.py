@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.maths.digits import number
+from attncli.maths.digits import format_number
 from attncli.records import FOUND_KEYS, Report, Row, View
 from attncli.render._cells import NOTHING, Grid
-from attncli.sanitize import visible
+from attncli.sanitize import make_visible
 
 OLD, NEW = "old", "new"
 BOTH = View("Both reports: the new one drawn through, the old one dashed", "layer", (OLD, NEW))
@@ -17,11 +17,11 @@ Curve = dict[str, list[list[Any]]]
 """Points [x, value] by the name of their series."""
 
 
-def compared(report: Report) -> Iterator[dict[str, Any]]:
+def build_comparisons(report: Report) -> Iterator[dict[str, Any]]:
     """Of every metric that has numbers of whole layers, or over another axis: its axis and the curves of both sides."""
     found: dict[tuple[str, str], dict[str, Curve]] = {}
     for row in report.rows:
-        place = place_of(row)
+        place = locate_number(row)
         if place is None or row.metric not in (OLD, NEW) or row.value is None:
             continue
         axis, x = place
@@ -33,7 +33,7 @@ def compared(report: Report) -> Iterator[dict[str, Any]]:
             yield {"metric": metric, "axis": axis, **sides}
 
 
-def place_of(row: Row) -> tuple[str, float] | None:
+def locate_number(row: Row) -> tuple[str, float] | None:
     """The one axis that the number stands on, beside its variant; None where there is none, or more."""
     if "measured" not in row.keys or row.head is not None:
         return None
@@ -45,24 +45,24 @@ def place_of(row: Row) -> tuple[str, float] | None:
     return (axis, x) if isinstance(x, int | float) else None
 
 
-def named(curves: Curve, suffix: str = "") -> list[dict[str, Any]]:
+def name_curves(curves: Curve, suffix: str = "") -> list[dict[str, Any]]:
     return [
         {
-            "of": visible(name),
+            "of": make_visible(name),
             "kind": OLD,
-            "name": visible(name) + suffix,
+            "name": make_visible(name) + suffix,
             "points": sorted(points),
         }
         for name, points in curves.items()
     ]
 
 
-def grid_of(found: dict[str, Any]) -> Grid:
+def build_grid(found: dict[str, Any]) -> Grid:
     """The numbers of one metric as a table."""
-    lines = [*named(found[NEW], ", new"), *named(found[OLD], ", old")]
+    lines = [*name_curves(found[NEW], ", new"), *name_curves(found[OLD], ", old")]
     at = [dict(line["points"]) for line in lines]
     cells = [
-        (str(x), *(number(points[x]) if x in points else NOTHING for points in at))
+        (str(x), *(format_number(points[x]) if x in points else NOTHING for points in at))
         for x in sorted({x for points in at for x in points})
     ]
     header = (found["axis"], *(line["name"] for line in lines))

@@ -9,28 +9,28 @@ import torch
 from torch import Tensor, nn
 
 from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs, StrongestQueries
-from attncli.analysis.heads.forward_passes.uniform_attention import Spans, UniformNull
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl, VisibleSpans
 from attncli.capture import (
     STRIP_MEMORY,
-    Shape,
-    Site,
+    AttentionSite,
+    MapShape,
     Strip,
-    streaming,
-    watching_gates,
-    watching_projections,
+    capture_attention,
+    observe_gates,
+    observe_projections,
 )
-from attncli.capture.linear.linear_layers import NO_LINEAR, LinearHeads, streaming_linear
-from attncli.capture.model_errors import failures_of
-from attncli.capture.stacks.blocks import Stack, watching_states
+from attncli.capture.linear.linear_layers import NO_LINEAR, LinearHeads, capture_linear_layers
+from attncli.capture.model_errors import translate_model_errors
+from attncli.capture.stacks.blocks import Stack, observe_states
 from attncli.errors import InputError, NotFinite
-from attncli.maths.residuals.split import Split
+from attncli.maths.residuals.split import SplitState
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
-from attncli.metrics.activations._state import Peak, State
-from attncli.metrics.attention import nature, on_maps
-from attncli.metrics.attention._outputs import Outputs
-from attncli.metrics.attention._strip_rows import Rows
-from attncli.metrics.attention._totals import FULL_ROW, Totals, Values
+from attncli.metrics.activations._state import ActivationState, Peak
+from attncli.metrics.attention import is_map_metric, metric_spec
+from attncli.metrics.attention._outputs import HeadOutputs
+from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._totals import FULL_ROW, MetricTotals, Values
 from attncli.models.loading.precision import own_precision
 from attncli.records import NOT_APPLICABLE
 
@@ -39,15 +39,15 @@ NOTHING_TAKEN = f"{NOT_APPLICABLE}some token takes nothing from any, so it has n
 Tick = Callable[[float], None]
 """Called with the share of one attention that has been seen."""
 
-Look = Callable[[Site, Strip], None]
+Look = Callable[[AttentionSite, Strip], None]
 
 
-def unheard(share: float) -> None:
+def ignore_share(share: float) -> None:
     """For passes that are too short to tell of."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PassRequest:
     """What is measured in one forward pass."""
 
     heads: tuple[str, ...] = ()
@@ -67,44 +67,44 @@ class Wanted:
 
 
 @dataclass
-class Seen:
+class PassResult:
     """What one forward pass has shown."""
 
-    heads: dict[Site, Values] = field(default_factory=dict)
-    nulls: dict[Site, Values] = field(default_factory=dict)
+    heads: dict[AttentionSite, Values] = field(default_factory=dict)
+    nulls: dict[AttentionSite, Values] = field(default_factory=dict)
     """The same of uniform attention over the same visible keys."""
-    short: dict[Site, Tensor] = field(default_factory=dict)
+    short: dict[AttentionSite, Tensor] = field(default_factory=dict)
     """[head]: by how much of themselves the singular values may be too small."""
-    pairs: dict[Site, HeadPairs] = field(default_factory=dict)
+    pairs: dict[AttentionSite, HeadPairs] = field(default_factory=dict)
     """The strongest pairs of tokens of each head."""
     states: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     """By stack and state; 0 is the first block's input."""
     peaks: dict[tuple[str, int], Peak] = field(default_factory=dict)
     """The largest activation of a state."""
-    silent: dict[Site, Tensor] = field(default_factory=dict)
+    silent: dict[AttentionSite, Tensor] = field(default_factory=dict)
     """[head]: whether no row holds any weight, of attentions where that is so of some."""
-    missed: dict[Site, float] = field(default_factory=dict)
+    missed: dict[AttentionSite, float] = field(default_factory=dict)
     """‖A v - y‖ / ‖y‖ of each linear layer."""
     tokens: int = 0
     """Of the longest attention: images have patches, whatever their size."""
 
 
-class Observer:
+class HeadObserver:
     """Adds up strips of one attention at a time; what is held grows with tokens, not with their square."""
 
-    def __init__(self, wanted: Wanted, null: UniformNull, where: str, tick: Tick) -> None:
+    def __init__(self, wanted: PassRequest, null: UniformControl, where: str, tick: Tick) -> None:
         self.wanted = wanted
         self.null = null
         self.where = where
-        self.tick = tick
-        self.seen = Seen()
-        self.site: Site | None = None
+        self.advance = tick
+        self.seen = PassResult()
+        self.site: AttentionSite | None = None
         self.again = False
         """Whether the attention in work has been asked for once more, and has not come."""
         self.empty = False
         """Whether some row of the linear layer in work takes from no token."""
 
-    def strip(self, site: Site, strip: Strip) -> bool:
+    def strip(self, site: AttentionSite, strip: Strip) -> bool:
         """Whether the map must come once more, said at its last strip."""
         if strip.is_first:
             tokens = strip.queries if site.is_self else strip.keys  # some keys are no tokens
@@ -113,7 +113,7 @@ class Observer:
             if self.wanted.layers is None or site.layer in self.wanted.layers:
                 self.begin(site, strip)
         if strip.round == 0:
-            self.tick(strip.weights.shape[2] / strip.queries)
+            self.advance(strip.weights.shape[2] / strip.queries)
         if self.site is None:
             return False
         if strip.round == 0:
@@ -123,21 +123,23 @@ class Observer:
                 self.strongest.add(strip)
         if site.is_linear:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
-        self.totals.add(as_rows(strip, self.wanted.period, self.wanted.ids))
+        self.totals.add(strip_to_rows(strip, self.wanted.period, self.wanted.ids))
         if strip.is_last:
             self.again = self.totals.wants_another_round()
         return self.again and strip.is_last
 
-    def begin(self, site: Site, strip: Strip) -> None:
+    def begin(self, site: AttentionSite, strip: Strip) -> None:
         self.site = site
         own = site.is_self or site.is_difference or site.is_linear
         same_tokens = own and strip.queries == strip.keys
-        self.totals = Totals(self.wanted.heads, same_tokens, site.is_difference, site.is_linear)
+        self.totals = MetricTotals(
+            self.wanted.heads, same_tokens, site.is_difference, site.is_linear
+        )
         self.empty = False
         self.weighed = torch.zeros(strip.weights.shape[1], dtype=torch.bool)
         self.totals.full_row = self.wanted.full_row
         self.total = strip.total
-        self.spans = Spans(strip.queries, strip.keys)
+        self.spans = VisibleSpans(strip.queries, strip.keys)
         self.strongest = StrongestQueries(strip)
 
     def add_weighed(self, strip: Strip) -> None:
@@ -167,10 +169,13 @@ class Observer:
                 self.total,
                 self.wanted.ids,
             )
-            self.seen.nulls[self.site] = {**even, **equal_shares(self.seen.heads[self.site])}
+            self.seen.nulls[self.site] = {
+                **even,
+                **uniform_output_shares(self.seen.heads[self.site]),
+            }
         self.site = None
 
-    def numbers_of(self, site: Site, totals: Totals) -> Values:
+    def numbers_of(self, site: AttentionSite, totals: MetricTotals) -> Values:
         """Of an attention that has been seen whole."""
         if self.empty:
             return dict.fromkeys(self.wanted.heads, NOTHING_TAKEN)
@@ -182,37 +187,39 @@ class Observer:
         """The numbers of the heads that hold a weight other than 0."""
         if self.weighed.all():
             return found
-        return {name: without(~self.weighed, name, value) for name, value in found.items()}
+        return {
+            name: mask_silent_heads(~self.weighed, name, value) for name, value in found.items()
+        }
 
-    def outputs(self, site: Site, context: Tensor, projection: Tensor) -> None:
+    def outputs(self, site: AttentionSite, context: Tensor, projection: Tensor) -> None:
         if site == self.site:
-            self.totals.add_outputs(Outputs(context, projection))
+            self.totals.add_outputs(HeadOutputs(context, projection))
 
-    def gates(self, site: Site, gate: Tensor, context: Tensor, projection: Tensor) -> None:
+    def gates(self, site: AttentionSite, gate: Tensor, context: Tensor, projection: Tensor) -> None:
         if site == self.site:
             self.totals.add_gates(gate, context, projection)
 
     def state(self, stack: str, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature]."""
-        whole = State(state[0].detach())
+        whole = ActivationState(state[0].detach())
         if not whole.largest < float("inf"):
             raise NotFinite(
                 f"{self.where}: the state after layer {index} of {stack} is not finite."
             )
-        self.seen.states[stack, index] = measured_state(whole, self.wanted.states)
+        self.seen.states[stack, index] = measure_state(whole, self.wanted.states)
         self.seen.peaks[stack, index] = whole.peak()
 
 
-def without(silent: Tensor, name: str, value: Tensor | str) -> Tensor | str:
+def mask_silent_heads(silent: Tensor, name: str, value: Tensor | str) -> Tensor | str:
     """A metric of maps has no number where there is no map: what no query looks at is neither near nor uniform."""
-    if isinstance(value, str) or not on_maps(name):
+    if isinstance(value, str) or not is_map_metric(name):
         return value
     return value.masked_fill(silent.to(value.device)[(..., *(None,) * (value.dim() - 1))], math.nan)
 
 
-def equal_shares(values: Values) -> Values:
+def uniform_output_shares(values: Values) -> Values:
     """What the heads would write if all wrote as much."""
-    found = {name: value for name, value in values.items() if nature(name).of == "outputs"}
+    found = {name: value for name, value in values.items() if metric_spec(name).of == "outputs"}
     return {
         name: torch.full((1,), 1.0 / len(value), dtype=torch.float64)
         for name, value in found.items()
@@ -220,8 +227,8 @@ def equal_shares(values: Values) -> Values:
     }
 
 
-def as_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -> Rows:
-    return Rows(
+def strip_to_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -> StripRows:
+    return StripRows(
         strip.weights,
         strip.first_query,
         strip.first_key,
@@ -236,7 +243,7 @@ def as_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -> Rows
     )
 
 
-def measured_state(state: State, names: Collection[str]) -> dict[str, float]:
+def measure_state(state: ActivationState, names: Collection[str]) -> dict[str, float]:
     """Metrics of the model's own numbers, and of the state as common row and residual in float64."""
     split = None
     found = {}
@@ -244,63 +251,67 @@ def measured_state(state: State, names: Collection[str]) -> dict[str, float]:
         if name in ACTIVATIONS.names():
             found[name] = ACTIVATIONS[name](state)
         else:
-            split = split or Split.of(state.values.to("cpu", torch.float64).numpy())
+            split = split or SplitState.of(state.values.to("cpu", torch.float64).numpy())
             found[name] = METRICS[name](split)
     return found
 
 
-def look(
+def measure_forward_pass(
     body: nn.Module,
     stacks: tuple[Stack, ...],
     kwargs: Mapping[str, Tensor],
-    wanted: Wanted,
-    null: UniformNull,
+    wanted: PassRequest,
+    null: UniformControl,
     where: str,
     tick: Tick,
     also: Look | None = None,
     strip_memory: int = STRIP_MEMORY,
-    proved: Mapping[Site, Shape] | None = None,
+    proved: Mapping[AttentionSite, MapShape] | None = None,
     linear: LinearHeads = NO_LINEAR,
     apart: Collection[str] = (),
-) -> Seen:
+) -> PassResult:
     """Run the model once; `also` is shown every strip too, and no attention may be seen but those that were `proved`.
 
     `apart`: what takes a softmax too, and was found to be left out.
     """
-    observer = Observer(wanted, null, where, tick)
-    return observe(observer, body, stacks, kwargs, also, strip_memory, proved, linear, apart)
+    observer = HeadObserver(wanted, null, where, tick)
+    return observe_forward_pass(
+        observer, body, stacks, kwargs, also, strip_memory, proved, linear, apart
+    )
 
 
-def observe(
-    observer: Observer,
+def observe_forward_pass(
+    observer: HeadObserver,
     body: nn.Module,
     stacks: tuple[Stack, ...],
     kwargs: Mapping[str, Tensor],
     also: Look | None = None,
     strip_memory: int = STRIP_MEMORY,
-    proved: Mapping[Site, Shape] | None = None,
+    proved: Mapping[AttentionSite, MapShape] | None = None,
     linear: LinearHeads = NO_LINEAR,
     apart: Collection[str] = (),
-) -> Seen:
+) -> PassResult:
     """Run the model once for an observer, as `look` does."""
     wanted = observer.wanted
 
-    def strip(site: Site, strip: Strip) -> bool:
+    def strip(site: AttentionSite, strip: Strip) -> bool:
         if strip.round == 0:
             take(site, strip)
             if also is not None:
                 also(site, strip)
         return observer.strip(site, strip)
 
-    beside = {nature(name).of for name in wanted.heads}
+    beside = {metric_spec(name).of for name in wanted.heads}
     with (
-        failures_of(body, {observer.where: kwargs}),
+        translate_model_errors(body, {observer.where: kwargs}),
         torch.no_grad(),
         own_precision(body),
-        projections(body, observer, beside) as take,
-        states(body, stacks, observer, bool(wanted.states)),
-        streaming(body, strip, strip_memory, proved, apart),
-        streaming_linear(body, linear.layers, linear.heads, observer.strip, strip_memory) as run,
+        capture_projections(body, observer, beside) as take,
+        capture_states(body, stacks, observer, bool(wanted.states)),
+        capture_attention(body, strip, strip_memory, proved, apart),
+        capture_linear_layers(
+            body, linear.layers, linear.heads, observer.strip, strip_memory
+        ) as run,
     ):
         body(**kwargs)
         observer.finish()  # in the model's own precision, as the other attentions
@@ -311,7 +322,10 @@ def observe(
 
 
 def refuse_unmeasured(
-    seen: Seen, wanted: Wanted, proved: Mapping[Site, Shape], linear: LinearHeads = NO_LINEAR
+    seen: PassResult,
+    wanted: PassRequest,
+    proved: Mapping[AttentionSite, MapShape],
+    linear: LinearHeads = NO_LINEAR,
 ) -> None:
     """What is measured are the heads that were proved, in the layers that were asked for, and no others."""
     due = {
@@ -334,16 +348,18 @@ def refuse_unmeasured(
 
 
 @contextmanager
-def projections(body: nn.Module, observer: Observer, beside: Collection[str]) -> Iterator[Look]:
+def capture_projections(
+    body: nn.Module, observer: HeadObserver, beside: Collection[str]
+) -> Iterator[Look]:
     """Where the heads' outputs or their gates are asked for, the layers that take them are looked for."""
     takes: list[Look] = []
     with ExitStack() as watched:
         if "outputs" in beside:
-            takes.append(watched.enter_context(watching_projections(body, observer.outputs)))
+            takes.append(watched.enter_context(observe_projections(body, observer.outputs)))
         if "gates" in beside:
-            takes.append(watched.enter_context(watching_gates(body, observer.gates)))
+            takes.append(watched.enter_context(observe_gates(body, observer.gates)))
 
-        def take(site: Site, strip: Strip) -> None:
+        def take(site: AttentionSite, strip: Strip) -> None:
             for each in takes:
                 each(site, strip)
 
@@ -351,11 +367,11 @@ def projections(body: nn.Module, observer: Observer, beside: Collection[str]) ->
 
 
 @contextmanager
-def states(
-    body: nn.Module, stacks: tuple[Stack, ...], observer: Observer, wanted: bool
+def capture_states(
+    body: nn.Module, stacks: tuple[Stack, ...], observer: HeadObserver, wanted: bool
 ) -> Iterator[None]:
     if not wanted:
         yield
         return
-    with watching_states(body, stacks, observer.state):
+    with observe_states(body, stacks, observer.state):
         yield

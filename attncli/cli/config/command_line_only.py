@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from attncli.cli.root import command_paths, leaves, root
+from attncli.cli.root import command_paths, iterate_commands, root_command
 from attncli.errors import UsageError
 
 
 @cache
-def effects() -> Mapping[str, str]:
+def option_effects() -> Mapping[str, str]:
     """What each such option does, by all its spellings: `--output`, `-o`."""
     return {
         flag: why
-        for _, command in leaves(root(), ())
+        for _, command in iterate_commands(root_command(), ())
         for name, why in command.callback.typed_alone.items()
         for option in command.params
         if option.name == name
@@ -32,42 +32,46 @@ def refuse_setting(option: str, value: Any, where: str) -> None:
     refuse([option], where)
     for text in value if isinstance(value, list) else [value]:
         if isinstance(text, str):
-            refuse(command_line(text), where)
+            refuse(parse_command_line(text), where)
 
 
 def refuse(words: Iterable[str], where: str, advice: str = "give it there") -> None:
     """The words of a command line that nobody has typed."""
     for word in words:
-        for flag in flags_of(word):
-            if flag in effects():
+        for flag in split_flags(word):
+            if flag in option_effects():
                 raise UsageError(
-                    f"{where}: {flag} {effects()[flag]}, so it counts on the command line alone: {advice}."
+                    f"{where}: {flag} {option_effects()[flag]}, so it counts on the command line alone: {advice}."
                 )
-        refuse(command_line(word.partition("=")[2] if is_long(word) else word), where, advice)
+        refuse(
+            parse_command_line(word.partition("=")[2] if is_long_flag(word) else word),
+            where,
+            advice,
+        )
 
 
-def flags_of(word: str) -> Iterator[str]:
+def split_flags(word: str) -> Iterator[str]:
     """`--output=x` is --output; `-qox` may be -q and -o."""
-    if is_long(word):
+    if is_long_flag(word):
         yield word.partition("=")[0]
     elif word.startswith("-"):
         yield from (f"-{letter}" for letter in word[1:])
 
 
-def is_long(word: str) -> bool:
+def is_long_flag(word: str) -> bool:
     return word.startswith("--")
 
 
-def command_line(text: str) -> list[str]:
+def parse_command_line(text: str) -> list[str]:
     """The words of a command line that stands inside a value, as in --by 'inspect-model --metric sink'; of other texts none."""
     try:
         words = shlex.split(text)
     except ValueError:  # whoever reads it as a command line refuses it, too
         return []
     begins = words[1:2] if words[:1] == ["attn"] else words[:1]
-    return words if len(words) > 1 and set(begins) & commands() else []
+    return words if len(words) > 1 and set(begins) & command_names() else []
 
 
 @cache
-def commands() -> set[str]:
+def command_names() -> set[str]:
     return {path[0] for path in command_paths()}

@@ -231,6 +231,10 @@ def test_a_model_of_transformers_reads_what_it_is_given() -> None:
     given = attn.inspect_model(model, inputs={"input_ids": IDS}, metric="entropy")
     named = attn.inspect_model(model, token_ids=",".join(map(str, IDS[0].tolist())), metric="entropy")  # fmt: skip
     assert [row.value for row in given.rows] == [row.value for row in named.rows]
+    with pytest.raises(UsageError, match="`lengths` and `inputs` exclude"):
+        attn.dispersion(model, inputs={"input_ids": IDS}, lengths="2:8")
+    with pytest.raises(UsageError, match="`token` and `inputs` exclude"):
+        attn.attribute(model, inputs={"input_ids": IDS}, token=-1)
 
 
 def test_another_type_is_asked_for_by_name() -> None:
@@ -261,7 +265,6 @@ class Silent(nn.Module):
         (encoder(), {"inputs": []}, UsageError, "`inputs` is empty"),
         (encoder(batch_first=True), {"inputs": states(3, 4)}, UsageError, "holds 3 texts at once"),
         (encoder(), {"inputs": states(4, 1), "text": "x"}, UsageError, "`text` and `inputs` exclude"),
-        (encoder(), {"inputs": states(4, 1), "sweep": "tokens=2:8"}, UsageError, "`sweep` and `inputs` exclude"),
         (encoder(), {"inputs": states(4, 1), "with_random_init": True}, UsageError, "how a TransformerEncoder begins"),
         (Silent(), {"inputs": states(1, 4)}, InputError, "no attention was seen in the forward of Silent"),
         (Flex(), {"inputs": states(1, 4)}, InputError, "Flex attends by torch's flex_attention, which hands out no weights"),

@@ -83,7 +83,7 @@ def test_maps_and_trainings_too(around: str) -> None:
 
     def asked() -> list[Any]:
         trained = attn.reproduce.circle(train_steps=3, recurrence=5, seeds=1, width=4)
-        return [attn.inspect_maps(maps, "attention,spectra").rows, trained.rows]
+        return [attn.inspect_maps(maps, metric="attention,spectra").rows, trained.rows]
 
     plain = asked()
     with WITHIN[around]():

@@ -74,7 +74,7 @@ def inspect_maps(
     from attncli.commands.inspect_maps.run import build_plan, prepare_maps
 
     names = split_names(metric or [])
-    plan = build_plan(names, pairs, heads, how.conditions)
+    plan = build_plan(maps, names, pairs, heads, how.conditions)
     before_the_work()
     study = prepare_maps(maps, plan, labels, batch, how, draws=bool(heads.heads))
     how.doing(MEASURING)

@@ -18,6 +18,7 @@ from attncli.analysis.heads.forward_passes.uniform_attention import UniformContr
 from attncli.analysis.heads.head_selection import HeadSelection
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.map_export.thumbnails import Thumbnails, thumbnail_size
+from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_heads import (
     HeadPlan,
     describe_layers,
@@ -139,9 +140,14 @@ def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
     kept = {row.metric for row in read_metadata(file).rows}
     asked = plan.metrics
     if asked.states and not (asked.heads or asked.pairs or kept & set(asked.states)):
-        raise UsageError(
-            f"there are only maps in {file.path}, and `metric` names what is measured on states, {list_few(asked.states)}: ask the model itself."
-        )
+        raise describe_missing_states(str(file.path), asked)
+
+
+def describe_missing_states(place: str, asked: MetricSelection) -> UsageError:
+    """What says that maps alone show nothing of these metrics."""
+    return UsageError(
+        f"there are only maps in {place}, and `metric` names what is measured on states, {list_few(asked.states)}: ask the model itself."
+    )
 
 
 def read_metadata(file: MapFile) -> MapMetadata:

@@ -16,10 +16,11 @@ from attncli.analysis.heads.prepare import refuse_absent
 from attncli.analysis.network_sources import resolve_source
 from attncli.capture import MapShape
 from attncli.capture.saved_maps.map_files import MapFile
-from attncli.commands.inspect_maps.arrays import wrap_arrays
+from attncli.commands.inspect_maps.arrays import HERE, wrap_arrays
 from attncli.commands.inspect_maps.map_sources import open_map_file
 from attncli.commands.inspect_maps.report import (
     build_thumbnails,
+    describe_missing_states,
     inspect_maps,
     read_token_names,
     refuse_states_alone,
@@ -37,10 +38,12 @@ MOST_DRAWN = 6
 
 
 def build_plan(
-    names: Sequence[str], pairs: int, heads: HeadOptions, conditions: Sequence[Condition]
+    maps: Any, names: Sequence[str], pairs: int, heads: HeadOptions, conditions: Sequence[Condition]
 ) -> HeadPlan:
     """What to measure of which heads; metrics that maps do not show are refused."""
     refuse_metrics_of_models(names)
+    if not is_file(maps):
+        refuse_metrics_of_states(names)
     metrics = choose_metrics(names, pairs)
     if conditions:
         refuse_unmeasured(conditions, list(metrics.definitions()))
@@ -112,6 +115,14 @@ def collect_first_maps(file: MapFile) -> CollectedMaps:
     places = [(site.layer, head) for site, heads in numbers.items() for head in heads]
     drawn = places[:MOST_DRAWN]
     return CollectedMaps(None, lambda layer, head: (layer, head) in drawn, numbers=numbers)
+
+
+def refuse_metrics_of_states(names: Sequence[str]) -> None:
+    """Refuse each name that arrays show nothing of; a file may hold what its run measured on states."""
+    for name in names:
+        metrics = choose_metrics([name])
+        if metrics.states and not metrics.heads:
+            raise describe_missing_states(HERE, metrics)
 
 
 def refuse_metrics_of_models(names: Sequence[str]) -> None:

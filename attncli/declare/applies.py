@@ -30,6 +30,8 @@ class Applies:
     """One of these must be set, of those that the command has."""
     excludes: tuple[str, ...] = ()
     """None of these may be set; it is written at one of the two."""
+    only: tuple[str, ...] = ()
+    """Values of the option itself for which this holds; none: for all."""
     unless: tuple[str, ...] = ()
     """Values of the option itself of which nothing of this holds."""
     why: str = ""
@@ -37,7 +39,8 @@ class Applies:
     option that it excludes, {source} what SOURCE names."""
 
     def concerns(self, value: Any) -> bool:
-        return not any(is_value(value, text) for text in self.unless)
+        named = not self.only or any(is_value(value, text) for text in self.only)
+        return named and not any(is_value(value, text) for text in self.unless)
 
 
 def is_value(value: Any, text: str) -> bool:

@@ -21,10 +21,10 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     places = (
         "attncli.commands.rank_collapse.run.load_for_ablation",
-        "attncli.commands.inspect_model.run.load",
-        "attncli.analysis.paths.prepare.load",
+        "attncli.commands.inspect_model.run.load_model",
+        "attncli.analysis.paths.prepare.load_model",
         "attncli.analysis.states.network_collapse.run_networks",
-        "attncli.analysis.states.size_sweep.measure",
+        "attncli.analysis.states.size_sweep.run_networks",
         "attncli.commands.about.sweep.command.run_all",
     )
     try:

@@ -73,7 +73,7 @@ class PathOptions:
                 Applies(excludes=("path",), why=ONE_QUESTION),
                 Applies(
                     to=ANY_MODEL,
-                    unless=(HEAD,),
+                    only=(STEPS,),
                     why="{setting} is about MLPs: name a model as `source`.",
                 ),
             ),

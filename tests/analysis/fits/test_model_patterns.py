@@ -165,7 +165,7 @@ def test_a_rotary_head_has_no_file_and_no_picture(
     """Said before the fit, which would be in vain."""
     saved("llama", tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attncli.commands.head_capacity.run.found_inputs", lambda *_: pytest.fail("fitted"))  # fmt: skip
+    monkeypatch.setattr("attncli.commands.head_capacity.run.find_inputs", lambda *_: pytest.fail("fitted"))  # fmt: skip
     done = attn("head-capacity", str(tmp_path), "--head", "0.0", "--pattern", "previous", *option)
     assert done.code == 2
     assert "rotary positions" in done.err
@@ -174,5 +174,5 @@ def test_a_rotary_head_has_no_file_and_no_picture(
 def test_options_of_a_models_files_are_refused_where_no_pattern_names_a_model() -> None:
     refused = attn("approximate", "--length", "8", "--allow-pickle", "--revision", "main")
     assert refused.code == 2
-    assert "--revision, --allow-pickle are for models that are run, and none is" in refused.err
+    assert "--revision, --allow-pickle go with a model: give --pattern MODEL:LAYER.HEAD:top=4." in refused.err
     assert "give --pattern MODEL:LAYER.HEAD:top=4" in refused.err

@@ -71,7 +71,7 @@ def test_where_skips_stand_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch)
     before = residuals(model, "all")
     monkeypatch.delattr(LastBitPerturbation, "__call__")
     residuals(model, "paper")
-    with pytest.raises(AttnError, match="'LastBits' object is not callable"):
+    with pytest.raises(AttnError, match="'LastBitPerturbation' object is not callable"):
         residuals(model, "SAN+MLP-noskip")
     assert all(row.value is not None for row in before.values())
 

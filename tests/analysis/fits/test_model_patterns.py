@@ -174,5 +174,8 @@ def test_a_rotary_head_has_no_file_and_no_picture(
 def test_options_of_a_models_files_are_refused_where_no_pattern_names_a_model() -> None:
     refused = attn("approximate", "--length", "8", "--allow-pickle", "--revision", "main")
     assert refused.code == 2
-    assert "--revision, --allow-pickle go with a model: give --pattern MODEL:LAYER.HEAD:top=4." in refused.err
+    assert (
+        "--revision, --allow-pickle go with a model: give --pattern MODEL:LAYER.HEAD:top=4."
+        in refused.err
+    )
     assert "give --pattern MODEL:LAYER.HEAD:top=4" in refused.err

@@ -160,7 +160,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 
 GROUPS: Mapping[str, str] = {
-    "config": "What is set without the command line.",
+    "config": "Show options set by a config file or the environment.",
     "reproduce": "The papers' small training experiments, each trained here.",
     "generate": "Write a synthetic network or attention maps to a safetensors file.",
 }

@@ -1,4 +1,4 @@
-"""Standing around the forward of chosen modules for a while, and leaving no trace."""
+"""Wrap the forward of chosen modules temporarily, and restore it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ Around = Callable[..., Any]
 
 @contextmanager
 def wrap_forwards(modules: Iterable[nn.Module], around: Around) -> Iterator[None]:
-    """Within, every call of these modules goes through `around`; afterwards, error or not, they are as before.
+    """Within, every call of these modules goes through `around`; afterwards, error or not, they are restored.
 
     The attribute `forward` of the instance is replaced rather than a hook registered: a hook after the forward is
     not called when it raises, and what `around` has entered must be left then.
@@ -32,7 +32,7 @@ def wrap_forwards(modules: Iterable[nn.Module], around: Around) -> Iterator[None
 
 
 def wrap_forward(module: nn.Module, around: Around) -> Callable[..., Any]:
-    """The module's forward with `around` around it."""
+    """Replace the module's forward by one that calls `around`."""
     forward = module.forward
 
     @wraps(forward)

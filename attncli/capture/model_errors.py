@@ -1,4 +1,4 @@
-"""What a model's own code raises, as one sentence about what it was given; errors of ours stay what they are."""
+"""Translate what a model's code raises into one sentence about its input; our own errors pass unchanged."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from attncli.capture.reruns.float64 import native_precision
 from attncli.errors import AttnError, InputError, first_line, is_memory_error
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
-"""What a model's code may raise on a tensor that is not quite one."""
+"""Exceptions that a model's code may raise on a tensor subclass."""
 
 
 def run_or_refuse(
@@ -20,7 +20,7 @@ def run_or_refuse(
     wrong: str = "with the sizes of its config",
     advice: str = ": check its config.json",
 ) -> Any:
-    """The model as it is; where its own code fails, its config and its weights do not go together, or what is `wrong`."""
+    """Run the model unchanged; where its own code fails, config and weights do not fit together, or `wrong` says what is wrong."""
     try:
         return model(**inputs)
     except AttnError:
@@ -37,9 +37,9 @@ def run_or_refuse(
 def translate_model_errors(
     model: nn.Module, given: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[None]:
-    """Inside, the model is run on these inputs, by their names, and watched, cut or changed.
+    """Within, translate errors of a model that runs on these inputs (by name) under capture, truncation or ablation.
 
-    Where that fails it is run once more as it is: what fails then too is the model's own word about its input.
+    After an error the model runs once more unchanged; if that fails too, the error is the model's own about its input.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Libraries that read what nobody has checked: whatever they raise becomes a sentence about the folder."""
+"""Translate whatever libraries raise on unchecked data into a sentence about the folder."""
 
 import traceback
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from attncli.errors import LONGEST_REASON, AttnError, InputError, first_line
 T = TypeVar("T")
 
 EXTRAS = {"timm": "vision"}
-"""Libraries that model classes ask for, and the extra of this package that brings them."""
+"""Libraries that model classes need, and the extra of this package that installs them."""
 
 
 def translate_library_errors(folder: Path | str, what: str, action: Callable[[], T]) -> T:
-    """Run the library's code on data nobody has checked: whatever it raises is about the folder, or what else brought it."""
+    """Run library code on unchecked data; whatever it raises becomes an error about the folder or other `source`."""
     try:
         return action()
     except (AttnError, MemoryError, KeyboardInterrupt):
@@ -27,20 +27,20 @@ def translate_library_errors(folder: Path | str, what: str, action: Callable[[],
         ) from error
     except ZeroDivisionError as error:
         raise InputError(f"{folder}: {what}: {describe_zero_division(error)}.") from error
-    except BaseException as error:  # a panic of the tokenizer library is no Exception
+    except BaseException as error:  # a panic of the tokenizer library (pyo3) is no Exception
         raise InputError(
             f"{folder}: {what} ({type(error).__name__}: {first_line(error)})."
         ) from error
 
 
 def missing_library(error: ImportError) -> str:
-    """The name that transformers' sentence about a missing library holds."""
+    """The library's name in transformers' message about a missing library."""
     words = str(error).split()
     return words[words.index("the") + 1] if "the" in words[:-1] else str(error.name or error)
 
 
 def describe_zero_division(error: ZeroDivisionError) -> str:
-    """Which sizes of a config a model's code cannot divide by, in its own words: Python says only that it divided."""
+    """Name the sizes of a config that a model's code divided by: Python only reports the division by zero."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     line = (place.line or "").partition("#")[0].strip()
     return f"{Path(place.filename).name} divides by zero at its sizes ({line[:LONGEST_REASON]})"

@@ -1,4 +1,4 @@
-"""transformers, accelerate, torch and the hub's client say nothing while a model is loaded: what matters is in the errors and warnings."""
+"""Silence transformers, accelerate, torch and the hub's client while a model loads; errors and warnings remain."""
 
 import logging
 import os
@@ -14,14 +14,14 @@ SILENT = logging.CRITICAL + 1
 
 
 class NestingDepth:
-    """How many of these contexts are open: the outermost alone changes anything."""
+    """Depth of nested contexts; only the outermost changes the libraries' settings."""
 
     now = 0
 
 
 @contextmanager
 def silence_libraries() -> Iterator[None]:
-    """No log line, no Python warning, no progress bar; everything is as before afterwards.
+    """Silence log lines, Python warnings and progress bars; restore all settings afterwards.
 
     A new level makes every logger forget what it knows, which costs more than many a pass of a small model.
     """
@@ -57,7 +57,7 @@ def silence_logging() -> Iterator[None]:
 
 @contextmanager
 def silence_native_stderr() -> Iterator[None]:
-    """What code in other languages writes to stderr by itself, such as the report of a panic, goes nowhere."""
+    """Discard what native code writes to stderr by itself, such as the report of a panic."""
     try:
         kept = os.dup(2)
     except OSError:  # closed by the caller: nothing to hush

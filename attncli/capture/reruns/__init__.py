@@ -1,6 +1,6 @@
 """Run a model again under fixed conditions.
 
-fixed_rng           runs of a model that draws numbers, made alike
-float64             models in float64 that stay there
-perturbed_rounding  blocks that compute with disturbed last bits
+fixed_rng           the same random numbers in every run
+float64             float64 models that stay in float64
+perturbed_rounding  blocks that compute with perturbed last bits
 """

@@ -1,4 +1,4 @@
-"""Runs of a model that draws numbers at random, made alike."""
+"""Give a model the same random numbers in every run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ import torch
 
 @contextmanager
 def fix_rng() -> Iterator[None]:
-    """Whatever is drawn at random is drawn the same in every run, and the caller's generator stays where it was."""
+    """Fix the random seed within, and restore the caller's generator."""
     with torch.random.fork_rng():
         if torch.accelerator.is_available():
             torch.manual_seed(0)
-        else:  # the same without the stack of callers that it notes for devices to come, every time
+        else:  # as torch.manual_seed, but without recording a stack trace for lazy devices on every call
             torch.default_generator.manual_seed(0)
         yield

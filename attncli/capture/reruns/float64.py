@@ -22,14 +22,14 @@ CASTS = frozenset({torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
 
 
 def native_precision(model: nn.Module) -> AbstractContextManager[None]:
-    """The model's own: one in float64 stays there, all others run as ever."""
+    """Within, a float64 model stays in float64; models of other dtypes run unchanged."""
     double = next((each.dtype for each in model.parameters()), None) == torch.float64
     return force_float64() if double else nullcontext()
 
 
 @contextmanager
 def force_float64() -> Iterator[None]:
-    """Within, floating tensors are made and kept in float64; the model itself and its inputs must be already."""
+    """Within, floating tensors are created and kept in float64; the model and its inputs must be float64 already."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -40,18 +40,18 @@ def force_float64() -> Iterator[None]:
 
 
 class Float64Mode(TorchFunctionMode):
-    """Leads every shorter float type that a function is asked for to float64."""
+    """Replaces every shorter float dtype in a function's arguments by float64."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in CASTS:
             func = torch.Tensor.double
-        elif func is not torch.Tensor.view:  # which reads the same bits as another type
+        elif func is not torch.Tensor.view:  # `view` with a dtype reinterprets the same bits
             args = tuple(map(to_float64, args))
             kwargs = {name: to_float64(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
 
 
 def to_float64(value: Any) -> Any:
-    """float64 in place of a shorter type, and everything else as it is."""
+    """float64 instead of a shorter float dtype; everything else unchanged."""
     return torch.float64 if type(value) is torch.dtype and value in SHORTER else value

@@ -41,14 +41,14 @@ MOVING = frozenset(
 """Functions that move numbers and compute none."""
 
 COUNTED = "_attn_counted"
-"""On tensors that were computed from whole numbers: their version when they were."""
+"""Attribute of tensors computed from whole numbers: their version at that moment."""
 
 GLANCE = 64
-"""Numbers of a result that are looked at to tell masks and choices from what was rounded."""
+"""How many numbers of a result are examined to recognise masks and choices."""
 
 
 class RoundingPerturbation(TorchFunctionMode):
-    """Takes last bits off the results of functions; the same ones in every run of a command."""
+    """Perturbs the last bits of functions' results; the same ones in every run of a command."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class RoundingPerturbation(TorchFunctionMode):
         return self.after(name, result, (args, kwargs))
 
     def after(self, name: str, result: Any, given: Any) -> Any:
-        """What a function returns, disturbed if the function computed it."""
+        """Perturb what a function returns, if it computed it."""
         with unseen():
             if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
                 return result
@@ -81,7 +81,7 @@ class RoundingPerturbation(TorchFunctionMode):
         return result.copy_(self.of(result)) if written else result
 
     def of(self, numbers: Tensor) -> Tensor:
-        """Each x as it is or x (1 - ε/2), which is its neighbour towards 0."""
+        """Perturb a tensor: each x stays, or becomes x (1 - ε/2), its neighbour towards 0."""
         with unseen():
             draws = torch.randint(0, 2, numbers.shape, generator=self.generator, dtype=torch.int8)
             half = torch.finfo(numbers.dtype).eps / 2
@@ -90,7 +90,7 @@ class RoundingPerturbation(TorchFunctionMode):
 
 
 def holds_whole_numbers(numbers: Tensor) -> bool:
-    """Whether they are whole, or were computed from such alone and not written to since."""
+    """Whether numbers are whole, or computed from such alone and not written to since."""
     if not numbers.is_floating_point():
         return True
     version = getattr(numbers, COUNTED, None)
@@ -104,21 +104,21 @@ def mark_whole_numbers(result: Any) -> None:
 
 
 def is_mask_like(numbers: Tensor) -> bool:
-    """Whether all are 0, 1 or so large that they hide what they are added to: 1 - mask must stay 0."""
+    """Whether all are 0, 1 or large enough to mask what they are added to: 1 - mask must stay 0."""
     some = numbers.reshape(-1)[:GLANCE] if numbers.is_contiguous() else numbers[..., :GLANCE]
     size = some.abs()
     return bool(((size == 0) | (size == 1) | (size > torch.finfo(size.dtype).max / 2)).all())
 
 
 def returns_argument(result: Tensor, given: Any) -> bool:
-    """Whether a function has returned one of its arguments, or a view of one."""
+    """Whether a function returned one of its arguments, or a view of one."""
     storage = result.untyped_storage().data_ptr()
     return any(tensor.untyped_storage().data_ptr() == storage for tensor in iter_tensors(given))
 
 
 @contextmanager
 def perturb_rounding(stacks: tuple[Stack, ...]) -> Iterator[None]:
-    """Within, every block computes disturbed; to be entered last, so that whoever watches sees it so."""
+    """Within, every block computes with perturbed last bits; enter it last, so that observers see perturbed results."""
     disturbance = RoundingPerturbation()
 
     def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:

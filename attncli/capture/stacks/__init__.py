@@ -1,11 +1,11 @@
-"""The blocks of a model, found where its attention happens, and what runs through them.
+"""Find the blocks of a model by where attention runs, and observe their states.
 
-stack_names                what the stacks are called
+stack_names                names of stacks
 module_paths               a module by the end of its path
-residual_stream_arguments  where a block takes its stream in and gives it out
+residual_stream_arguments  which argument and result of a block is its residual stream
 token_layout               any state as [batch, token, feature]
-probe_forward              one watched forward
-foreign_modules            a module of any origin, held as a model
-blocks                     stacks of blocks, and their states as they pass
-truncate_stream            the first tokens alone of what an image or a sound becomes
+probe_forward              one recorded forward
+foreign_modules            a module not from transformers, wrapped as a model
+blocks                     stacks of blocks, and their states during a forward
+truncate_stream            shorten an image's or a sound's stream to its first tokens
 """

@@ -41,20 +41,17 @@ class BlockCall:
     joined: bool
     """Whether its input is the block before's output, unchanged; always so for the first."""
     alone: bool
-    """Whether its input is made of the block before's output and of constants alone; so it is where both are one."""
+    """Whether its input depends only on the block before's output and on constants; true where they are one."""
     borrows: bool
-    """Whether it is given, beside its input, something made from more of earlier states than what the block before
-    returned."""
+    """Whether another argument depends on more earlier states than what the block before returned."""
     beside: tuple[int, ...]
-    """What else it is given that is made of the block before's output and of constants alone: places among all tensors
-    that it is given."""
+    """Extra arguments that depend only on the block before's output and constants: positions among all its tensor arguments."""
     bare: bool
-    """Whether it is no more than an attention: the innermost module around one."""
+    """Whether it is only an attention: the innermost module around one."""
     order: int
     """Running index among the block calls of a forward, all stacks together."""
     second: tuple[int, int] | None
-    """Where it takes a second stream and gives it back (XLNet's query stream), each a place among all tensors that it is
-    given or gives; None where it has one. States are those of the first."""
+    """Positions of a second stream (XLNet's query stream) in arguments and in results; None with one stream. States are the first's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,32 +64,32 @@ class Stack:
 
 
 class OutsideAttention(NamedTuple):
-    """Something that attends outside every block."""
+    """An attention outside every block."""
 
     name: str
     """Path of the innermost module around it."""
     where: str
-    """Before, after or beside which blocks."""
+    """Before, after or alongside which blocks."""
     between: bool
-    """Whether it stands between two blocks, the second of which is given something else than the first returned."""
+    """Whether it is between two blocks, where the second takes another input than the first's output."""
 
 
 @dataclass(frozen=True)
 class ModelStructure:
-    """All that the probe of a model shows about its blocks."""
+    """The structure of a model's blocks, as the probe shows it."""
 
     stacks: tuple[Stack, ...]
     outside: tuple[OutsideAttention, ...]
-    """What attends outside every block, in order."""
+    """Attention outside every block, in order."""
 
 
 def find_stacks(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
-    """The stacks of a model, by one forward on these inputs; a model without attention in blocks is refused."""
+    """Find the stacks of a model by one forward on these inputs; a model without attention in blocks is refused."""
     return find_structure(model, inputs).stacks
 
 
 def find_stacks_without_attention(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
-    """Of a model in which nothing attends: the outermost lists of alike modules that run; none where there are none."""
+    """Find stacks in a model without attention: its outermost lists of alike modules that run."""
     seen = probe_forward(model, inputs)
     modules = dict(model.named_modules())
     lists = {call.container for call in seen.calls if call.container is not None}
@@ -107,7 +104,7 @@ def find_stacks_without_attention(model: nn.Module, inputs: Mapping[str, Any]) -
 def find_structure(
     model: nn.Module, inputs: Mapping[str, Any], may_have_none: bool = False
 ) -> ModelStructure:
-    """Stacks, and what attends outside them; `may_have_none`: a model without stacks is understood too."""
+    """Find stacks and the attention outside them; with `may_have_none`, a model without stacks is accepted."""
     seen = probe_forward(model, inputs)
     containers = find_block_lists(model, seen)
     loose = {
@@ -133,7 +130,7 @@ def find_structure(
 
 
 def locate_outside_attention(name: str, moment: int, stacks: tuple[Stack, ...]) -> OutsideAttention:
-    """Where something that attends outside every block stands; `moment`: how many calls had begun before it."""
+    """Locate an attention outside every block; `moment`: how many calls began before it."""
     name = name or "the model itself"
     for one in stacks:
         for before, after in pairwise(one.calls):
@@ -156,12 +153,12 @@ def locate_outside_attention(name: str, moment: int, stacks: tuple[Stack, ...]) 
 def find_call_sequences(
     seen: ProbeResult, containers: Collection[str | None]
 ) -> list[list[ModuleCall]]:
-    """The sequences of the calls of elements of these lists."""
+    """The sequences of calls of these lists' elements."""
     return split_into_runs([call for call in seen.calls if call.container in containers])
 
 
 def iter_unchained_calls(run: list[ModuleCall], seen: ProbeResult) -> Iterator[ModuleCall]:
-    """The calls of a sequence that are given more than what the one before gave."""
+    """Iterate over calls of a sequence whose input is more than the output of the call before."""
     known = {call.number for call in run}
     for before, call in pairwise(run):
         follows = call.follows is not None and call.follows == before.result
@@ -194,10 +191,7 @@ def are_alike(container: nn.Module, attending: set[nn.Module]) -> bool:
 
 
 def split_into_runs(calls: list[ModuleCall]) -> list[list[ModuleCall]]:
-    """Sequences of calls: one goes on while each takes what the one before gave, or belongs to the same list.
-
-    The same module again, on something else than what the one before gave, begins a new sequence.
-    """
+    """Split calls into sequences: one goes on while each call takes the previous output, or is of the same list."""
     runs: list[list[ModuleCall]] = []
     for call in calls:
         last = runs[-1] if runs else []
@@ -212,7 +206,7 @@ def split_into_runs(calls: list[ModuleCall]) -> list[list[ModuleCall]]:
 
 
 def make_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> Stack:
-    """The run as a stack."""
+    """Make a stack of a run of calls."""
     attending = {call for around in seen.attention for call in around}
     bare = {around[-1] for around in seen.attention}
     known = {call.number for call in run}
@@ -235,7 +229,7 @@ def make_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> Stack:
 
 
 def find_second_stream(run: list[ModuleCall]) -> tuple[int, int] | None:
-    """Where blocks take what the one before gave beside its stream, and give it: the same two places in all."""
+    """Find the arguments and results that are a second stream: the same two positions in all blocks."""
     found = [
         {
             (beside.place, beside.gave[1])
@@ -256,10 +250,7 @@ def make_block_call(
     second: tuple[int, int] | None,
     origins: Callable[[Iterable[int]], set[int]],
 ) -> BlockCall:
-    """One execution of a block after another.
-
-    `attends`: at all, and by its own code; `origins`: the blocks of the stack that sources lead back to.
-    """
+    """Make BlockCalls, one for each execution of a block."""
     joined = before is None or (call.follows is not None and call.follows == before.result)
     last = {before.number} if before else set()
     others = [beside for beside in call.beside if second is None or beside.place != second[0]]
@@ -280,18 +271,18 @@ def make_block_call(
 
 
 def unique_blocks(stacks: tuple[Stack, ...]) -> set[nn.Module]:
-    """The blocks, a shared one once."""
+    """The distinct blocks: a shared one once."""
     return {call.module for stack in stacks for call in stack.calls}
 
 
 def name_block_modules(model: nn.Module, stacks: tuple[Stack, ...]) -> dict[nn.Module, str]:
-    """Every module inside the blocks, with its path in the model."""
+    """Map every module inside the blocks to its path in the model."""
     inside = {module for block in unique_blocks(stacks) for module in block.modules()}
     return {module: name for name, module in model.named_modules() if module in inside}
 
 
 class BlockFollower:
-    """Finds, for each call of a block in a later forward, its place among the stacks."""
+    """Locates each call of a block in a later forward among the stacks."""
 
     def __init__(self, stacks: tuple[Stack, ...]) -> None:
         calls = [(stack, call) for stack in stacks for call in stack.calls]
@@ -299,11 +290,11 @@ class BlockFollower:
         self.restart()
 
     def restart(self) -> None:
-        """A forward of the model begins."""
+        """Start a new forward of the model."""
         self.done = 0
 
     def take(self, module: nn.Module) -> tuple[Stack, BlockCall]:
-        """The stack and call that begin with this call of a block; another order than the one found is refused."""
+        """The stack and call that begin with this call of a block; refuse another order than the one found."""
         stack, call = self.due[self.done % len(self.due)]
         if call.module is not module:
             raise InputError(
@@ -314,7 +305,7 @@ class BlockFollower:
         return stack, call
 
     def finish(self) -> None:
-        """A forward that runs too few blocks, or some twice, is refused."""
+        """Refuse a forward that ran too few blocks, or some twice."""
         if self.done != len(self.due):
             raise InputError(
                 f"{self.done} blocks ran instead of {len(self.due)}: "
@@ -324,7 +315,7 @@ class BlockFollower:
 
 @contextmanager
 def observe_states(model: nn.Module, stacks: tuple[Stack, ...], observe: Observe) -> Iterator[None]:
-    """Within, every forward of `model` hands the true input and output of each block to `observe`; nothing is held.
+    """Within, every forward passes each block's true input and output to `observe`, and keeps none.
 
     The outputs are those of the blocks themselves: `hidden_states[-1]` of many models is what a final norm made of it.
     """
@@ -342,7 +333,7 @@ def observe_states(model: nn.Module, stacks: tuple[Stack, ...], observe: Observe
     def hand_over(stack: Stack, state: int, hidden: torch.Tensor | None, block: nn.Module) -> None:
         if hidden is None:
             raise InputError(f"stack {stack.name}: state {state} is not a tensor of tokens.")
-        with torch._C.DisableTorchFunction():  # what the observer computes is not the model's
+        with torch._C.DisableTorchFunction():  # the observer's own computation is not the model's
             observe(stack.name, state, to_token_layout(hidden, batch, block))
 
     def around_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:

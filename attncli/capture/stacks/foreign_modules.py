@@ -1,4 +1,4 @@
-"""A module of any origin, held as a model: it has no config, and what attends in it is found by watching it once."""
+"""Wrap a module not from transformers as a model: it has no config, and one forward shows which parts attend."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,16 +10,16 @@ from attncli.capture.stacks.probe_forward import ModuleCall, probe_forward
 
 
 class ForeignModule(nn.Module):
-    """Runs the module that it holds, on one text at a time."""
+    """Runs the wrapped module on one text at a time."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.model = module
         self.attending: frozenset[nn.Module] = frozenset()
-        """The modules in whose own forward an attention was seen, whatever they are called."""
+        """The modules in whose own forward an attention ran, whatever their names."""
 
     def look(self, inputs: Mapping[str, Any]) -> None:
-        """Find out what attends."""
+        """Run the module once to find which parts attend."""
         self.attending = frozenset(
             map(find_attention_module, probe_forward(self, inputs).attention)
         )
@@ -29,7 +29,7 @@ class ForeignModule(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of its first weight, as transformers' models have it."""
+        """The dtype of its first weight, as transformers' models define it."""
         found = (each.dtype for each in self.model.parameters() if each.is_floating_point())
         return next(found, torch.float32)
 
@@ -39,14 +39,14 @@ class ForeignModule(nn.Module):
 
 
 def wrap_foreign_module(module: nn.Module) -> ForeignModule:
-    """Called as the module's own class is, so that sentences name that."""
+    """Wrap a module; the wrapper has the class name of the module, so that messages name that."""
     name = type(module).__name__
     found: ForeignModule = type(name, (ForeignModule,), {})(module)
     return found
 
 
 def find_attention_module(around: Sequence[ModuleCall]) -> nn.Module:
-    """The module whose forward weighs the values: one of torch's for the softmax alone is a part of it."""
+    """Find the module whose forward multiplies the values; a torch module for the softmax alone is a part of it."""
     modules = [call.module for call in around]
     softmax = [nn.Softmax, nn.Softmax2d, nn.LogSoftmax]
     return next(each for each in reversed(modules) if type(each) not in softmax)

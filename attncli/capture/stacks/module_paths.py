@@ -1,4 +1,4 @@
-"""A module of a model by the end of its path, as files name the tensors that it holds."""
+"""Find a module by the end of its path, as files name its tensors."""
 
 from torch import nn
 
@@ -6,7 +6,7 @@ from attncli.errors import InputError
 
 
 def find_module_by_name(model: nn.Module, name: str) -> nn.Module:
-    """The one module called `name`, or so after a prefix such as `bert.`; none and several are refused."""
+    """Find the one module called `name`, possibly after a prefix such as `bert.`; none and several are refused."""
     found: list[nn.Module] = [
         module
         for path, module in model.named_modules()

@@ -1,4 +1,4 @@
-"""One watched forward: which elements of lists were called, and inside which of them attention happened."""
+"""Probe one forward pass: which list elements are called, and inside which of them attention runs."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,14 +20,14 @@ LISTS = (nn.ModuleList, nn.Sequential)
 
 
 class ExtraTensor(NamedTuple):
-    """A tensor that a call is given beside its stream."""
+    """A tensor argument of a call in addition to its residual stream."""
 
     place: int
-    """Among all tensors that it is given."""
+    """Its position among all tensor arguments."""
     sources: frozenset[int]
-    """Numbers of the calls whose results it descends from, with none in between."""
+    """Numbers of the calls whose results it descends from directly."""
     gave: tuple[int, int] | None
-    """Number of the call that gave this very tensor beside its stream, and its place among all that this gave."""
+    """If another call returned this very tensor as an extra result: that call's number, and the tensor's position in its results."""
 
 
 @dataclass(eq=False)
@@ -40,32 +40,32 @@ class ModuleCall:
     container: str | None
     """Name of the list that the module is an element of."""
     result: int | None = None
-    """Number of the innermost call whose output this one gives back: its own where it changes it."""
+    """Number of the innermost call whose output this one returns: its own where it changes it."""
     follows: int | None = None
-    """`result` of the call that this one's input comes from, unchanged."""
+    """`result` of the call whose output is this one's unchanged input."""
     beside: tuple[ExtraTensor, ...] = ()
-    """What it is given beside its stream, of all that is made from what elements of its list were given."""
+    """Extra tensor arguments that descend from what elements of its list received."""
     two_streams: bool = False
-    """It takes a second stream and gives it back."""
+    """Whether it takes and returns a second stream."""
     takes: frozenset[int] = frozenset()
-    """Numbers of the calls whose results its stream descends from, with none in between."""
+    """Numbers of the calls whose results its stream descends from directly."""
     made_of: frozenset[int] = frozenset()
-    """The same of what it gives."""
+    """Numbers of the calls whose results its output descends from directly."""
 
 
 @dataclass(eq=False)
 class ProbeResult:
-    """What one forward showed."""
+    """The record of one forward."""
 
     calls: list[ModuleCall] = field(default_factory=list)
     """Calls of list elements, in order."""
     attention: list[tuple[ModuleCall, ...]] = field(default_factory=list)
-    """For each attention call the open calls around it, outermost first."""
+    """For each attention call, the open calls around it, outermost first."""
     moments: list[int] = field(default_factory=list)
-    """For each attention call how many calls of list elements had begun."""
+    """For each attention call, the number of list-element calls that began before it."""
 
     def origins(self, sources: Iterable[int], known: Collection[int]) -> set[int]:
-        """What sources lead back to: calls among the `known`, and the model's input."""
+        """Trace sources back to calls among the `known`, and to the model's input."""
         found, waiting = set[int](), list(sources)
         while waiting:
             number = waiting.pop()
@@ -77,7 +77,7 @@ class ProbeResult:
 
 
 class ForwardProber:
-    """Keeps the open calls while a forward runs."""
+    """Tracks the open calls while a forward runs."""
 
     def __init__(self, model: nn.Module) -> None:
         self.names = {module: name for name, module in model.named_modules()}
@@ -92,7 +92,7 @@ class ForwardProber:
         self.watch = AttentionTracer(self.attended)
 
     def attended(self) -> None:
-        """Attention happens now."""
+        """Record an attention call."""
         self.found.attention.append(tuple(self.open))
         self.found.moments.append(len(self.found.calls))
 
@@ -103,7 +103,7 @@ class ForwardProber:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """One call of any module."""
+        """Wrap one call of any module."""
         container = self.containers.get(module)
         call = ModuleCall(module, self.names[module], len(self.found.calls), container)
         self.open.append(call)
@@ -122,7 +122,7 @@ class ForwardProber:
     def enter(
         self, call: ModuleCall, stream: torch.Tensor | None, given: list[torch.Tensor]
     ) -> None:
-        """The call is recorded, with where its stream and what else it is given come from."""
+        """Record the call, and which calls its stream and other arguments come from."""
         self.found.calls.append(call)
         if stream is None:
             return
@@ -141,7 +141,7 @@ class ForwardProber:
     def leave(
         self, call: ModuleCall, stream: torch.Tensor | None, results: Iterable[torch.Tensor]
     ) -> None:
-        """Its outputs are marked, so that the call which takes them is known to follow."""
+        """Mark its outputs, so that the call which takes them is known to follow."""
         for place, result in enumerate(results):
             known = None if result is stream else self.watch.trace(result)
             if known is not None:
@@ -156,7 +156,7 @@ class ForwardProber:
 
 
 def probe_forward(model: nn.Module, inputs: Mapping[str, Any]) -> ProbeResult:
-    """Run the model once, watching; marks go to aliases of the inputs, which the caller keeps as they were."""
+    """Run the model once and record it; marks go on aliases, so the caller's inputs stay unmarked."""
     prober = ForwardProber(model)
     aliases = {
         name: value.detach() if isinstance(value, torch.Tensor) else value

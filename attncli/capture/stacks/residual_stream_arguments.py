@@ -1,4 +1,4 @@
-"""Where a block takes its stream in and gives it out: the first tensor of each, whatever surrounds it.
+"""Find and replace the residual stream in a block's arguments and results: the first tensor of each.
 
 A two-stream block (XLNet's, with a query stream beside the content) takes and gives a second one right after.
 """
@@ -13,7 +13,7 @@ from attncli.capture.attention_calls import iter_tensors
 
 
 def find_stream_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
-    """The tensor that a block's forward is given as its stream."""
+    """The tensor argument that is the block's residual stream."""
     place = stream_input_position(args, kwargs)
     if place is None:
         return None
@@ -22,7 +22,7 @@ def find_stream_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch
 
 
 def stream_input_position(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | str | None:
-    """Position or keyword of the stream: the first floating tensor, `hidden_states` first among the keywords."""
+    """Position or keyword of the residual stream: the first floating tensor, `hidden_states` first among the keywords."""
     for position, value in enumerate(args):
         if is_stream(value):
             return position
@@ -34,8 +34,7 @@ def stream_input_position(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> i
 def replace_argument(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], old: torch.Tensor, new: torch.Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same arguments with another tensor in one's place, wherever it stands: some blocks take their stream as
-    query, key and value."""
+    """Replace a tensor in the arguments wherever it occurs: some blocks take their stream as query, key and value."""
     return (
         tuple(new if value is old else value for value in args),
         {name: new if value is old else value for name, value in kwargs.items()},
@@ -43,7 +42,7 @@ def replace_argument(
 
 
 def find_stream_output(output: Any) -> torch.Tensor | None:
-    """The tensor that a block gives back as its stream: all of its output, or the first tensor of it."""
+    """The tensor that a block returns as its residual stream: its whole output, or the first tensor of it."""
     if isinstance(output, Mapping):
         output = tuple(output.values())
     if isinstance(output, list | tuple):
@@ -52,7 +51,7 @@ def find_stream_output(output: Any) -> torch.Tensor | None:
 
 
 def replace_output(output: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
-    """The same output with another tensor in one's place."""
+    """Replace one tensor in a block's output."""
     if isinstance(output, Mapping):
         changed = {name: replace_output(value, old, new) for name, value in output.items()}
         return type(output)(**changed)
@@ -62,7 +61,7 @@ def replace_output(output: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
 
 
 def find_second_stream_input(args: tuple[Any, ...]) -> torch.Tensor | None:
-    """What may be a second stream: the tensor after the first, as wide."""
+    """The possible second stream: the tensor argument after the first, if as wide."""
     if len(args) < 2 or not (is_stream(args[0]) and is_stream(args[1])):
         return None
     first, second = args[:2]
@@ -71,12 +70,12 @@ def find_second_stream_input(args: tuple[Any, ...]) -> torch.Tensor | None:
 
 
 def find_second_stream_output(output: Any) -> torch.Tensor | None:
-    """What may be a second stream among a block's results."""
+    """The possible second stream among a block's results."""
     return find_second_stream_input(output) if isinstance(output, tuple) else None
 
 
 def tensor_at(place: int, values: Any) -> torch.Tensor | None:
-    """The tensor at a place among all that a block is given or gives."""
+    """The tensor at a position among all that a block takes or returns."""
     return next(islice(iter_tensors(values), place, None), None)
 
 

@@ -1,4 +1,4 @@
-"""What a stack of blocks is called, from the path of the list that holds its first block."""
+"""Name stacks of blocks, from the path of the list that contains their first block."""
 
 from collections.abc import Collection
 
@@ -6,9 +6,9 @@ Path = list[str]
 
 
 def unique_names(containers: list[str], prefix: Collection[str]) -> list[str]:
-    """The shortest names that tell the stacks apart; parts of a path in `prefix` say nothing.
+    """The shortest names that distinguish the stacks, without the parts of a path in `prefix`.
 
-    A list that is gone through twice is two stacks, the second of them with a number.
+    A list that runs twice is two stacks, the second of them with a number.
     """
     paths = []
     for container in containers:
@@ -42,7 +42,7 @@ def parent_path(path: Path) -> Path:
 
 
 def parent_of_outer_list(path: Path) -> Path:
-    """What holds the outermost list on the path."""
+    """The path of the module around the outermost list."""
     first_number = next((place for place, part in enumerate(path) if part.isdigit()), len(path))
     return path[: first_number - 1]
 

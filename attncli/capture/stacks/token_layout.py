@@ -1,4 +1,4 @@
-"""Any model's hidden state as [batch, token, feature]."""
+"""Convert any model's hidden state to [batch, token, feature]."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from attncli.errors import InputError
 
 
 def batch_size(inputs: Any) -> int:
-    """How many texts, images or sounds one forward is given."""
+    """The number of texts, images or sounds in one forward."""
     return next((int(tensor.shape[0]) for tensor in iter_tensors(inputs) if tensor.ndim), 1)
 
 
 def is_channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
-    """Whether a four-dimensional map has its features in axis 1: the block's first weight tells its width."""
+    """Whether a four-dimensional map has its features in axis 1, by the width of the block's first weight."""
     widths = {size for weight in block.parameters() for size in weight.shape if weight.ndim == 1}
     first, last = shape[1] in widths, shape[3] in widths
     if first == last:
@@ -40,7 +40,7 @@ def to_token_layout(state: torch.Tensor, batch: int, block: nn.Module) -> torch.
         return state.transpose(0, 1)
     if (
         batch % state.shape[0] == 0
-    ):  # one text may be several rows of input: the codebooks of a sound
+    ):  # one text may have several rows of input: the codebooks of a sound
         batch = state.shape[0]
     if state.shape[0] % batch:
         raise InputError(

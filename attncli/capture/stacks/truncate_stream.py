@@ -1,8 +1,8 @@
-"""Streams cut to their first tokens where a stack takes them in: short inputs for models whose images or sounds have one size.
+"""Truncate residual streams to their first tokens where a stack takes them in: short inputs for models of fixed image size.
 
-What the blocks then show is shown to whatever proves something of them: proofs compare passes that are cut alike. Blocks
-that know how many tokens there are (windows, one bias for every pair) fail on fewer, or go another way; such a model is not
-cut. Every later run checks that its blocks take the path that was seen here.
+Verification compares passes that are truncated alike. Blocks that depend on the number of tokens (windows, one bias per
+pair) fail on fewer, or take another path; such a model is not truncated. Every later run checks that its blocks take the
+path that was seen here.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,19 +17,19 @@ from attncli.capture.stacks.blocks import Stack, find_stacks
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 
 LONGER = 4
-"""Streams of so many times the tokens are worth cutting."""
+"""Streams with this many times the tokens are worth truncating."""
 
 
 @dataclass(frozen=True)
 class StreamTruncation:
-    """The blocks whose streams are cut, and to how many tokens."""
+    """The blocks whose streams are truncated, and to how many tokens."""
 
     blocks: tuple[nn.Module, ...] = ()
     tokens: int = 0
 
     @contextmanager
     def streams(self) -> Iterator[None]:
-        """Within, the first blocks are given their first tokens alone, and whoever watches sees it so."""
+        """Within, the first blocks receive their first tokens alone; observers entered later see the truncated stream."""
         with ExitStack() as hooks:
             for block in self.blocks:
                 handle = block.register_forward_pre_hook(
@@ -40,7 +40,7 @@ class StreamTruncation:
 
 
 def truncate_arguments(tokens: int, _: nn.Module, args: Any, kwargs: Any) -> Any:
-    """A block's arguments with fewer tokens."""
+    """Truncate a block's arguments to fewer tokens."""
     stream = find_stream_input(args, kwargs)
     if stream is None or stream.shape[1] <= tokens:
         return None
@@ -53,7 +53,7 @@ def find_truncation(
     tokens: int,
     try_it: Callable[[nn.Module, Mapping[str, Any]], bool],
 ) -> StreamTruncation:
-    """Where the streams of this input can be cut; nowhere, if the model does not run so or shows other blocks."""
+    """Find where the streams of this input can be truncated; None if the model then fails or shows other blocks."""
     seen: dict[nn.Module, tuple[int, ...]] = {}
 
     def remember(module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -78,10 +78,10 @@ def find_truncation(
 
 
 def exceeds_tokens(shape: tuple[int, ...], tokens: int) -> bool:
-    """Of one item's [1, token, feature]."""
+    """Whether a tensor is one item's [1, token, feature] with more tokens than these."""
     return len(shape) == 3 and shape[0] == 1 and shape[1] > LONGER * tokens
 
 
 def structure_signature(stacks: tuple[Stack, ...]) -> list[Any]:
-    """All that was found of the blocks."""
+    """What must stay the same under truncation: the stacks and the attention outside them."""
     return [(stack.name, [vars(call) for call in stack.calls]) for stack in stacks]

@@ -1,14 +1,14 @@
-"""Which attention is which, and its maps as they are made: a strip of rows at a time.
+"""Name the attentions of a forward pass, and emit their maps in strips of rows.
 
-attention_sites        which attention is which: stack, layer, kind
+attention_sites        each attention's stack, layer and kind
 masks                  masks that are evaluated a strip of rows at a time
-softmax_inputs         what the softmax was given, where the very tensor that it gave is handed on
+softmax_inputs         the input of the softmax that gave a tensor
 attention_interface    models on transformers' attention interface: strips of their own eager function
-value_products         the functions that weigh values by a map
+value_products         the functions that multiply values by a map
 mixed_maps             maps that are mixed between their softmax and the values: refused
-softmax_calls          all others: their softmax or sdpa calls, one layer at a time
-tensor_parallel_heads  heads that are divided over processes, put together again
-differential           attention whose maps are one softmax less a part of another
+softmax_calls          all other models: their softmax or sdpa calls, one layer at a time
+tensor_parallel_heads  gather heads that are divided over processes
+differential           attention that applies one softmax map minus a share of another
 output_projections     the linear layers that take the heads' outputs
-output_gates           the gates that multiply these outputs before
+output_gates           gates that multiply these outputs before
 """

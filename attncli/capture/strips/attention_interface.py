@@ -1,4 +1,4 @@
-"""Models on transformers' attention interface: the model's own eager function, called on one strip of queries after another.
+"""Models on transformers' attention interface: call the model's own eager function on one strip of queries at a time.
 
 Grouped queries, soft caps, learned sinks, position biases and float32 softmaxes stay the model's own code; only the
 rows are cut. Key columns that a whole strip cannot see are left out, so causal attention costs half and a window
@@ -24,7 +24,7 @@ Attention = Callable[..., tuple[Tensor, Tensor]]
 
 
 class MapOperands(NamedTuple):
-    """What a map is made of, as the attention is given it: after rotary positions and norms, before the scale."""
+    """The query and key that a map is made of, as attention receives them: after rotary positions and norms, before scaling."""
 
     query: Tensor
     """[batch, head, query, feature]: of the strip's rows."""
@@ -34,7 +34,7 @@ class MapOperands(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """Some rows of the attention maps of one layer, and where they stand in it."""
+    """Some rows of one layer's attention maps, and their position in the map."""
 
     weights: Tensor
     """[batch, head, query, key]: float32, or float64 in a float64 model; keys left out have weight 0."""
@@ -47,35 +47,35 @@ class Strip(NamedTuple):
     visible: Tensor | None = None
     """[batch or 1, 1, query, key] bool: the keys of the strip that the mask leaves; None where it leaves all."""
     outputs: Tensor | None = None
-    """[batch, query, head, value]: the values as these rows weigh them; None where they were not seen."""
+    """[batch, query, head, value]: the values weighted by these rows; None where they were not seen."""
     scores: Tensor | None = None
-    """[batch, head, query, key]: what the softmax was given to give just these weights; None where it was not seen."""
+    """[batch, head, query, key]: the softmax's input that gives these weights; None where it was not seen."""
     round: int = 0
-    """How often the whole map has come before; more than 0 only where an observer has asked for it once more."""
+    """How often the whole map was emitted before; more than 0 only where an observer requested it again."""
     total: float = 1.0
-    """What the rows sum to, up to a learned sink; anything but 1 where one map is taken off another."""
+    """The sum of a row, up to a learned sink; not 1 where one map is subtracted from another."""
     sides: MapOperands | None = None
-    """Nothing is copied for it; None where these were not seen."""
+    """The map's query and key, not copied; None where these were not seen."""
     applied: Tensor | None = None
     """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
 
     @property
     def is_first(self) -> bool:
-        """Whether a map begins that has not come before."""
+        """Whether this strip begins a map in its first round."""
         return self.first_query == 0 and self.round == 0
 
     @property
     def is_last(self) -> bool:
-        """Whether the map ends here, in this round."""
+        """Whether this strip ends the map in this round."""
         return self.first_query + self.weights.shape[2] == self.queries
 
 
 def observe_in_rounds(
     strips: Callable[[int], Iterable[Strip]], observe: Callable[[Strip], bool]
 ) -> None:
-    """All strips of one map in order, and all of them again as often as the observer asks for it at the last.
+    """Emit all strips of one map in order, and all of them again as long as the observer requests it at the last.
 
-    Whatever hands maps on does it here, so that no answer of an observer is lost.
+    All code that emits maps does it here, so that no return value of an observer is lost.
     """
     number, again = 0, True
     while again:
@@ -85,7 +85,7 @@ def observe_in_rounds(
 
 
 def unpatched_eager(module: nn.Module) -> Attention:
-    """The eager function that the module's forward names."""
+    """The model's own eager function, which the module's forward names; other patches are removed by inspect.unwrap."""
     forward = inspect.unwrap(type(module).forward)
     named = [name for name in forward.__code__.co_names if name.endswith(EAGER)]
     found = forward.__globals__.get(named[0] if named else EAGER)
@@ -103,7 +103,7 @@ def attend_in_strips(
     rows: int,
     observe: Callable[[Strip], bool],
 ) -> Tensor:
-    """The output [batch, query, head, value] of one attention, its map handed on in strips."""
+    """Compute the output [batch, query, head, value] of one attention, and emit its map in strips."""
     whole: Tensor | None = None
 
     def strips(number: int) -> Iterator[Strip]:
@@ -113,7 +113,7 @@ def attend_in_strips(
             output, strip = compute_strip(eager, asked, start, rows)
             if (
                 whole is None
-            ):  # one tensor for all: small ones between strips would keep the heap from reusing them
+            ):  # one output tensor for all strips: small ones between strips would keep the heap from reusing memory
                 whole = output.new_empty((len(output), call.queries, *output.shape[2:]))
             if not number:
                 whole[:, start : start + output.shape[1]] = output
@@ -127,7 +127,7 @@ def attend_in_strips(
 def compute_strip(
     eager: Attention, call: "EagerCall", start: int, rows: int
 ) -> tuple[Tensor, Strip]:
-    """The output [batch, query, head, value] of some rows, and their part of the map."""
+    """Compute the output [batch, query, head, value] of some rows, and their strip of the map."""
     part = call.strip(start, min(start + rows, call.queries))
     with LastSoftmax() as softmax:
         output, weights = eager(call.module, *part.tensors, **part.keywords)
@@ -140,7 +140,7 @@ def compute_strip(
 def emit_maps_only(
     eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
 ) -> None:
-    """The map of one attention in strips, its output left to others."""
+    """Emit the map of one attention in strips, without its output."""
     narrow = call.once_more()
 
     def strips(number: int) -> Iterator[Strip]:
@@ -151,7 +151,7 @@ def emit_maps_only(
 
 
 NARROW = 16
-"""Features of the values when a map comes once more: products with fewer are not faster."""
+"""Features of the values in repeated rounds; products with fewer are not faster."""
 
 
 class StripArguments(NamedTuple):
@@ -172,7 +172,7 @@ class EagerCall(NamedTuple):
     keywords: Mapping[str, Any]
 
     def once_more(self) -> "EagerCall":
-        """The same maps with few features of the values, so that their product costs less."""
+        """The same call with few features of the values, so that their product costs less in repeated rounds."""
         return self._replace(value=self.value[..., :NARROW].contiguous())
 
     @property
@@ -189,7 +189,7 @@ class EagerCall(NamedTuple):
         keywords = {name: self.cut(value, start, stop) for name, value in self.keywords.items()}
         follows_keys = any(cut is not self.keywords[name] for name, cut in keywords.items())
         visible = visible_keys(mask, self.keys)
-        if visible is not None:  # a mask may have one row, for all queries
+        if visible is not None:  # a mask may have one row for all queries
             visible = visible.expand(-1, -1, min(stop, self.queries) - start, -1)
         first, last = (0, self.keys) if follows_keys else visible_span(visible, self.keys)
         key, value = self.key[:, :, first:last], self.value[:, :, first:last]
@@ -213,15 +213,15 @@ class EagerCall(NamedTuple):
         return self.cut(self.mask, start, stop)  # type: ignore[no-any-return]
 
     def cut(self, value: Any, start: int, stop: int) -> Any:
-        """Rows of anything that has one row for each query, such as a position bias [1, head, query, key]."""
+        """Cut the rows of anything that has one row per query, such as a position bias [1, head, query, key]."""
         rowwise = isinstance(value, Tensor) and value.dim() == 4 and value.shape[2] == self.queries
         return value[:, :, start:stop] if rowwise and self.queries > 1 else value
 
 
 def visible_keys(mask: Tensor | None, keys: int) -> Tensor | None:
-    """[batch or 1, 1, query, key]: what the mask leaves to any head; None where that is everything.
+    """[batch or 1, 1, query, key]: keys that the mask shows to any head; None where it shows all.
 
-    A row that sees nothing is uniform over all keys in eager attention: it sees them all.
+    A row that sees nothing is uniform over all keys in eager attention: it counts as seeing them all.
     """
     if mask is None or mask.shape[-1] != keys or not mask.dtype.is_floating_point:
         return None
@@ -245,17 +245,17 @@ def to_float32(value: Any) -> Any:
 
 
 ALIVE = 4
-"""Arrays of a strip's size at once: logits, logits with their mask, softmax, and what an observer makes of them."""
+"""Arrays of a strip's size at once: logits, masked logits, softmax, and an observer's result."""
 
 
 ENOUGH = 64
-"""Rows below which the products of a strip cost more for each number."""
+"""With fewer rows, the products of a strip cost more per number."""
 
 NEAR = 2**24
-"""Bytes of a strip that stay near the processor while everything that is made of it goes over them."""
+"""Bytes of a strip that stay in the processor's cache during all steps."""
 
 
 def rows_per_strip(memory: int, row: int) -> int:
-    """How many rows, each of so many bytes over all heads, are best worked on at a time, within the memory."""
+    """The number of rows to compute at a time, each with so many bytes over all heads, within the memory."""
     near = max(ENOUGH, NEAR // (ALIVE * row))
     return max(1, min(near, memory // (ALIVE * row)))

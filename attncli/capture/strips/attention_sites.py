@@ -1,4 +1,4 @@
-"""Which attention is which: every module that attends gets a stack, a true layer index, and a kind."""
+"""Attention sites: every module that attends gets a stack, a true layer index, and a kind."""
 
 import re
 from collections import Counter, defaultdict
@@ -24,13 +24,13 @@ SAID = re.compile(
     r"att(entio)?n?s?|self|cross|enc(oder)?|dec(oder)?|encdec|layers?|blocks?|heads?|multi(head)?|mha|attend(s|er)?|modules?",
     re.IGNORECASE,
 )
-"""Words that say no more of an attention than that it is one, and of which kind."""
+"""Words that only say that a module is an attention, and of which kind."""
 
 LINEAR = "linear"
 """The span of what has a map without a softmax."""
 
 SELF, CROSSING, DIFFERENCE = "self", "cross", "difference"
-"""Kinds: over a stack's own states, over others, and one map of a layer less a part of another."""
+"""Kinds: over a stack's own states, over another's, and one map of a layer minus a share of another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class AttentionSite:
     layer: int
     """The true index: a hybrid's attention layers keep the numbers of the layers they are."""
     kind: str
-    """self or cross, with what tells apart those of one layer (`cross text`, `cross vision`); or difference."""
+    """self or cross, with words that distinguish those of one layer (`cross text`, `cross vision`); or difference."""
     span: str
     """full, sliding, chunked …: the config's own word where it has one."""
     name: str
@@ -50,7 +50,7 @@ class AttentionSite:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What tells it from every other attention of the model."""
+        """The key that identifies it among the model's attentions."""
         return self.stack, self.kind, self.layer
 
     @property
@@ -65,12 +65,12 @@ class AttentionSite:
 
     @property
     def is_difference(self) -> bool:
-        """Whether it is made of two attentions, so that its weights have both signs."""
+        """Whether it subtracts one map from another, so that its weights have both signs."""
         return self.kind == DIFFERENCE
 
 
 class MapShape(NamedTuple):
-    """Of one attention's maps."""
+    """The shape of one attention's maps."""
 
     heads: int
     queries: int
@@ -78,7 +78,7 @@ class MapShape(NamedTuple):
 
 
 class SiteNamer:
-    """Names every attention of a forward pass as it happens.
+    """Names every attention of a forward pass as it runs.
 
     A module that is called once carries its index in its path. Where a path has several changing numbers (stages of
     blocks) or a layer runs again (shared layers), attentions are counted as they come. What attends again within one
@@ -95,21 +95,21 @@ class SiteNamer:
             for name, module in model.named_modules()
             if NUMBER.fullmatch(name, name.rfind(".") + 1) or may_attend(name, module)
         }
-        """Of lists, and what may attend: the modules whose runs are counted."""
+        """Elements of module lists, and modules that may attend: their runs are counted."""
         self.restart()
 
     def restart(self) -> None:
-        """Counts from 0 again: a new forward pass."""
+        """Restart the counts for a new forward pass."""
         self.seen: Counter[tuple[str, str]] = Counter()
-        """Attentions of each stack and kind."""
+        """Attentions seen in each stack, by kind."""
         self.runs: Counter[str] = Counter()
-        """Of each element."""
+        """Runs of each list element."""
         self.latest: dict[str, tuple[int, int, int]] = {}
-        """Of each module: the run of its element, its layer, and how often it has attended in that run."""
+        """For each module: the run of its list element, its layer, and how often it attended in that run."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within, the runs of all elements are counted."""
+        """Within, count the runs of all list elements."""
         handles = [
             module.register_forward_pre_hook(lambda *_, name=name: self.runs.update((name,)))
             for name, module in self.elements.items()
@@ -140,18 +140,18 @@ class SiteNamer:
         return self.last
 
     def difference(self) -> AttentionSite:
-        """The map that differential attention applies; its two maps have been named before."""
+        """The site of the map that differential attention applies; its two maps were named before."""
         return replace(self.last, kind=DIFFERENCE)
 
     def own_index(self, name: str, family: str) -> int | None:
-        """The one number that tells this module from its siblings; None without one, or with several."""
+        """The one index in which this module's path differs from its siblings'; None without one, or with several."""
         changing = self.families[family]
         numbers = [int(number) for number in NUMBER.findall(name)]
         return numbers[changing[0]] if len(changing) == 1 else None
 
 
 def list_element_path(name: str) -> str:
-    """The innermost element of a list that a path leads through; the module itself where there is none."""
+    """The path of the innermost list element around a module; its own path where there is none."""
     numbers = list(NUMBER.finditer(name))
     return name[: numbers[-1].end()] if numbers else name
 
@@ -161,19 +161,19 @@ def stack_path(family: str) -> str:
 
 
 def path_within_layer(family: str) -> str:
-    """The path from a layer of the stack on; of a module outside any list, the whole."""
+    """A module's path within its layer; its whole path outside any list."""
     _, inside, tail = family.partition(".*")
     return tail if inside else family
 
 
 def base_kind(family: str, classes: Iterable[str] = ()) -> str:
-    """`classes`: of the modules on the path within the layer."""
+    """The kind by the classes of the modules on the path within the layer."""
     said = " ".join((path_within_layer(family), *classes))
     return CROSSING if CROSS.search(said) else SELF
 
 
 def find_attention_kinds(model: nn.Module) -> dict[str, str]:
-    """Per path of modules that may attend, its kind: with the words in which it differs from others of its layers."""
+    """The kind of each path that may attend, with the words in which it differs from others of its layer."""
     words: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     classes = {name: type(module).__name__ for name, module in model.named_modules()}
     torchs_crossing = {
@@ -198,7 +198,7 @@ def find_attention_kinds(model: nn.Module) -> dict[str, str]:
 
 
 def iter_paths_in_layer(name: str) -> Iterator[str]:
-    """The paths that lead to a module from its element of a list on, that element left out."""
+    """Iterate over the paths from a module's list element to the module, without the element."""
     element = list_element_path(name)
     while len(name) > len(element):
         yield name
@@ -212,12 +212,12 @@ def may_attend(name: str, module: nn.Module) -> bool:
 
 
 def distinguishing_words(path: str) -> str:
-    """What a path says of an attention beside its kind: `token to image` of `cross_attn_token_to_image`."""
+    """The words of a path that distinguish an attention beyond its kind: `token to image` of `cross_attn_token_to_image`."""
     return " ".join(word.lower() for word in WORD.findall(path) if not SAID.fullmatch(word))
 
 
 def group_numbered_paths(names: Iterable[str]) -> dict[str, list[int]]:
-    """Per path with its numbers taken out, the places where numbers change from module to module."""
+    """For each path with its numbers taken out, the positions where numbers differ between modules."""
     numbers: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for name in names:
         numbers[NUMBER.sub("*", name)].append(tuple(NUMBER.findall(name)))
@@ -231,7 +231,7 @@ def group_numbered_paths(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def layer_types(model: nn.Module) -> list[str]:
-    """The config's words for its layers, if it has them."""
+    """The layer types in the config, if it lists them."""
     config = getattr(model, "config", None)
     for held in (config, getattr(config, "text_config", None)):
         types = getattr(held, "layer_types", None)
@@ -241,7 +241,7 @@ def layer_types(model: nn.Module) -> list[str]:
 
 
 def enclosing_stack(site: AttentionSite, stacks: Sequence[Stack]) -> str:
-    """The stack of the block that an attention runs in, if its layer has that number there; else its own list."""
+    """The stack of the block that an attention runs in, if its layer has that index there; else its own list."""
     for stack in stacks:
         for call in stack.calls:
             inside = site.name == call.name or site.name.startswith(f"{call.name}.")

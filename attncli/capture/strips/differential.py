@@ -1,8 +1,8 @@
-"""Differential attention (Ye et al. 2024): a layer applies one softmax map less λ times another.
+"""Differential attention (Ye et al. 2024): a layer applies one softmax map minus λ times another.
 
-Both maps of a pair are heads of one call of the attention interface: head h is the first, head h + H/2 the other. The
-model calls it twice with the same queries and keys, as its values have two halves. What the second call would show has
-been shown, so there the map is handed on that the model applies.
+Both maps of a pair are heads of one call of the attention interface: head h is the first, head h + H/2 the second. As its
+values have two halves, the model calls it twice with the same queries and keys. The second call would show the same maps
+again, so there the map that the model applies is emitted.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from attncli.errors import InputError
 PARAMETERS = ("lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2")
 
 NEAR = 1e-6
-"""How far what the model computes may be from these formulas, as a part of it: it takes its λ in float32."""
+"""Tolerance, relative, between the model's output and these formulas: the model computes λ in float32."""
 
 
 def is_differential(module: nn.Module) -> bool:
@@ -26,40 +26,40 @@ def is_differential(module: nn.Module) -> bool:
 
 
 def differential_lambda(module: nn.Module) -> float:
-    """λ: how much of the other map is taken off."""
+    """λ: the share of the second map that is subtracted."""
     q1, k1, q2, k2 = (module.get_parameter(name).double() for name in PARAMETERS)
     learned = torch.exp((q1 * k1).sum()) - torch.exp((q2 * k2).sum())
     return float(learned) + float(module.lambda_init)  # type: ignore[arg-type]
 
 
 def subtract_share(pairs: Tensor, share: float, dim: int) -> Tensor:
-    """The first half less a share of the other half."""
+    """Subtract a share of the second half from the first."""
     first, other = pairs.chunk(2, dim=dim)
     return first - share * other
 
 
 def to_applied_map(strip: Strip, share: float) -> Strip:
-    """The map that the model applies, of a strip of both."""
+    """Turn a strip of both maps into one of the map that the model applies."""
     weights = subtract_share(strip.weights, share, dim=1)
     return strip._replace(weights=weights, outputs=None, scores=None, total=1.0 - share, sides=None)
 
 
 class DifferentialPairs:
-    """Tells the second call of each differential attention from the first, and proves what is made of both."""
+    """Recognises the second call of each differential attention, and verifies the map made from both."""
 
     def __init__(self, model: nn.Module) -> None:
         self.modules = [module for module in model.modules() if is_differential(module)]
         self.restart()
 
     def restart(self) -> None:
-        """A new forward pass begins."""
+        """Start a new forward pass."""
         self.first: dict[nn.Module, tuple[Tensor, Tensor, Tensor]] = {}
-        """Queries, keys and output of the first calls whose second has not come."""
+        """Queries, keys and output of first calls whose second is still to come."""
         self.due: dict[nn.Module, Tensor] = {}
-        """What the attention must compute next."""
+        """The result that each attention must compute next."""
 
     def is_second(self, module: nn.Module, query: Tensor, key: Tensor) -> bool:
-        """Whether the first call had the same queries and keys; another call than these two is refused."""
+        """Whether this is the second call, with the same queries and keys as the first; other calls are refused."""
         if module not in self.first:
             return False
         if self.first[module][0] is not query or self.first[module][1] is not key:
@@ -67,7 +67,7 @@ class DifferentialPairs:
         return True
 
     def take(self, module: nn.Module, query: Tensor, key: Tensor, output: Tensor) -> None:
-        """The output of either call."""
+        """Take the output of either call."""
         if module not in self.first:
             self.first[module] = query, key, output
             return
@@ -75,7 +75,7 @@ class DifferentialPairs:
         self.due[module] = subtract_share(both, differential_lambda(module), dim=2)
 
     def check(self, module: nn.Module, given: Any) -> None:
-        """A part of the attention is about to run: the first after both calls is given what they make together."""
+        """Compare the input of the first submodule after both calls with what the two calls give together."""
         expected = self.due.pop(module, None)
         if expected is None:
             return
@@ -86,7 +86,7 @@ class DifferentialPairs:
             raise unknown_differential_error(module)
 
     def refuse_unproved(self) -> None:
-        """The forward pass is over."""
+        """Refuse attention that was not verified by the end of the forward pass."""
         for module in (*self.first, *self.due):
             raise unknown_differential_error(module)
 

@@ -1,7 +1,7 @@
-"""Attention masks without a token × token array: rows are made when a strip asks for them.
+"""Attention masks without a token × token array: rows are computed when a strip needs them.
 
-Models pass masks on, ask for their shape, and test that they are tensors; so this is a tensor, without storage. Where
-a model computes with its mask after all, the whole mask is made, once, and everything goes on as it would have.
+Models pass masks on, read their shape, and test that they are tensors; so this is a tensor subclass without storage.
+Where a model computes with its mask after all, the whole mask is materialised once, and the computation goes on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,10 @@ from torch.utils._pytree import tree_map
 from transformers.masking_utils import eager_mask
 
 Rows = Callable[[int, int], torch.Tensor]
-"""Rows start … stop of a mask: [batch, 1, stop - start, key], 0 where visible, the least float elsewhere."""
+"""Rows start … stop of a mask: [batch, 1, stop - start, key], 0 where visible, the dtype's minimum elsewhere."""
 
 WHOLE_BELOW = 2**20
-"""Masks of fewer elements than this are made at once: a few megabytes are not worth a wrapper."""
+"""Masks with fewer elements are materialised at once: a few megabytes do not justify a wrapper."""
 
 
 class RowwiseMask(torch.Tensor):
@@ -41,7 +41,7 @@ class RowwiseMask(torch.Tensor):
         return self.make(start, stop) if self.made is None else self.made[:, :, start:stop]
 
     def whole(self) -> torch.Tensor:
-        """The mask itself; from now on this is the one that is read, as it may be written to."""
+        """Materialise the mask; from now on this tensor is read, as the model may write to it."""
         if self.made is None:
             self.made = self.make(0, self.shape[2])
         return self.made
@@ -63,7 +63,7 @@ class RowwiseMask(torch.Tensor):
 
 
 def materialise_mask(value: Any) -> Any:
-    """A mask that is written by its rows as a tensor; everything else as it is."""
+    """Materialise a RowwiseMask; return everything else unchanged."""
     return value.whole() if isinstance(value, RowwiseMask) else value
 
 
@@ -77,7 +77,7 @@ def is_full_slice(
 def make_rowwise_mask(
     batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, **kwargs: Any
 ) -> torch.Tensor | None:
-    """What transformers' eager attention would get, made row by row where it is large."""
+    """Make the mask that transformers' eager attention would get, row by row where it is large."""
     if q_length * kv_length < WHOLE_BELOW or not isinstance(q_offset, int):
         return make_whole_mask(batch_size, q_length, kv_length, q_offset, **kwargs)
     if kwargs.pop("allow_is_bidirectional_skip", False) and hides_nothing(kv_length, kwargs):
@@ -85,7 +85,7 @@ def make_rowwise_mask(
 
     def rows(start: int, stop: int) -> torch.Tensor:
         made = make_whole_mask(batch_size, stop - start, kv_length, q_offset + start, **kwargs)
-        assert made is not None  # only bidirectional masks may be None, and only when asked
+        assert made is not None  # only bidirectional masks may be None, if so requested
         return made
 
     first = rows(0, 1)
@@ -94,7 +94,7 @@ def make_rowwise_mask(
 
 
 def hides_nothing(kv_length: int, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a bidirectional mask hides nothing: no padding, and no window shorter than the keys."""
+    """Whether a bidirectional mask hides no key: no padding, and no window shorter than the keys."""
     padding, window = kwargs.get("attention_mask"), kwargs.get("local_size")
     return (padding is None or bool(padding.all())) and (window is None or kv_length < window)
 

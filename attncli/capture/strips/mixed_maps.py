@@ -15,22 +15,22 @@ from attncli.capture.strips.value_products import PRODUCTS
 from attncli.errors import InputError
 
 MARK = "_attncli_product"
-"""Attribute of what a map was multiplied to, where that still has rows for queries and for keys."""
+"""Attribute of products of a map that still have axes of queries and keys."""
 
 
 class Product(NamedTuple):
     module: nn.Module
-    """That the map ran in."""
+    """The module that the map was computed in."""
     keys: int
 
 
 class MixedMapTracker:
-    """Follows what a map was first multiplied to, where it could be a map itself."""
+    """Follows the first product of a map, where that could be a map itself."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.there = False
-        """Whether anything is followed in this pass."""
+        """Whether this pass follows any product."""
 
     def begin(self, module: nn.Module, weights: Tensor, result: Tensor) -> None:
         queries, keys = weights.shape[-2:]
@@ -40,7 +40,7 @@ class MixedMapTracker:
             self.there = True
 
     def follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
-        """Views and copies are followed; a product with what is no weight of the model is refused."""
+        """Follow views and copies; refuse a product with anything but a weight of the model."""
         given = list(iter_tensors(args))
         product: Product | None = next(
             filter(None, (getattr(each, MARK, None) for each in given)), None
@@ -56,7 +56,7 @@ class MixedMapTracker:
             )
 
     def is_weighed(self, other: Tensor, keys: int) -> bool:
-        """Whether it could be the values: a row for each key, made in this pass."""
+        """Whether the operand could be the values: one row per key, computed in this pass."""
         return not hasattr(other, MARK) and keys in other.shape[-2:] and not self.is_weight(other)
 
     def is_weight(self, tensor: Tensor) -> bool:

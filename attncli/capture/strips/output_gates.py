@@ -1,7 +1,7 @@
-"""Gates between the heads and W_O: the sigmoid by which a linear layer's input is the heads' outputs multiplied.
+"""Output gates before W_O: a sigmoid by which the heads' outputs are multiplied.
 
-Nothing is told from names: a gate is a result of a sigmoid whose product with the outputs is, number for number, what a
-linear layer is given.
+Names are not used: a gate is the result of a sigmoid whose product with the outputs is equal, number for number, to the
+input of a linear layer.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
 
 SIGMOIDS = {torch.sigmoid, torch.sigmoid_, Tensor.sigmoid, Tensor.sigmoid_, F.sigmoid, torch.special.expit}  # fmt: skip
 KEPT = 4
-"""Results of sigmoids, the latest: an attention has few."""
+"""How many sigmoid results to remember, the latest ones: an attention has few."""
 
 FoundGate = Callable[[AttentionSite, Tensor, Tensor, Tensor], None]
 """found(site, gate [batch, query, head, value or 1], context [batch, query, head, value], projection [head, value, feature])"""
@@ -57,7 +57,7 @@ class OutputGates(OutputProjections):
 
 
 def gate_by_heads(gate: Tensor, context: Tensor) -> Tensor | None:
-    """[batch, query, head, value or 1]; None where a gate has not an entry for each value, or for each head."""
+    """Shape the gate as [batch, query, head, value or 1]; None where it has no entry for each value or head."""
     if gate.numel() == context.numel():
         return gate.detach().reshape(context.shape)
     if gate.numel() == context[..., 0].numel():
@@ -66,7 +66,7 @@ def gate_by_heads(gate: Tensor, context: Tensor) -> Tensor | None:
 
 
 class SigmoidTracker(TorchFunctionMode):
-    """Remembers what sigmoids give."""
+    """Remembers the results of sigmoids."""
 
     def __init__(self, kept: deque[Tensor]) -> None:
         super().__init__()
@@ -89,9 +89,9 @@ class SigmoidTracker(TorchFunctionMode):
 def observe_gates(
     model: nn.Module, found: FoundGate
 ) -> Iterator[Callable[[AttentionSite, Strip], None]]:
-    """Within, hand the strips of a streamed forward to what this yields; gates come to `found` as they happen.
+    """Within, pass the strips of a streamed forward to the yielded function; `found` is called with each gate.
 
-    Where heads are divided over processes none is looked for.
+    No gates are looked for where heads are divided over processes.
     """
     if tensor_parallel_group(model) is not None:
         yield lambda site, strip: None

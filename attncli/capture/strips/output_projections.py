@@ -1,6 +1,6 @@
-"""Which linear layer takes the heads' outputs into the stream: the first whose input is exactly these.
+"""Find the output projection W_O of the heads: the first linear layer whose input equals their outputs.
 
-Nothing is told from names. Where outputs are gated, mixed or normed on the way, no layer is found, and none is guessed.
+Names are not used. Where outputs are gated, mixed or normed before, no layer is reported.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,12 +26,12 @@ class OutputProjections:
     def __init__(self, found: Found, group: Any = None) -> None:
         self.found = found
         self.group = group
-        """The processes that divide heads and layers between them."""
+        """The processes that share heads and layers."""
         self.site: AttentionSite | None = None
         self.context: Tensor | None = None
 
     def take(self, site: AttentionSite, strip: Strip) -> None:
-        """The outputs of one more strip."""
+        """Add the outputs of one strip."""
         given = strip.outputs
         if strip.first_query == 0:
             self.site, self.context = None, None
@@ -43,7 +43,7 @@ class OutputProjections:
             self.context[:, start : start + given.shape[1]] = given
 
     def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        """A linear layer is about to run."""
+        """Compare a linear layer's input with the outputs, before it runs."""
         if self.site is None or self.context is None or not args:
             return
         given, context = args[0], self.context
@@ -58,7 +58,7 @@ class OutputProjections:
 
 
 def local_heads(given: Tensor, context: Tensor, group: Any) -> Tensor:
-    """The heads that this process computes, where its layer is given these alone."""
+    """The heads that this process computes, if its layer takes these alone."""
     width, size = context.shape[2] * context.shape[3], dist.get_world_size(group)
     if given.shape[-1] * size != width:
         return context
@@ -66,7 +66,7 @@ def local_heads(given: Tensor, context: Tensor, group: Any) -> Tensor:
 
 
 def split_weights_by_head(module: nn.Module, heads: int) -> Tensor:
-    """[head, value, feature]: the layer's weights, from its input to its output."""
+    """Split the layer's weights by head: [head, value, feature], from input to output."""
     weight = module.get_parameter("weight").detach()
     if weight.is_meta:
         weight = fetch_offloaded_weight(module)
@@ -77,7 +77,7 @@ def split_weights_by_head(module: nn.Module, heads: int) -> Tensor:
 
 
 def fetch_offloaded_weight(module: nn.Module) -> Tensor:
-    """The weights of a layer for which accelerate has found no room, as its own forward is about to fetch them."""
+    """Fetch weights that accelerate offloaded, as the layer's own forward does before it runs."""
     from accelerate.utils import align_module_device
 
     with align_module_device(module):
@@ -88,7 +88,7 @@ def fetch_offloaded_weight(module: nn.Module) -> Tensor:
 def observe_projections(
     model: nn.Module, found: Found
 ) -> Iterator[Callable[[AttentionSite, Strip], None]]:
-    """Within, hand the strips of a streamed forward to what this yields; projections come to `found` as they happen."""
+    """Within, pass the strips of a streamed forward to the yielded function; `found` is called with each projection."""
     watch = OutputProjections(found, tensor_parallel_group(model))
     handles = [
         module.register_forward_pre_hook(watch.before)

@@ -34,37 +34,37 @@ from attncli.errors import InputError
 MASKING = {torch.masked_fill, Tensor.masked_fill}
 
 HIDDEN = 5000.0
-"""Scores that lie this far below the best of their row are masked: masks add -10,000 at least, and e^-5000 is nothing."""
+"""Scores this far below the best of their row are masked: masks add -10,000 at least, and e^-5000 is 0 in float64."""
 
 NOTHING = -1e30
-"""Rows whose best score is lower see nothing: no model computes such numbers, a mask does."""
+"""Rows whose best score is lower see no key: only masks add such numbers."""
 
 MARK = "_attncli_map"
-"""Attribute of tensors that are an attention map, or a view or a masked copy of one: its number among the pending."""
+"""Attribute of tensors that are an attention map, or a view or masked copy of one: its index among pending maps."""
 
 
 @dataclass
 class PendingMap:
-    """A softmax that no product has met yet."""
+    """A softmax output that no product has used yet."""
 
     module: nn.Module
-    """The innermost attention module that it ran in."""
+    """The innermost attention module in which it ran."""
     weights: Tensor
     visible: Tensor | None
     """The keys that its scores leave visible."""
     scores: Tensor | None
     held: list[ReferenceType[Tensor]]
-    """The tensors that are it, weakly."""
+    """Weak references to the tensors that are this map."""
     used: bool = False
-    """Whether anything was made of it."""
+    """Whether any function has used it."""
 
 
 Found = Callable[[nn.Module, Strip], bool]
-"""Called with every strip; True at the last one of a map asks for the whole map once more."""
+"""Called with every strip; True at a map's last strip requests the whole map once more."""
 
 
 class SoftmaxCapture(TorchFunctionMode):
-    """Hands on the attention maps that run past it inside attention modules."""
+    """Emits the attention maps computed inside attention modules."""
 
     def __init__(self, model: nn.Module, found: Found, memory: int) -> None:
         super().__init__()
@@ -74,14 +74,14 @@ class SoftmaxCapture(TorchFunctionMode):
         self.keys: list[set[int]] = []
         """For each running module the numbers of keys of its own softmax maps."""
         self.pending: dict[int, PendingMap] = {}
-        """Maps that no product has met yet."""
+        """Maps that no product has used yet."""
         self.unclaimed: list[nn.Module] = []
-        """Modules whose softmax never met values, though something was made of it: their attention was not seen."""
+        """Modules whose softmax was used but never multiplied by values: their attention was not seen."""
         self.attended: set[nn.Module] = set()
-        """Modules whose attention was seen, here or on the interface: beside it a softmax may be idle."""
+        """Modules whose attention was seen here or on the interface: further softmaxes in them may be unused."""
         self.mixed = MixedMapTracker(model)
         self.silent = False
-        """Whether what runs is not to be looked at."""
+        """Whether to ignore what runs now."""
         seen = model.attending if isinstance(model, ForeignModule) else frozenset[nn.Module]()
         self.modules = [
             module
@@ -90,7 +90,7 @@ class SoftmaxCapture(TorchFunctionMode):
         ]
 
     def restart(self) -> None:
-        """A new forward pass begins."""
+        """Start a new forward pass."""
         self.mixed.there = False
         self.unclaimed = []
         self.attended = set()
@@ -174,14 +174,14 @@ class SoftmaxCapture(TorchFunctionMode):
         return result
 
     def mark(self, tensor: Tensor, number: int) -> None:
-        """The tensor is this map from here on."""
+        """Mark the tensor as this map."""
         setattr(tensor, MARK, number)
         self.pending[number].held.append(ref(tensor))
 
     def follow(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
     ) -> None:
-        """What becomes of pending maps: carried along unchanged, or claimed by a product with values.
+        """Follow pending maps: views and copies keep the mark, a product with values claims the map.
 
         A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
         of which some weights are made zero is seen so.
@@ -205,10 +205,10 @@ class SoftmaxCapture(TorchFunctionMode):
                 found = self.pending[number]
                 found.used = True
                 if result is source and found.weights.dtype != source.dtype:
-                    setattr(source, MARK, None)  # changed in place, and what is held here is a copy
+                    setattr(source, MARK, None)  # changed in place; `weights` is a copy
 
     def masked(self, number: int, hidden: Tensor) -> None:
-        """Weights of a pending map that are made zero; what its softmax was given is no longer what made it."""
+        """Follow a pending map of which weights are set to zero; its softmax input is dropped, as it no longer gives these weights."""
         found = self.pending[number]
         found.weights = found.weights.masked_fill(hidden, 0.0)
         found.scores = None
@@ -218,11 +218,11 @@ class SoftmaxCapture(TorchFunctionMode):
         return self.found(self.running[-1], strip)
 
     def hand_on_whole(self, strip: Strip) -> None:
-        """A map in one piece, as often as it is asked for."""
+        """Emit a map in one piece, as often as the observer requests it."""
         observe_in_rounds(lambda _: [strip], self.hand_on)
 
     def multi_head(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """torch's own module: it makes its masks one, and hands that to sdpa where nobody wants the weights."""
+        """Run torch's own multi-head module: it merges its masks, and calls sdpa where no weights are requested."""
 
         def in_strips(*inner: Any, **named: Any) -> Tensor:
             return sdpa_in_strips(self.hand_on, self.memory, *inner, **named)
@@ -235,7 +235,7 @@ class SoftmaxCapture(TorchFunctionMode):
 
 @contextmanager
 def replace_sdpa(function: Callable[..., Tensor]) -> Iterator[None]:
-    """Within, this is what torch's own code calls as scaled_dot_product_attention."""
+    """Within, replace scaled_dot_product_attention for torch's own code, which calls it past any torch-function mode."""
     own = F.scaled_dot_product_attention
     F.scaled_dot_product_attention = function
     try:
@@ -249,19 +249,19 @@ def is_named_attention(name: str, module: nn.Module) -> bool:
 
 
 def is_referenced(found: PendingMap) -> bool:
-    """Whether anything still holds it, once it is no longer held here."""
+    """Whether any tensor still refers to it besides the reference here."""
     del found.weights, found.visible, found.scores
     return any(tensor() is not None for tensor in found.held)
 
 
 def is_masking(func: Any, args: Sequence[Any], result: Any) -> bool:
-    """Whether a function makes a new tensor in which some weights of its first argument are zero."""
+    """Whether a function returns its first argument with some entries set to zero."""
     given = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
     return given and func in MASKING and bool(args[2] == 0)
 
 
 def is_over_last_axis(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a softmax went over the last dimension of something like [head, query, key]."""
+    """Whether a softmax is over the last axis of something like [head, query, key]."""
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
     return result.dim() >= 3 and dim in (-1, result.dim() - 1)
 
@@ -279,7 +279,7 @@ def find_unmasked_keys(scores: Tensor) -> Tensor | None:
 def whole_map_strip(
     weights: Tensor, visible: Tensor | None = None, scores: Tensor | None = None
 ) -> Strip:
-    """A map that came in one piece, as [batch, head, query, key]."""
+    """A strip of a whole map, as [batch, head, query, key]."""
     queries, keys = weights.shape[-2:]
     given = (
         None
@@ -290,12 +290,12 @@ def whole_map_strip(
 
 
 def add_batch_axis(values: Tensor) -> Tensor:
-    """[head, query, key], or with more axes before, as [batch, head, query, key]."""
+    """Add axes to [head, query, key] to make [batch, head, query, key]; merge further ones."""
     return values[None] if values.dim() == 3 else values.flatten(0, values.dim() - 4)
 
 
 def every_query_sees_a_key(scores: Tensor) -> bool:
-    """Whether every query sees a key: the scores of a row without any say nothing."""
+    """Whether every query sees a key: the scores of a row without any are meaningless."""
     return bool((scores.amax(dim=-1) > NOTHING).all())
 
 

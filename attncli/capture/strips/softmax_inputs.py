@@ -1,4 +1,4 @@
-"""What a softmax was given, beside the weights that it gave: an entropy from both needs no logarithm of every weight."""
+"""The input of a softmax along with its output: an entropy from both needs no logarithm of every weight."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,9 +22,9 @@ class LastSoftmax(TorchFunctionMode):
         self.scores: Tensor | None = None
         self.weights: Tensor | None = None
         self.version = 0
-        """Of the weights when they were made; changing them in place would raise it."""
+        """The version of the weights when they were made; a change in place would raise it."""
         self.shifted: tuple[Tensor, Tensor] | None = None
-        """The last difference of a tensor and one number for each of its rows, and that tensor."""
+        """The last difference of a tensor and one number per row, and that tensor."""
 
     def __torch_function__(
         self,
@@ -42,7 +42,7 @@ class LastSoftmax(TorchFunctionMode):
         return result
 
     def unshifted(self, given: Tensor) -> Tensor:
-        """The scores before a model took their rows' maxima off, which changes no weight."""
+        """The scores before a model subtracted their rows' maxima, which changes no weight."""
         shifted = self.shifted
         return shifted[1] if shifted is not None and shifted[0] is given else given
 
@@ -62,6 +62,6 @@ class LastSoftmax(TorchFunctionMode):
 
 
 def has_one_number_per_row(args: Sequence[Any]) -> bool:
-    """Whether a tensor and one number for each of its rows are given."""
+    """Whether the arguments are a tensor and one number for each of its rows."""
     tensors = len(args) == 2 and all(isinstance(each, Tensor) for each in args)
     return tensors and args[1].dim() == args[0].dim() and args[1].shape[-1] == 1

@@ -1,7 +1,7 @@
-"""Heads that are divided over processes (tensor parallelism): put together again, strip by strip, in their true order.
+"""Gather heads that tensor parallelism divides over processes, strip by strip, in their true order.
 
-Each process holds the weights of some heads that follow one another, and computes their rows alone. All processes are
-handed whole strips, so everything after this sees one model, and all of them come to the same verdict on it.
+Each process has the weights of some consecutive heads, and computes their rows alone. All processes receive whole
+strips, so all later code sees one model, and all processes come to the same result.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from attncli.errors import InputError
 
 
 def tensor_parallel_group(model: nn.Module) -> Any:
-    """The processes that hold the model's weights between them; None where this one holds them all."""
+    """The process group that shares the model's weights; None where this process has them all."""
     for weight in model.parameters():
         mesh = getattr(weight, "device_mesh", None)
         if mesh is not None:
@@ -24,10 +24,10 @@ def tensor_parallel_group(model: nn.Module) -> Any:
 
 
 def gather_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
-    """The strip of this process's heads beside those of the others."""
+    """Gather the strips of all processes' heads into one."""
     own, size = strip.weights.shape[1], dist.get_world_size(group)
     heads = config_head_count(module)
-    if own == heads:  # this attention was left whole
+    if own == heads:  # this attention is not split
         return strip
     if own * size != heads:
         raise InputError(
@@ -41,12 +41,12 @@ def gather_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
         scores=gather_along(scores, 1, group)
         if scores is not None and scores.shape[1] == own
         else None,
-        sides=None,  # of other processes' heads they are not here
+        sides=None,  # other processes' values and scores are not here
     )
 
 
 def config_head_count(module: nn.Module) -> int:
-    """How many heads the module's own config gives it; 0 where it does not say, or not which of its layers' this is."""
+    """The number of heads by the module's own config; 0 where it is unknown or differs between layers."""
     config = getattr(module, "config", None)
     if getattr(config, "is_heterogeneous", False):
         return 0
@@ -55,7 +55,7 @@ def config_head_count(module: nn.Module) -> int:
 
 
 def gather_along(tensor: Tensor, dim: int, group: Any) -> Tensor:
-    """The processes' parts along one dimension, in the order of their ranks."""
+    """Concatenate the processes' parts along one dimension, in the order of their ranks."""
     mine = tensor.contiguous()
     parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, mine, group)

@@ -1,4 +1,4 @@
-"""The products that weigh values by a map."""
+"""The functions by which models multiply values by a map."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""From config.json to a class of transformers, and to the same model without memory, to compare the files with."""
+"""Find the class of a config, and build the model without memory, to compare the files with it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ REMOTE_ORDER = (
     "AutoModelForSeq2SeqLM",
     "AutoModel",
 )
-"""Which of a repository's own classes is taken, if it brings several."""
+"""The order in which a repository's own classes are chosen, if it has several."""
 
 HERE = ("eager", "sdpa")
-"""Attention that torch computes by itself."""
+"""Attention implementations that torch computes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What is to be filled with weights."""
+    """A config and its class, to be filled with weights."""
 
     config: PreTrainedConfig
     model_class: type[PreTrainedModel]
     remote: bool
-    """Its code came with the checkpoint."""
+    """Whether its code came with the checkpoint."""
     warnings: tuple[str, ...] = ()
 
     def without_memory(self, folder: Path) -> PreTrainedModel:
-        """The model on torch's meta device: names, shapes and types of all weights, and no numbers."""
+        """Build the model on torch's meta device: names, shapes and dtypes of all weights, no numbers."""
 
         def build() -> PreTrainedModel:
             with torch.device("meta"):
@@ -51,7 +51,7 @@ class Architecture:
 def find_architecture(
     folder: Path, said: Mapping[str, Any], trust_remote_code: bool
 ) -> Architecture:
-    """The config's own class; code that came with the checkpoint runs only if it is trusted."""
+    """Find the config's own class; code that came with the checkpoint runs only if it is trusted."""
     remote = trust_remote_code and isinstance(said.get("auto_map"), dict)
     if not remote:
         refuse_unknown_type(folder, said)
@@ -75,7 +75,7 @@ def find_architecture(
 
 
 def reset_kernel_choice(config: PreTrainedConfig) -> None:
-    """Which code computed the attention when the model was saved says nothing of its weights: others may not be here."""
+    """Forget the saved attention implementation: it changes no weights, and its package may be missing here."""
     for each in iter_configs(config):
         if each._attn_implementation_internal not in (None, *HERE):
             each._attn_implementation_internal = None
@@ -116,7 +116,7 @@ def find_model_class(
         if isinstance(found, type) and matches_config(found, config):
             return found, ()
     body = body_class(config)
-    if body.__name__ in names:  # a type that shares another type's class
+    if body.__name__ in names:  # a model type that shares another type's class
         return body, ()
     instead = (
         f"names {', '.join(names)}, no class for type '{config.model_type}'"

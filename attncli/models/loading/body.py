@@ -1,4 +1,4 @@
-"""Which part of a model is run."""
+"""Choose the part of a model that is run."""
 
 from typing import cast
 
@@ -14,7 +14,7 @@ def body_of(model: PreTrainedModel) -> PreTrainedModel:
     The class that transformers has for the type itself, and not For a task, is no head even where it calls its encoder
     its base (DINOv3): running that alone would leave out embeddings and positions.
     """
-    if isinstance(model, ForeignModule):  # of another origin: run as it is
+    if isinstance(model, ForeignModule):  # a module not from transformers: run as it is
         return model
     bare, name = MODEL_MAPPING_NAMES.get(model.config.model_type, ()), type(model).__name__
     headless = name in ((bare,) if isinstance(bare, str) else bare) and "For" not in name

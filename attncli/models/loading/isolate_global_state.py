@@ -1,6 +1,6 @@
-"""What surrounds a caller's code does not surround a model's: it is asked in its own precision, with tensors as ever.
+"""Isolate a model's run from the caller's global torch state: own precision, plain tensors, libraries silent.
 
-What is patched while a model is watched belongs to the whole process: questions about models wait for one another.
+Patches made during capture affect the whole process, so runs of models wait for one another.
 """
 
 import sys
@@ -15,11 +15,11 @@ from attncli.models.quiet_libraries import silence_libraries
 from attncli.threads import TURNS
 
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "ipu", "xla", "privateuseone")
-"""Types that autocast knows of, whether this machine has one or not."""
+"""Device types that autocast knows, whether this machine has them or not."""
 
 
 def isolate_question() -> None:
-    """From here to the end of the question no other one runs a model, and it runs in calm."""
+    """Run alone in this process, with neutral global state."""
     turn = TURNS.take()
     if turn is not None:
         turn.enter_context(neutral_global_state())
@@ -27,7 +27,7 @@ def isolate_question() -> None:
 
 @contextmanager
 def take_turn() -> Iterator[None]:
-    """For what no question asked for, such as a look at a training: as one of its own, or as a part of the one that is open."""
+    """Take the lock for a measurement between training steps: as its own turn, or within the one that is open."""
     if TURNS.holder is not None:
         yield
         return
@@ -55,7 +55,7 @@ def neutral_global_state() -> Iterator[None]:
 
 @contextmanager
 def without_autocast() -> Iterator[None]:
-    """On whatever device it is on."""
+    """Turn autocast off on all device types."""
     with ExitStack() as stack:
         for device in DEVICES:
             if is_autocast(device):
@@ -66,19 +66,19 @@ def without_autocast() -> Iterator[None]:
 def is_autocast(device: str) -> bool:
     try:
         return torch.is_autocast_enabled(device)
-    except RuntimeError:  # of a type that this torch does not know
+    except RuntimeError:  # a device type that this torch does not know
         return False
 
 
 def disable_compiler() -> AbstractContextManager[Any]:
-    """Modules run their own code; where nothing was compiled, the compiler is not even loaded."""
+    """Run modules without torch.compile; where nothing was compiled, the compiler is not even loaded."""
     loaded = "torch._dynamo" in sys.modules
     return torch.compiler.set_stance("force_eager") if loaded else nullcontext()
 
 
 @contextmanager
 def replace_inference_tensors(model: nn.Module) -> Iterator[None]:
-    """Weights that were made in inference mode, which neither change nor have gradients outside, as copies that do."""
+    """Replace weights made in inference mode, which allow neither writes nor gradients outside it, by copies that do."""
     with ExitStack() as stack:
         copies: dict[torch.Tensor, torch.Tensor] = {}
         for module in model.modules():
@@ -94,7 +94,7 @@ def replace_inference_tensors(model: nn.Module) -> Iterator[None]:
 
 
 def copy_tensor(tensor: Any) -> Any:
-    """The same numbers; a parameter stays one."""
+    """Copy a tensor; a parameter stays a parameter."""
     copy = tensor.detach().clone()
     is_parameter = isinstance(tensor, nn.Parameter)
     return nn.Parameter(copy, requires_grad=tensor.requires_grad) if is_parameter else copy

@@ -53,24 +53,24 @@ from attncli.sources import Source, parse_source
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model that is ready to run, and what a report says about it."""
+    """A model that is ready to run, and what the report says about it."""
 
     model: PreTrainedModel
     """In evaluation mode, without gradients and cache."""
     identity: Mapping[str, Any]
     folder: Path | None
-    """Where tokenizer files lie; a random model has none."""
+    """The folder of tokenizer files; None for a random model."""
     warnings: tuple[str, ...] = ()
     tokenizer: Any = None
-    """A live module's, which came beside it."""
+    """The tokenizer of an in-memory model."""
     given: Any = None
-    """What a live module is to read, where its caller has said so."""
+    """The inputs given with an in-memory model."""
     read_ahead: Any = None
-    """What was read of the texts before the weights were."""
+    """Texts that were read and checked before the weights."""
 
     @property
     def reads_texts(self) -> bool:
-        """Whether it came with a tokenizer, or with a folder that should hold one."""
+        """Whether it has a tokenizer, or a folder that should hold one."""
         return self.folder is not None or self.tokenizer is not None
 
     @property
@@ -80,13 +80,13 @@ class LoadedModel:
 
 
 Ahead = Callable[[LoadedModel], Any]
-"""Of a model without memory: what can be refused before its weights are read, and what is kept of that."""
+"""A check on the model without memory: refuses what it can before weights are read, and returns what it has read."""
 
 
 def load_model(
     source: Source | str, options: LoadOptions | None = None, ahead: Ahead | None = None
 ) -> LoadedModel:
-    """The model that SOURCE names."""
+    """Load the model that SOURCE names."""
     isolate_question()
     options = options or LoadOptions()
     source = parse_source(source) if isinstance(source, str) else source
@@ -115,7 +115,7 @@ def load_model(
 def load_folder(
     folder: Path, options: LoadOptions, device: torch.device, ahead: Ahead | None = None
 ) -> LoadedModel:
-    """Config, class, files, room, weights, judgement: each step refuses what the next could not bear."""
+    """Load a folder: config, class, files, memory, weights, issues; each step refuses what the next could not handle."""
     architecture = find_architecture(folder, read_config(folder), options.trust_remote_code)
     blank = architecture.without_memory(folder)
     weights = read_weights(folder, options.allow_pickle)
@@ -167,7 +167,7 @@ def fill_model(
     dtype: torch.dtype,
     options: LoadOptions,
 ) -> tuple[LoadingResult, list[str]]:
-    """The model with its weights, judged."""
+    """Fill the model with its weights and check the result."""
     placing = placement_arguments(blank, options.device_map, options.tensor_parallel)
     with weights.opened() as state:
         usable = {name: state[name] for name in find_usable_names(weights, blank)}
@@ -187,7 +187,7 @@ def fill_model(
 def load_in_memory_model(
     live: InMemoryModel, options: LoadOptions, device: torch.device
 ) -> LoadedModel:
-    """The caller's own module, where it is; only within `restore_model`, which undoes what is done to it here."""
+    """Take the user's module where it is; only within `restore_model`, which undoes the changes made here."""
     if device.type != "cpu" or options.device_map is not None or options.tensor_parallel:
         raise UsageError("a live module is measured where it is: move it, or leave `device` out.")
     model, identity = cast(PreTrainedModel, live.model), live.identity()
@@ -206,7 +206,7 @@ def load_in_memory_model(
 
 
 def load_random_model(source: Source, options: LoadOptions, device: torch.device) -> LoadedModel:
-    """Seeded random weights; nothing is read."""
+    """Draw a model with seeded random weights; nothing is read."""
     from attncli.models.random.random_models import make_random_model
 
     if options.device_map is not None:

@@ -1,13 +1,13 @@
-"""What is said of how a model is loaded, before anything heavy is imported."""
+"""Options for loading a model, checked before any heavy import."""
 
 from dataclasses import dataclass
 
 from attncli.errors import unknown_name
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
-"""What a model can run in."""
+"""The dtypes that a model can run in."""
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-"""What accelerate knows how to fill several devices by."""
+"""accelerate's names for ways to fill several devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,20 +15,20 @@ class LoadOptions:
     """How a model is loaded; the defaults trust nothing."""
 
     dtype: str | None = None
-    """None: the file's own, but float32 for float16 on a CPU."""
+    """None: the file's own dtype, but float32 for float16 on a CPU."""
     half: bool = True
-    """Whether the file's own may be half precision; else it is float32 then."""
+    """Whether the file's own dtype may be half precision; otherwise float32 is used."""
     device: str = "cpu"
     device_map: str | None = None
     tensor_parallel: bool = False
-    """A part of every layer in each process."""
+    """Split every layer over the processes."""
     revision: str | None = None
     offline: bool = False
     allow_missing: bool = False
     allow_pickle: bool = False
     trust_remote_code: bool = False
     seed: int = 0
-    """Of random models, and of weights that `allow_missing` leaves random."""
+    """Seed of random models, and of weights that `allow_missing` leaves random."""
 
     def __post_init__(self) -> None:
         if self.dtype is not None and self.dtype not in DTYPES:

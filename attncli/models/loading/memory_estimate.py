@@ -1,4 +1,4 @@
-"""What a model and its run take of the machine's memory, said before it is taken."""
+"""Estimate the memory of a model and its run, before it is taken."""
 
 from pathlib import Path
 from typing import cast
@@ -57,7 +57,7 @@ def require_memory_to_run(
 def estimate_run_memory(
     body: nn.Module, tokens: int, strip_memory: int, heads_at_once: int = 0
 ) -> int:
-    """Bytes beside the weights."""
+    """Estimate the bytes of a run, without the weights."""
     itemsize = max((weight.dtype.itemsize for weight in body.parameters()), default=4)
     states = ALIVE * tokens * widest_matrix_side(body) * itemsize
     maps = MAPS_ALIVE * heads_at_once * tokens**2 * max(itemsize, 4)
@@ -65,19 +65,19 @@ def estimate_run_memory(
 
 
 def max_head_count(body: nn.Module) -> int:
-    """Of any of its layers, as its config and those nested in it say."""
+    """The largest number of heads of any layer, by the config and those nested in it."""
     configs = iter_configs(cast("PreTrainedConfig", body.config))
     return max((heads for config in configs for heads in head_counts(config)), default=1)
 
 
 def state_width(body: nn.Module) -> int:
-    """Of a state; at most as wide as anything."""
+    """The width of a hidden state, at most the model's largest width."""
     own = vars(getattr(body, "config", body)).get("hidden_size")
     return own if isinstance(own, int) else widest_matrix_side(body)
 
 
 def widest_matrix_side(body: nn.Module) -> int:
-    """The longest side of any product's matrix; tables of words are looked up, not multiplied."""
+    """The longest side of any weight matrix that is multiplied; embeddings are looked up."""
     sides = [
         max(weight.shape[:2])
         for module in body.modules()

@@ -1,4 +1,4 @@
-"""Models that do not lie on one device: spread by accelerate, or split over processes by transformers."""
+"""Models on several devices: spread by accelerate, or split over processes by transformers."""
 
 import tempfile
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from attncli.errors import InputError, LimitError
 def placement_arguments(
     blank: PreTrainedModel, device_map: str | None, tensor_parallel: bool
 ) -> Mapping[str, Any]:
-    """What transformers is told beside the weights."""
+    """Arguments of `from_pretrained` that place the model on devices."""
     if tensor_parallel:
         from attncli.models.loading.split_layers import tensor_parallel_arguments
 
@@ -23,7 +23,7 @@ def placement_arguments(
 
 @cache
 def offload_folder() -> tempfile.TemporaryDirectory[str]:
-    """Where what fits no device and no memory is written; it goes with the process."""
+    """A folder for weights that fit neither device nor memory; it is removed with the process."""
     return tempfile.TemporaryDirectory(prefix="attn-offload-")
 
 
@@ -34,7 +34,7 @@ def model_devices(model: PreTrainedModel) -> set[str]:
 
 
 def refuse_no_device(model: PreTrainedModel) -> None:
-    """Texts go to where the model begins."""
+    """Refuse a model without a device for its inputs: texts go to where the model begins."""
     if model.device.type == "meta":
         raise LimitError(
             "`device_map`: not even the first layer of the model fits a device or the memory: "
@@ -43,7 +43,7 @@ def refuse_no_device(model: PreTrainedModel) -> None:
 
 
 def require_one_device(model: PreTrainedModel, what: str) -> None:
-    """For what takes the weights by themselves, and not the model's own call that fetches them."""
+    """Refuse a spread model where weights are read directly, not by the model's own call that fetches them."""
     spread = model_devices(model)
     if spread:
         raise InputError(

@@ -1,4 +1,4 @@
-"""In which type and on which device a model runs."""
+"""The dtype and the device that a model runs in."""
 
 import importlib.util
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def choose_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -> torch.dtype:
-    """The type asked for; else the file's own, but for float16 on a CPU, which takes two to five times as long as float32."""
+    """The requested dtype; else the file's own, but for float16 on a CPU, which is two to five times slower than float32."""
     chosen: torch.dtype = getattr(torch, asked) if asked is not None else stored
     if chosen == torch.float64 and device.type == "mps":
         raise UsageError(
@@ -38,7 +38,7 @@ def choose_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -
 
 
 def describe_dtype_change(asked: str | None, stored: torch.dtype, dtype: torch.dtype) -> list[str]:
-    """Where nobody has asked for it, a type that takes more memory than the file's own."""
+    """Describe a dtype that was not requested and takes more memory than the file's own."""
     if asked is not None or dtype.itemsize <= stored.itemsize:
         return []
     return [
@@ -48,7 +48,7 @@ def describe_dtype_change(asked: str | None, stored: torch.dtype, dtype: torch.d
 
 
 def stored_dtype(dtypes: Iterable[str]) -> torch.dtype:
-    """The one floating type that holds every number of the files exactly; float32 where they hold none."""
+    """The one floating dtype that holds every number of the files exactly; float32 if they hold none."""
     found = [STORED[dtype] for dtype in set(dtypes) & FLOATS.keys()]
     together = found[0] if found else torch.float32
     for dtype in found:
@@ -57,7 +57,7 @@ def stored_dtype(dtypes: Iterable[str]) -> torch.dtype:
 
 
 def parse_device(text: str) -> torch.device:
-    """A device that is really there."""
+    """Parse a device name; refuse a device that this machine lacks."""
     try:
         device = torch.device(text)
     except RuntimeError:
@@ -79,7 +79,7 @@ def parse_device(text: str) -> torch.device:
 
 
 def parse_device_map(text: str | None, device: str) -> str | None:
-    """How accelerate may spread the model, if it is installed."""
+    """Parse a device map of accelerate; refuse it if accelerate is not installed."""
     if text is None:
         return None
     if device != "cpu":
@@ -98,6 +98,6 @@ def require_accelerate(option: str) -> None:
 
 @contextmanager
 def own_precision(body: nn.Module) -> Iterator[None]:
-    """A float64 model stays in float64, whatever its code casts to; what it advises while it runs is not told."""
+    """Keep a float64 model in float64, whatever its code casts to; suppress its warnings while it runs."""
     with silence_libraries(), native_precision(body):
         yield

@@ -1,4 +1,4 @@
-"""The same architecture with random weights: what a trained model is to be compared with."""
+"""Random-init models: the architecture of a trained model with random weights, as a control."""
 
 import torch
 from transformers import PreTrainedModel
@@ -9,7 +9,7 @@ from attncli.models.quiet_libraries import silence_libraries
 
 
 def make_random_init_model(model: PreTrainedModel, seed: int) -> PreTrainedModel:
-    """A model of the same class, config, dtype and device, drawn as its class draws its weights."""
+    """Draw a model of the same class, config, dtype and device, by its class's own initialisation."""
     first = next(model.parameters())
     with silence_libraries(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""A model split over the processes of torchrun, a part of every layer in each, by transformers' own plan for its type.
+"""Tensor parallelism: split each layer over the processes of torchrun, by transformers' plan for the model type.
 
 The tensors are handed to transformers as ever, so what is hashed is what is loaded; each process reads its part of them.
 """
@@ -24,11 +24,11 @@ UNDERSTOOD = {
     "rowwise_split_input",
     "replicated_with_grad_allreduce",
 }
-"""Ways to split an attention's layers that leave each process whole heads that follow one another, or all of them."""
+"""Styles of splitting an attention's layers that leave each process whole, consecutive heads, or all of them."""
 
 
 def tensor_parallel_arguments(blank: PreTrainedModel) -> dict[str, Any]:
-    """How transformers is told to split the model; from now on all processes work on every text together."""
+    """Arguments that make transformers split the model; afterwards all processes work on every text together."""
     kind, size = blank.config.model_type, read_launch().size
     refuse_without_plan(blank, kind)
     refuse_split_heads(text_config(blank.config), kind, size)
@@ -39,7 +39,7 @@ def tensor_parallel_arguments(blank: PreTrainedModel) -> dict[str, Any]:
 
 
 def refuse_without_plan(blank: PreTrainedModel, kind: str) -> None:
-    """A plan that only splits the words before and after the blocks is none."""
+    """Refuse a plan that only splits embeddings and outputs, not the blocks."""
     plan = blank.tp_plan or {}
     if not any("*" in name for name in plan):
         raise UsageError(
@@ -54,7 +54,7 @@ def refuse_without_plan(blank: PreTrainedModel, kind: str) -> None:
 
 
 def refuse_split_heads(config: PreTrainedConfig, kind: str, size: int) -> None:
-    """Heads stay whole, those of keys and values too."""
+    """Refuse plans that split a head of queries, keys or values over processes."""
     counts = product(per_layer_configs(config), ("num_attention_heads", "num_key_value_heads"))
     for each, name in counts:
         count = config_value(each, name)

@@ -1,4 +1,4 @@
-"""The tensors of the files put into the model: by transformers, which is handed them and nothing else to choose from."""
+"""Fill a model from its files' tensors: transformers gets these tensors and nothing else to choose from."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from attncli.models.loading.strictness import LoadingResult
 OVERSIZE = 4
 """A model with this many times the numbers of its files is of another config; tied weights make it 2 at most."""
 SLACK = 1_000_000
-"""Numbers that small checkpoints may lack of what their config describes before the sizes alone are held against it."""
+"""Numbers that a small checkpoint may lack of those its config describes before it is refused by size alone."""
 
 
 def find_usable_names(weights: LoadedWeights, blank: PreTrainedModel) -> list[str]:
@@ -36,7 +36,7 @@ def find_usable_names(weights: LoadedWeights, blank: PreTrainedModel) -> list[st
 
 
 def refuse_prefix_duplicates(folder: Path, weights: LoadedWeights, blank: PreTrainedModel) -> None:
-    """transformers reads names with and without the body's prefix as one, puts both tensors in, and the last one stays."""
+    """Refuse names that differ by the body's prefix alone: transformers loads both tensors, and the last one stays."""
     own, held = blank.state_dict().keys(), weights.dtypes.keys()
     for name in sorted(held) if blank.base_model_prefix else ():
         longer = f"{blank.base_model_prefix}.{name}"
@@ -50,7 +50,7 @@ def refuse_prefix_duplicates(folder: Path, weights: LoadedWeights, blank: PreTra
 def refuse_integer_weights(
     folder: Path, weights: LoadedWeights, usable: Collection[str], loaded: LoadingResult
 ) -> None:
-    """Floats that the model lacks and the files hold as whole numbers: packed, or of a spoilt header."""
+    """Refuse integer tensors where the model expects floats: packed weights, or a damaged header."""
     others = [name for name in weights.dtypes if name not in usable]
     lacking = sorted(loaded.missing) if others else []
     for name in lacking:
@@ -79,7 +79,7 @@ def place_tensors(
     placing: Mapping[str, Any],
     seed: int,
 ) -> LoadingResult:
-    """transformers places the tensors; whatever stays without one is drawn from the seed."""
+    """Let transformers place the tensors; weights without one are drawn from the seed."""
 
     def place() -> Any:
         with torch.random.fork_rng(devices=[]):
@@ -89,7 +89,7 @@ def place_tensors(
                 config=architecture.config,
                 state_dict=dict(state),
                 dtype=dtype,
-                ignore_mismatched_sizes=True,  # so that they are named, not only refused
+                ignore_mismatched_sizes=True,  # so that an error can name them
                 output_loading_info=True,
                 **placing,
             )
@@ -101,7 +101,7 @@ def place_tensors(
 
 
 def refuse_oversize(folder: Path, blank: PreTrainedModel, weights: LoadedWeights) -> None:
-    """Before memory is taken for a model that its files could never fill."""
+    """Refuse a model that its files could never fill, before memory is taken for it."""
     wanted = sum(parameter.numel() for parameter in blank.parameters())
     held = weights.floats()
     if wanted > OVERSIZE * held + SLACK:

@@ -1,4 +1,4 @@
-"""Did every weight of the model come from its files, and did every weight of the files find its place?
+"""Check that every weight of the model came from its files, and every weight of the files was used.
 
 transformers fills what it misses with random numbers and goes on. Here the body, everything that a state runs
 through, must come from the files; only heads that stand beside it may be missing, or be of another task.
@@ -15,22 +15,22 @@ from attncli.errors import InputError, format_count
 from attncli.models.loading.body import body_of
 
 POOLER = "pooler"
-"""A head that transformers builds into many bodies; no block reads it."""
+"""A head that transformers adds to many bodies; no block reads it."""
 SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LoadingResult:
-    """What one loading did."""
+    """The result of loading one model."""
 
     model: PreTrainedModel
     missing: Collection[str]
-    """As reported, which leaves out what a class declares ignorable, such as whole encoders of SeamlessM4T."""
+    """As transformers reports them: without those that a class declares ignorable (SeamlessM4T's encoders)."""
     unexpected: Collection[str]
     mismatched: Collection[tuple[str, Sequence[int], Sequence[int]]]
 
     def random(self) -> list[str]:
-        """Weights that did not come from the files: as reported, and as seen on the tensors themselves."""
+        """Weights that did not come from the files, as reported and as seen on the tensors themselves."""
         spread = len(set((getattr(self.model, "hf_device_map", None) or {}).values())) > 1
         held = {} if spread else self.model.state_dict(keep_vars=True)  # moving drops the mark
         unmarked = {
@@ -43,18 +43,18 @@ class LoadingResult:
 
 @dataclass(frozen=True, slots=True)
 class LoadingIssues:
-    """What is wrong with a loading, by how much it matters."""
+    """What is wrong with a loaded model, by how much it matters."""
 
     missing: tuple[str, ...] = ()
-    """Of the body: its numbers would be random."""
+    """Missing weights of the body: its numbers would be random."""
     missing_heads: tuple[str, ...] = ()
     unexpected: tuple[str, ...] = ()
-    """Inside the body: the files are of another model."""
+    """Unexpected weights inside the body: the files belong to another model."""
     unexpected_heads: tuple[str, ...] = ()
 
 
 def refuse_mismatches(where: Path, loaded: LoadingResult) -> None:
-    """A weight of another shape: the config and the files are of two models."""
+    """Refuse weights of another shape: the config and the files belong to two models."""
     found = sorted(loaded.mismatched, key=lambda each: each[0])
     if found:
         shown = [f"{name} is {tuple(ours)} not {tuple(wanted)}" for name, ours, wanted in found]
@@ -65,7 +65,7 @@ def refuse_mismatches(where: Path, loaded: LoadingResult) -> None:
 
 
 def classify_issues(loaded: LoadingResult, computed: Collection[str]) -> LoadingIssues:
-    """Sort what did not fit; `computed` came from no file, but the model's code makes it right."""
+    """Classify what did not fit; `computed` weights came from no file, but the model's code makes them right."""
     missing = [name for name in loaded.random() if name not in computed]
     heads = {name for name in missing if is_head(loaded.model, name)}
     unexpected = sorted(loaded.unexpected)
@@ -79,7 +79,7 @@ def classify_issues(loaded: LoadingResult, computed: Collection[str]) -> Loading
 
 
 def is_head(model: PreTrainedModel, name: str) -> bool:
-    """Whether a weight stands beside the body: outside the base model, in a pooler, or in the output over words."""
+    """Whether a weight is outside the body: outside the base model, in a pooler, or in the output over the vocabulary."""
     if POOLER in name.split("."):
         return True
     owner = model.get_submodule(name.rpartition(".")[0])
@@ -90,7 +90,7 @@ def is_head(model: PreTrainedModel, name: str) -> bool:
 
 
 def belongs_to_body(model: PreTrainedModel, name: str) -> bool:
-    """Whether the files' weight would belong into the body: the body has a part that bears the name's first word."""
+    """Whether an unexpected weight belongs to the body: the body has a submodule of the name's first part."""
     body, prefix = body_of(model), model.base_model_prefix
     own = name if hasattr(body, prefix) else name.removeprefix(f"{prefix}.")
     first, *rest = own.split(".")
@@ -102,7 +102,7 @@ def belongs_to_body(model: PreTrainedModel, name: str) -> bool:
 def report_issues(
     where: Path, found: LoadingIssues, prefix: str | None, allow_missing: bool
 ) -> list[str]:
-    """Refuse what makes numbers wrong; the rest in warnings."""
+    """Refuse issues that make numbers wrong; warn of the rest."""
     if found.missing and not allow_missing:
         hint = (
             f"its names begin with '{prefix}', which this model does not"
@@ -134,12 +134,12 @@ def counted_names(names: Sequence[str], word: str) -> str:
 
 
 def first_names(names: Sequence[str]) -> str:
-    """The first few."""
+    """Format the first few names."""
     return ", ".join([*names[:SHOWN], "…"] if len(names) > SHOWN else names)
 
 
 def foreign_prefix(stored: Iterable[str], model: PreTrainedModel) -> str | None:
-    """What stands before all names of the files and before none of the model's, as wrappers put it there."""
+    """The prefix that all names of the files have and none of the model's, as wrappers add it."""
     stored = list(stored)
     known = set(model.state_dict())
     prefix = ""
@@ -158,7 +158,7 @@ def computed_weights(
     loaded: LoadingResult,
     again: Callable[[], LoadingResult],
 ) -> set[str]:
-    """Those that the model's code makes by itself: sinusoid positions, index tables.
+    """Weights that the model's code computes itself: sinusoid positions, index tables.
 
     They are no trained parameters (buffers, or frozen from the start), no mere zeros or ones such as an untrained
     bias, and the same when the model is loaded once more from another seed.

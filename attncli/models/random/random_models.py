@@ -37,32 +37,32 @@ LARGEST_DEFAULT = 250_000_000
 
 MOST_LAYERS = 1000
 DRAWN = 8
-"""Bytes of a number while it is drawn in float32 and copied."""
+"""Bytes per number while weights are drawn in float32 and copied."""
 
 Size = str | int | float
 
 
 class RandomModel(NamedTuple):
-    """A model, and what was decided on the way to it."""
+    """A random model, and how its sizes were chosen."""
 
     model: PreTrainedModel
     tiny: bool
-    """The sizes are not the type's own defaults but small ones."""
+    """Whether its sizes are small ones instead of the type's defaults."""
     note: str
-    """One sentence about that, for the report; empty where the user decided."""
+    """One sentence about that, for the report; empty if the user chose."""
 
 
 def build_model(
     arch: str, sizes: Mapping[str, Size], seed: int, dtype: torch.dtype = torch.float32
 ) -> PreTrainedModel:
-    """The model of a type; see `make_random_model`."""
+    """Build the model of a type; see `make_random_model`."""
     return make_random_model(arch, sizes, seed, dtype).model
 
 
 def make_random_model(
     arch: str, sizes: Mapping[str, Size], seed: int, dtype: torch.dtype = torch.float32
 ) -> RandomModel:
-    """A model in eval mode and without gradients; the same seed gives the same weights, rounded to the dtype."""
+    """Make a model in eval mode without gradients; the same seed gives the same weights, rounded to the dtype."""
     if arch not in CONFIG_MAPPING:
         raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
     refuse_many_layers(arch, sizes)
@@ -76,7 +76,7 @@ def make_random_model(
 
 
 def draw_model_or_text_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, str]:
-    """The model; or that of its text where a library that another part needs is missing; and a sentence about that."""
+    """Draw the model, or its text part if a library that another part needs is missing; add a note about that."""
     whole = find_main_config(config)
     try:
         model = draw_model(whole, seed)
@@ -93,7 +93,7 @@ def draw_model_or_text_part(config: PreTrainedConfig, seed: int) -> tuple[PreTra
 
 
 def find_text_config(config: PreTrainedConfig) -> PreTrainedConfig | None:
-    """The config of its text, where it has one beside others, and a model class for it."""
+    """Find the text config, where the config has others too, and a model class for it."""
     text = text_config(config)
     return text if text is not config and body_classes(text) else None
 
@@ -105,7 +105,7 @@ def find_main_config(config: PreTrainedConfig) -> PreTrainedConfig:
 
 
 def refuse_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
-    """Layers are made one by one."""
+    """Refuse too many layers: they are built one by one."""
     layers = sizes.get("layers", 1)
     if isinstance(layers, int) and layers > MOST_LAYERS:
         raise LimitError(
@@ -114,7 +114,7 @@ def refuse_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
 
 
 def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, bool, str]:
-    """The config with the sizes given; whether the others are tiny; and a note where that was not asked for."""
+    """Make the config with the given sizes; return whether other sizes are tiny, and a note if that was not requested."""
     sizes = dict(sizes)
     if sizes.pop("tiny", None) is not None:
         return make_tiny_config(arch, sizes), True, ""
@@ -126,9 +126,7 @@ def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig,
             config = apply_sizes(config, given)
         except AttnError:
             raise
-        except (
-            Exception
-        ):  # a list of another length, say; what tiny ones do not go with either, is said then
+        except Exception:  # such as a list of another length; the tiny config then reports what does not fit it either
             note = f"{arch}'s own sizes do not go with these: what is not given is tiny instead."
             return make_tiny_config(arch, sizes), True, note
         check_sizes(config)
@@ -146,7 +144,7 @@ def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig,
 
 
 def set_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
-    """With the last id for the places of images where BLIP-2 and its kin leave it open, which run with none."""
+    """Use the last id for image positions where BLIP-2 and related types leave it open, and fail without it."""
     if "num_query_tokens" in vars(config):
         vocabulary = text_config(config).vocab_size
         for name in ("image_token_index", "video_token_index"):
@@ -156,7 +154,7 @@ def set_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
 
 
 def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
-    """The type's tiny config; sizes given by a word set the scale of all others."""
+    """Make the type's tiny config; sizes given by a word scale all others."""
     given = resolve_sizes(CONFIG_MAPPING[arch](), sizes)
     refuse_oversized_values(f"random:{arch}", given, LimitError)
     words = {
@@ -170,7 +168,7 @@ def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     check_sizes(config)
     try:
         count = count_parameters(config) or 0
-    except ImportError:  # said where the model is built
+    except ImportError:  # reported where the model is built
         count = 0
     require_memory(DRAWN * count, f"random:{arch} of {count:,} numbers", "choose smaller sizes")
     return config
@@ -184,31 +182,31 @@ UNITS = {
     "mlp-width": "mlp_width",
     "vocab": "vocabulary",
 }
-"""The unit that a word sets."""
+"""The unit that each word sets."""
 
 
 def count_parameters(config: PreTrainedConfig) -> int | None:
-    """Counted without memory; None where the class cannot be built from this config. A missing library is an ImportError."""
+    """Count parameters without memory; None where the class cannot be built. A missing library is an ImportError."""
     try:
         config = find_main_config(config)
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = build_first_class(config, lambda found: found(config))
     except ImportError:
         raise
-    except Exception:  # whatever the class raises: the tiny config that is tried next says why
+    except Exception:  # whatever the class raises: the tiny config that is tried next reports why
         return None
     held = (*model.parameters(), *model.buffers())
     return sum(tensor.numel() for tensor in held)
 
 
 def draw_model(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
-    """The body with its class's own initialisation, which `_from_config` runs for classes unknown to AutoModel too."""
+    """Draw the body with its class's own initialisation; `_from_config` also runs for classes unknown to AutoModel."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = build_first_class(config, lambda found: found._from_config(config))  # type: ignore[no-untyped-call]
     for nested in iter_configs(config):
         if hasattr(nested, "use_cache"):
-            nested.use_cache = False  # one forward pass keeps nothing for a next one
+            nested.use_cache = False  # one forward pass: nothing to cache
     model.eval()  # type: ignore[no-untyped-call]
     model.requires_grad_(False)
     return model
@@ -217,7 +215,7 @@ def draw_model(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
 def build_first_class(
     config: PreTrainedConfig, make: Callable[[type[PreTrainedModel]], PreTrainedModel]
 ) -> PreTrainedModel:
-    """By the body's class, or by the next one where that reads what its own config does not have, as Musicgen's."""
+    """Build the body's class, or the next one if that fails on its own config, as Musicgen's does."""
     classes = body_classes(config) or [body_class(config)]
     for found in classes[:-1]:
         try:
@@ -229,7 +227,7 @@ def build_first_class(
 
 @contextmanager
 def translate_build_errors(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
-    """Whatever a config or model class raises, as one sentence."""
+    """Translate whatever a config or model class raises into one sentence."""
     try:
         yield
     except (AttnError, MemoryError):

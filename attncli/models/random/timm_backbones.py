@@ -1,4 +1,4 @@
-"""What takes the place of a part that another package would draw, so that a tiny model needs transformers alone."""
+"""Replace backbones of timm, so that a tiny model needs transformers alone."""
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
@@ -8,7 +8,7 @@ FOREIGN = "timm_backbone"
 def replace_timm_backbone(
     config: PreTrainedConfig, name: str, nested: PreTrainedConfig
 ) -> PreTrainedConfig:
-    """The nested config, or the backbone that the class itself takes where timm is not asked for, read at the same stages."""
+    """Use the nested config, or the class's own default backbone, read at the same stages."""
     if nested.model_type != FOREIGN:
         return nested
     spec = getattr(type(config), "sub_configs_defaults", {}).get(name)

@@ -1,7 +1,7 @@
-"""Tiny configs: any model type's own default config with every size made small and every kind of layer kept.
+"""Tiny configs: any model type's default config with every size made small and every kind of layer kept.
 
-Nested configs are shrunk by the same rules, so that widths which must agree still do. What a rule gets wrong for one
-type stands in `tiny_overrides`, with its reason.
+Nested configs are shrunk by the same rules, so that widths which must agree still do. Exceptions for single types are in
+`tiny_overrides`, with their reasons.
 """
 
 import dataclasses
@@ -23,20 +23,20 @@ SPECIAL_TOKEN = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask)
 LAYER_INDICES = re.compile(
     r".*(index(es)?|indices|idxs?|_layers|layer_ids?|hook_ids|_blocks|vision_feature_layer)"
 )
-"""Attributes that list layers by their numbers."""
+"""Attributes that list layers by index."""
 SPECIAL_LAYERS = {"cross_attention_layers"}
-"""Numbers of layers of another kind than all others, of which one must stay."""
+"""Lists of indices of special layers, of which one must stay."""
 STAGE_WIDTHS = re.compile(r".*(hidden_sizes|embed_dims?|dim_per_stage|channel_list)|conv_dim")
 OF_CONVOLUTIONS = re.compile(r"conv_(?!dim).*")
-"""Kernels and strides, which say how much sound a token hears."""
+"""Kernels and strides of audio convolutions, which set how many samples a token covers."""
 STAGE_DEPTHS = re.compile(r"depths?|.*(num_blocks|blocks_per_stage|numb_of_layers|repeats)")
 IMAGE_SIDES = re.compile(r"(pretrain_)?image_size|img_size|input_resolution")
 COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"stage_names"}
-"""Attributes of every config: none is a size of the network."""
+"""Attributes that every config has: none is a size of the network."""
 
 
 def tiny_config(arch: str, units: Units, given: Mapping[str, Any]) -> PreTrainedConfig:
-    """A model type's config with sizes after `units`; `given` attributes (dotted ones are nested) win over every rule."""
+    """Make a model type's config with sizes from `units`; `given` attributes (dotted: nested) override every rule."""
     return Shrinker(units, given).shrink(CONFIG_MAPPING[arch](), "")
 
 
@@ -49,7 +49,7 @@ class Shrinker:
         self.ids: dict[int, int] = {}
 
     def shrink(self, config: PreTrainedConfig, prefix: str) -> PreTrainedConfig:
-        """A new config of the same class, whose own checks run again."""
+        """Make a new config of the same class, whose own checks run again."""
         said = self.said_about(config, prefix)
         if config.model_type in CONVOLUTIONAL:
             return type(config)(**said) if said else config
@@ -64,7 +64,7 @@ class Shrinker:
         return type(config)(**values, **backbone_stages(config, len(kept)), **said)
 
     def said_about(self, config: PreTrainedConfig, prefix: str) -> dict[str, Any]:
-        """Attributes of this config that are not left to the rules: overridden ones, and those given by the caller."""
+        """Attributes of this config that skip the rules: overridden ones and those that the user gave."""
         overridden = {
             name: value(self.units) if callable(value) else value
             for name, value in OVERRIDES.get(config.model_type or type(config).__name__, {}).items()
@@ -77,7 +77,7 @@ class Shrinker:
         return overridden | given
 
     def layers_kept(self, config: PreTrainedConfig, said: Mapping[str, Any]) -> list[int]:
-        """Numbers of the layers that stay: as many as given, else the first of each kind and enough others."""
+        """Indices of the layers that stay: as many as given, else the first of each kind and enough others."""
         count = layer_count(config)
         if count == 0:
             return []
@@ -92,7 +92,7 @@ class Shrinker:
         return sorted(kept + others[: max(0, self.units.layers - len(kept))])
 
     def small(self, config: PreTrainedConfig, path: str, value: Any, kept: Sequence[int]) -> Any:
-        """What one attribute becomes."""
+        """The small value of one attribute."""
         name = path.rpartition(".")[2]
         if isinstance(value, PreTrainedConfig):
             return self.shrink(replace_timm_backbone(config, name, value), f"{path}.")
@@ -119,7 +119,7 @@ class Shrinker:
     def small_list(
         self, config: PreTrainedConfig, name: str, values: Sequence[Any], kept: Sequence[int]
     ) -> Sequence[Any]:
-        """Lists hold one entry per layer, numbers of layers, widths, or depths of stages."""
+        """Shrink a list: one entry per layer, layer indices, widths, or depths of stages."""
         integers = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
         layers = layer_count(config)
         if is_per_layer(config, name, values):
@@ -145,13 +145,13 @@ class Shrinker:
         return values
 
     def sections(self, values: Sequence[int]) -> list[int]:
-        """Shares of the angles of one head that time, rows and columns get."""
+        """Split the rotary angles of one head between time, rows and columns."""
         half = self.units.head_width // 2
         rest = [max(1, half * value // sum(values)) for value in values[1:]]
         return [half - sum(rest), *rest]
 
     def token_id(self, value: int) -> int:
-        """Ids beyond the small vocabulary move to its end, equal ones to equal places."""
+        """Move ids outside the small vocabulary to its end, equal ids to equal new ones."""
         if value < self.units.vocabulary:
             return value
         self.ids.setdefault(value, self.units.vocabulary - 1 - len(self.ids))
@@ -167,13 +167,13 @@ def narrow_stem(config: PreTrainedConfig, width: int) -> int:
 
 
 def layer_count(config: PreTrainedConfig) -> int:
-    """The config's number of layers, 0 where it has none by a usual name."""
+    """The config's number of layers, 0 if it has none under a usual name."""
     counts = (vars(config).get(name) for name in LAYER_COUNTS)
     return next((count for count in counts if isinstance(count, int)), 0)
 
 
 def backbone_stages(config: PreTrainedConfig, layers: int) -> dict[str, Any]:
-    """Of a backbone of whose layers several are read: all."""
+    """Keep all stages of a backbone of which several are read."""
     stages = vars(config).get("_out_indices") or []
     if len(stages) < 2:
         return {}
@@ -183,7 +183,7 @@ def backbone_stages(config: PreTrainedConfig, layers: int) -> dict[str, Any]:
 
 
 def is_per_layer(config: PreTrainedConfig, name: str, value: Any) -> bool:
-    """Lists as long as the model is deep, unless they could be about the stages of a hierarchy."""
+    """Whether a list has one entry per layer, and is not about the stages of a hierarchy."""
     if not isinstance(value, (list, tuple)) or name in COMMON or "depths" in vars(config):
         return False
     if len(value) != layer_count(config) or not value:
@@ -193,20 +193,20 @@ def is_per_layer(config: PreTrainedConfig, name: str, value: Any) -> bool:
 
 
 def numbers_layers(values: Sequence[Any]) -> bool:
-    """Rising whole numbers are the layers meant, even when all are."""
+    """Whether a list holds layer indices: rising whole numbers, even if all layers are listed."""
     integers = all(isinstance(value, int) for value in values)
     return integers and all(before < after for before, after in pairwise(values))
 
 
 def first_layer_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:
-    """Numbers of the layers that differ in what the config's lists say about them."""
+    """Indices of the layers whose entries in the config's lists differ."""
     lists = [value for name, value in vars(config).items() if is_per_layer(config, name, value)]
     kinds = [tuple(str(column[layer]) for column in lists) for layer in range(count)]
     return sorted({kind: layer for layer, kind in reversed(list(enumerate(kinds)))}.values())
 
 
 def feature_sizes(config: PreTrainedConfig, sides: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Rows and columns of the maps that a backbone hands on, for the image it sees when it is tiny."""
+    """Rows and columns of the feature maps that a backbone returns for its tiny image."""
     seen = [
         inner
         for inner in iter_configs(config)
@@ -220,7 +220,7 @@ def feature_sizes(config: PreTrainedConfig, sides: Sequence[Sequence[int]]) -> l
 
 
 def image_side(config: PreTrainedConfig, value: int) -> int:
-    """A few patches a side: four, or 64 pixels where patches are small and stages halve the map."""
+    """The side of a tiny image: four patches, or 64 pixels where patches are small and stages halve the map."""
     patch = vars(config).get("patch_stride") or vars(config).get("patch_size")
     patch = patch[0] if isinstance(patch, (list, tuple)) else patch
     if not isinstance(patch, int) or value % patch:

@@ -1,4 +1,4 @@
-"""What the rules of `tiny_sizes` get wrong for single model types, and what types leave open that must be said.
+"""Exceptions to the rules of `tiny_sizes` for single model types, and values that types leave open.
 
 Keyed by the model type of each config, or by its class where that has none, so that an entry also holds where the config is nested in another type's.
 """
@@ -9,11 +9,11 @@ from typing import Any
 from attncli.models.random.tiny_sizes import Units
 
 Overrides = Mapping[str, Any | Callable[[Units], Any]]
-"""Attributes; a function is asked for the value at the given units."""
+"""Values of attributes; a function computes one from the units."""
 
 
 def rotary_sections(share: float = 1.0) -> Overrides:
-    """Rotary angles shared by time, rows and columns, which the config's default leaves out or gives for 128 wide heads."""
+    """Sections of rotary angles for time, rows and columns, which the default lacks or gives for heads of width 128."""
 
     def rope(units: Units) -> dict[str, Any]:
         half = int(units.head_width * share) // 2
@@ -29,7 +29,7 @@ def rotary_sections(share: float = 1.0) -> Overrides:
 
 
 def alternate_layer_kinds(*kinds: str) -> Callable[[Units], list[str]]:
-    """The kinds of all layers, however many there are."""
+    """The kinds of all layers, alternating."""
     return lambda units: [kinds[layer % len(kinds)] for layer in range(units.layers)]
 
 
@@ -43,7 +43,7 @@ FORECASTS: Overrides = {
     "lags_sequence": [1, 2, 3],
     "num_time_features": 1,
 }
-"""How far the forecast reaches is left open."""
+"""The length of the forecast is left open by default."""
 
 CONVOLUTIONAL = frozenset(
     {
@@ -67,9 +67,9 @@ CONVOLUTIONAL = frozenset(
         "uvdoc_backbone",
     }
 )
-"""Types whose widths are tied to each other by tables, and that are small: their own sizes stay."""
+"""Small types whose widths are tied to each other by tables: their sizes stay."""
 EFFICIENT: Overrides = {"image_size": 64, "depth_coefficient": 1.0}
-"""With images of 600 pixels a side and layers thrice, these take a minute."""
+"""With images of 600 pixels a side and three times the layers, these take a minute."""
 
 OVERRIDES: Mapping[str, Overrides] = {
     # hybrids whose kinds of layers follow from a period, not from a list
@@ -190,7 +190,7 @@ OVERRIDES: Mapping[str, Overrides] = {
     "omdet-turbo": {
         "apply_layernorm_after_vision_backbone": False,  # timm's features have their channels last
         "encoder_in_channels": [48, 96, 192],
-        "d_model": 32,  # a projection that is used in any case is made only where the text has another width
+        "d_model": 32,  # the class makes a projection only where the text has another width, but always uses it
         "encoder_hidden_dim": 32,
         "decoder_hidden_dim": 32,
         "vision_features_channels": [32] * 3,
@@ -209,12 +209,12 @@ OVERRIDES: Mapping[str, Overrides] = {
     "vits": {
         "upsample_initial_channel": 32,
         "flow_size": 32,
-    },  # the waves of what is said cost all of a pass
+    },  # the vocoder would take most of a pass
     "tvp": {
         "max_img_size": 64,
         "visual_prompt_size": 8,
         "num_frames": 2,
-    },  # else a pass takes three seconds
+    },  # otherwise a forward pass takes three seconds
     "efficientnet": EFFICIENT,
     "d_fine": DECODED_CHANNELS,
     "deimv2": DECODED_CHANNELS,

@@ -1,4 +1,4 @@
-"""How small each attribute of a config becomes, by the names that transformers' configs give their sizes."""
+"""Rules that shrink each attribute of a config, by the names that transformers' configs give their sizes."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The sizes that all others follow; a caller's own sizes take their place."""
+    """The base sizes that all others follow; the user's sizes replace them."""
 
     layers: int = 2
     width: int = 64
@@ -73,13 +73,13 @@ RULES: Sequence[tuple[str, Rule]] = (
         lambda u: u.width,
     ),
 )
-"""The first whose pattern is the attribute's whole name decides; sizes only ever shrink."""
+"""Rules: the first whose pattern matches the attribute's whole name applies; sizes only ever shrink."""
 
 COMPILED = [(re.compile(pattern), rule) for pattern, rule in RULES]
 
 
 def tiny_size(name: str, value: int, units: Units) -> int:
-    """The size of one attribute; what no rule knows stays."""
+    """Shrink the size of one attribute; attributes without a rule stay."""
     for pattern, rule in COMPILED:
         if pattern.fullmatch(name):
             return min(value, rule(units))
@@ -87,7 +87,7 @@ def tiny_size(name: str, value: int, units: Units) -> int:
 
 
 def scale_stage_widths(values: Sequence[int], largest: int) -> list[int]:
-    """Widths of stages, all divided by the same power of two until the largest is small enough."""
+    """Divide the widths of stages by the same power of two until the largest is small enough."""
     divisor = 1
     while max(values) // divisor > largest and all(value % (2 * divisor) == 0 for value in values):
         divisor *= 2

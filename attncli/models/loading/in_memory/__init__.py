@@ -1,7 +1,7 @@
-"""Modules that live in the caller's process: measured in place and restored.
+"""Modules in the caller's process: measured in place and restored.
 
-unwrap           a model as it is trained: out of what it is wrapped in
-restore_state    what running a model changes of it, put back
-in_memory_model  a module of the caller's own, measured in place
-eval_mode        a model at rest, for good or between two steps of its training
+unwrap           remove DDP, torch.compile and PEFT wrappers from a model in training
+restore_state    record what running a model changes, and restore it
+in_memory_model  a user's module, measured in place
+eval_mode        evaluation mode, for good or between two steps of training
 """

@@ -1,4 +1,4 @@
-"""A model at rest: to stay so, where it was loaded here, or between two steps of its training, and left as it was.
+"""Evaluation mode: for good where the model was loaded here, or temporarily between two steps of its training.
 
 In a training nothing is moved or copied but buffers, which some models change as they run: weights, gradients, optimiser,
 mode, hooks, configuration and random state are what they were, also where something inside has failed.
@@ -18,13 +18,13 @@ from attncli.models.loading.in_memory.restore_state import restore_state
 from attncli.models.loading.isolate_global_state import disable_compiler, without_autocast
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
-"""What configs may ask a forward pass to keep for its caller."""
+"""Options by which configs make a forward pass return caches, maps and states."""
 ANGLES = "inv_freq"
-"""How transformers calls the buffers of rotary frequencies."""
+"""The name of transformers' buffers of rotary frequencies."""
 
 
 def set_eval_mode(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
-    """Evaluation mode, no gradients, no cache, on its device."""
+    """Put the model in evaluation mode on its device, without gradients and cache."""
     nn.Module.eval(model).requires_grad_(False)
     disable_kept_outputs(model)
     refuse_non_finite_angles(model)
@@ -36,7 +36,7 @@ def set_eval_mode(model: PreTrainedModel, device: torch.device | None) -> PreTra
 
 
 def disable_kept_outputs(model: nn.Module) -> None:
-    """Of what transformers' configs ask to be kept for the caller."""
+    """Turn off the options of configs by which forward passes return caches, maps and states."""
     configs = (getattr(module, "config", None) for module in model.modules())
     for config in configs:
         for name in KEPT if isinstance(config, PreTrainedConfig) else ():
@@ -45,7 +45,7 @@ def disable_kept_outputs(model: nn.Module) -> None:
 
 
 def refuse_non_finite_angles(model: PreTrainedModel) -> None:
-    """Rotary frequencies are computed from the config's numbers, and nobody looks at them."""
+    """Refuse rotary frequencies that are not finite: they are computed from the config, and no loader checks them."""
     for name, tensor in model.named_buffers():
         known = name.endswith(ANGLES) and not tensor.is_meta
         if known and not bool(torch.isfinite(tensor).all()):
@@ -57,7 +57,7 @@ def refuse_non_finite_angles(model: PreTrainedModel) -> None:
 
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, no gradients, no autocast, no compiled code, no cache."""
+    """Within: evaluation mode, no gradients, no autocast, no compiled code, no cache."""
     with ExitStack() as stack:
         stack.enter_context(restore_state(model))
         for module in model.modules():
@@ -71,7 +71,7 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
 
 
 def reshard_parameters(model: nn.Module) -> None:
-    """A forward pass without a backward one leaves whole parameters behind (FSDP)."""
+    """Shard parameters again (FSDP): a forward pass without a backward one leaves them whole."""
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.reshard()

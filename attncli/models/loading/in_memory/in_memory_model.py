@@ -23,24 +23,24 @@ from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.models.loading.precision import dtype_name
 
 QUANTISED = "bitsandbytes"
-"""The library whose tensors hold packed numbers in the place of weights."""
+"""The library whose tensors hold packed numbers instead of weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class InMemoryModel:
-    """What stands in the place of SOURCE where the model is at hand."""
+    """A module in the caller's process, given instead of SOURCE."""
 
     model: PreTrainedModel | ForeignModule
     tokenizer: Any = None
-    """Of transformers, for texts."""
+    """A tokenizer of transformers, for texts."""
     inputs: Any = None
-    """What it is to read, as the caller has given it."""
+    """The inputs as the user gave them."""
 
     def __str__(self) -> str:
         return f"this {type(self.model).__name__}"
 
     def identity(self) -> dict[str, Any]:
-        """For the report."""
+        """Describe the module for the report."""
         model = self.model
         return {
             "kind": "live",
@@ -54,18 +54,18 @@ class InMemoryModel:
         }
 
     def of_transformers(self) -> dict[str, str]:
-        """What only its models have."""
+        """Return the model, or raise UsageError if it is not one of transformers."""
         return {} if isinstance(self.model, ForeignModule) else {"model_type": self.model.config.model_type}  # fmt: skip
 
 
 def checkpoint_state(model: nn.Module) -> dict[str, torch.Tensor]:
-    """What a checkpoint of the model would hold: weights that are tied to others are not written twice."""
+    """The state dict as a checkpoint would have it: tied weights appear once."""
     tied = getattr(model, "all_tied_weights_keys", None) or {}
     return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
 def state_with_saved_names(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """The same under the names that a checkpoint has for them, which code of a later day may have changed.
+    """The state dict under the names that a checkpoint has for them, which newer code may have changed.
 
     Of fused experts a checkpoint holds the parts, which would be copies: they stay as they are.
     """
@@ -80,7 +80,7 @@ def state_with_saved_names(model: PreTrainedModel) -> dict[str, torch.Tensor]:
 def wrap_in_memory_model(
     module: object, tokenizer: Any = None, inputs: Any = None, own: bool = False
 ) -> InMemoryModel:
-    """A model of transformers; with `own` any module, where its inputs are given. It may be wrapped as in training."""
+    """Wrap a model of transformers, unwrapped first; `own` allows any module whose inputs are given."""
     inner = unwrap_model(module).model if isinstance(module, nn.Module) else module
     if isinstance(inner, nn.Module):
         refuse_sharded_weights(inner)
@@ -103,7 +103,7 @@ def wrap_in_memory_model(
 
 
 def refuse_sharded_weights(module: nn.Module) -> None:
-    """Weights that are in parts on several processes."""
+    """Refuse weights that are sharded over several processes."""
     name = type(module).__name__
     if any(isinstance(each, FSDPModule) for each in module.modules()):
         raise UsageError(
@@ -113,7 +113,7 @@ def refuse_sharded_weights(module: nn.Module) -> None:
 
 
 def refuse_quantised_parts(module: nn.Module) -> None:
-    """Layers that unpack their weights as they run, and mix tokens where they pick columns of all of them."""
+    """Refuse layers that unpack their weights as they run, and mix tokens where they pick columns over all of them."""
     name = type(module).__name__
     for path, each in module.named_modules():
         if QUANTISED in {kind.__module__.partition(".")[0] for kind in weight_classes(each)}:
@@ -125,13 +125,13 @@ def refuse_quantised_parts(module: nn.Module) -> None:
 
 
 def weight_classes(module: nn.Module) -> set[type]:
-    """The classes of its weights: such a library also has plain layers of its own."""
+    """The classes of a layer's weights: a quantising library also has plain layers of its own."""
     return {type(weight) for weight in module.parameters(recurse=False)}
 
 
 @contextmanager
 def restore_model(model: nn.Module) -> Iterator[None]:
-    """Whatever happens inside, the module and torch's random state are the same afterwards."""
+    """Restore the module and torch's random state afterwards, also after an error."""
     with ExitStack() as stack:
         stack.enter_context(restore_state(model))
         for tensor in iter_tensors(model):

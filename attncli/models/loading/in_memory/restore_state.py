@@ -1,4 +1,4 @@
-"""What a model is made of, noted before somebody runs it and put back afterwards, whatever its code has changed of it.
+"""Record the state of a model before forward passes, and restore it afterwards.
 
 A forward pass may do more than compute: it installs hooks when it is first asked for hidden states, computes rotary angles
 anew where a text is long, counts its calls, takes other parts where a text is short, or scales rows of an embedding. Nothing
@@ -20,24 +20,24 @@ PutBack = Callable[[], None]
 
 MAPPINGS = (dict, OrderedDict, defaultdict)
 SEQUENCES = (list, deque)
-"""What is changed in place, and by these types' own methods; others may mean something else by clearing them."""
+"""Containers whose contents are restored in place, by these types' own methods; other types may do more on `clear`."""
 
 
 @contextmanager
 def restore_state(model: nn.Module) -> Iterator[None]:
-    """Attributes, mode, hooks, parts, buffers and configurations of every module, and torch's random state, are the same afterwards."""
+    """Restore attributes, mode, hooks, submodules, buffers and configs of every module, and torch's random state."""
     with ExitStack() as undone:
         undone.enter_context(torch.random.fork_rng(cuda_devices(model)))
         undone.enter_context(
             replace_inference_tensors(model)
-        )  # those of inference mode do not tell that they were written to
+        )  # tensors made in inference mode have no version counter that shows a write
         for put_back in reversed([*record_state(model)]):
             undone.callback(put_back)
         yield
 
 
 def record_state(model: nn.Module) -> Iterator[PutBack]:
-    """In the order in which they are put back: the attributes, what these contain, and then the numbers."""
+    """Record what is restored, in this order: attributes, the contents of their containers, then numbers."""
     modules = list(model.modules())
     configs = (getattr(module, "config", None) for module in modules)
     owners = [*modules, *(each for each in configs if has_attributes(each))]
@@ -53,7 +53,7 @@ def record_state(model: nn.Module) -> Iterator[PutBack]:
 
 
 def cuda_devices(model: nn.Module) -> list[int]:
-    """Whose random states a forward pass could move."""
+    """CUDA devices whose random state a forward pass could advance."""
     return sorted({t.device.index or 0 for t in iter_tensors(model) if t.device.type == "cuda"})
 
 
@@ -67,7 +67,7 @@ def has_attributes(config: Any) -> bool:
 
 
 def record_attributes(owner: Any) -> Iterator[PutBack]:
-    """Own attributes, none more and none less, and what lists and tables among them hold.
+    """Record a module's own attributes and the contents of lists and dicts among them.
 
     Whether parameters are whole or in parts (FSDP) is for those to put back who have divided them.
     """
@@ -105,13 +105,13 @@ def restore_set(values: set[Any], before: set[Any]) -> None:
 
 
 def iter_renormed_weights(module: nn.Module) -> Iterator[Tensor]:
-    """Weights that a forward pass changes: rows of an embedding that are longer than it allows."""
+    """Iterate over weights that a forward pass changes: embeddings with `max_norm`, which rescale their rows."""
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
         yield module.weight
 
 
 def restore_numbers(tensor: Tensor, version: int, numbers: Tensor) -> None:
-    """Only where they may have changed, for autograd refuses a backward pass through what was written to since."""
+    """Restore numbers only where they may have changed: autograd refuses a backward pass through tensors written to since."""
     if tensor._version != version:
         with torch.no_grad():
             tensor.copy_(numbers)

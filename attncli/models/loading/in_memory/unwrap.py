@@ -1,4 +1,4 @@
-"""A model as it is trained, out of what it is wrapped in: several processes, a compiler, adapters."""
+"""Unwrap a model in training: remove distributed wrappers, compiled modules and adapters."""
 
 from typing import Any, NamedTuple, cast
 
@@ -14,15 +14,14 @@ from attncli.models.loading.body import body_of
 
 
 class UnwrappedModel(NamedTuple):
-    """What is watched of a model in training."""
+    """A model in training, without its wrappers."""
 
     model: nn.Module
-    """The model of transformers, or a module of the caller's own."""
+    """The model of transformers, or the user's module."""
     body: nn.Module
-    """What is run to look at it: without its head, or held as a model if it is none of transformers; but whole where its
-    parameters lie in parts on several processes."""
+    """The module that is run: without its head (whole where parameters are sharded), or a ForeignModule."""
     stepped: nn.Module
-    """Whose calls are the training's own: the compiled module where there is one."""
+    """The module whose calls are the training's own: the compiled one where there is one."""
     compiled: bool
 
     @property
@@ -31,7 +30,7 @@ class UnwrappedModel(NamedTuple):
 
 
 def unwrap_model(module: nn.Module) -> UnwrappedModel:
-    """Through DDP, DataParallel, torch.compile and PEFT, in any order."""
+    """Unwrap DDP, DataParallel, torch.compile and PEFT, in any order."""
     if not isinstance(module, nn.Module):
         raise UsageError(f"`model` must be a module in training, not {module!r:.80}.")
     stepped: nn.Module | None = None
@@ -60,7 +59,7 @@ def unwrap_model(module: nn.Module) -> UnwrappedModel:
 
 
 def refuse_missing_weights(module: nn.Module) -> None:
-    """Weights that are not here, as they were never made or are offloaded; and code that torch alone runs."""
+    """Refuse weights that were never made or are offloaded, and code that only torch can run (TorchScript)."""
     name = type(module).__name__
     for path, each in module.named_modules():
         if isinstance(each, torch.jit.ScriptModule):
@@ -80,7 +79,7 @@ def refuse_missing_weights(module: nn.Module) -> None:
 
 
 def unwrap_adapter(wrapper: Any) -> nn.Module:
-    """The model that an adapter of PEFT has changed; virtual tokens are no change of a model but of its input."""
+    """Unwrap a PEFT adapter; virtual tokens change the model's input, not the model."""
     kinds = getattr(wrapper, "peft_config", {}).values()
     if any(getattr(kind, "is_prompt_learning", False) for kind in kinds):
         raise UsageError(
@@ -91,7 +90,7 @@ def unwrap_adapter(wrapper: Any) -> nn.Module:
 
 
 def refuse_unsupported_sharding(module: nn.Module) -> None:
-    """Ways to divide a model whose parts are not put together when a piece of it is run."""
+    """Refuse ways of sharding whose parts are not gathered when a single module is run."""
     if isinstance(module, FullyShardedDataParallel):
         raise UsageError(
             "a model under FSDP 1 cannot be watched: use FSDP 2 (`fully_shard`, or `fsdp_version: 2` of accelerate)."

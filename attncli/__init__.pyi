@@ -210,7 +210,6 @@ def dispersion(
     samples: SupportsIndex | None = None,
     metrics: str | Iterable[str] | None = None,
     tokenizer: Any = None,
-    inputs: Any = None,
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
@@ -239,7 +238,6 @@ def attribute(
     random_tokens: SupportsIndex | None = None,
     samples: SupportsIndex | None = None,
     tokenizer: Any = None,
-    inputs: Any = None,
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:

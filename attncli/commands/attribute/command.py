@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from attncli.declare.applies import Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError
@@ -18,7 +17,7 @@ attn attribute random:llama --random-tokens 16 --token 3 --top 5
 """
 
 
-@question(own=("tokenizer", "inputs"))
+@question(own=("tokenizer",))
 def attribute(
     *,
     source: Annotated[
@@ -34,7 +33,6 @@ def attribute(
         Option(
             metavar="TOKEN",
             usual=True,
-            applies=Applies(excludes=("inputs",)),
             help=(
                 "The token whose final state is attributed: a position (negative counts from the end) or a substring of "
                 "the text."

@@ -20,7 +20,7 @@ attn dispersion random:llama --lengths 16:128 --fail-if 'largest_weight_slope < 
 """
 
 
-@question(own=("tokenizer", "inputs"))
+@question(own=("tokenizer",))
 def dispersion(
     *,
     source: Annotated[
@@ -36,12 +36,9 @@ def dispersion(
         Option(
             metavar="FROM:TO",
             usual=True,
-            applies=(
-                Applies(excludes=("inputs",)),
-                Applies(
-                    excludes=("random_tokens",),
-                    why="`random_tokens` is one length: leave it out, and give no text, for random tokens of every length.",
-                ),
+            applies=Applies(
+                excludes=("random_tokens",),
+                why="`random_tokens` is one length: leave it out, and give no text, for random tokens of every length.",
             ),
             help="Lengths that the texts are cut to: doubling FROM … TO, FROM:TO:STEPS, or a list 64,128,512.",
         ),

@@ -1,10 +1,11 @@
 """Commands about commands and reports.
 
 check    `attn check`
-ci       ci
-compare  compare
+ci       `attn ci`
+compare  `attn compare`
 config   `attn config`
 guide    `attn guide`
-list     list
-sweep    what `sweep` is made of: which models, their runs, and what decides the numbers of a run
+list     `attn list`
+sweep    `attn sweep`: the models, their runs, and the fingerprint of a run
+
 """

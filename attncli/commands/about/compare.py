@@ -88,7 +88,8 @@ def read_saved(path: str) -> Report:
 
 
 def build_reader(by: str, pair: tuple[str | Report, str | Report], how: RunContext) -> Reader:
-    """Runs the command on a model; both are refused before the first run where they are none."""
+    """Return a function that runs the command on a model; both sources are validated before the
+    first run."""
     from attncli.analysis.network_sources import resolve_source
 
     words = parse_command_line(by)
@@ -117,7 +118,7 @@ def parse_command_line(text: str) -> list[str]:
 
 
 def run_for_report(words: list[str], settings: "Mapping[str, str] | None") -> Report:
-    """The report of one run; if there is none, that run's reason and exit code are this one's."""
+    """Run the command and return its report; if it fails, exit with its reason and exit code."""
     import tempfile
     from pathlib import Path
 

@@ -18,7 +18,7 @@ ATTN_RANK_COLLAPSE_SEEDS=3 attn config show
 """
 
 PASSES_OPTIONS_ON = True
-"""Options that `show` does not have belong to the command line that it is given."""
+"""Options that `show` does not declare are left to the command line that follows it."""
 
 
 @grouped
@@ -55,7 +55,7 @@ def show(
 
 
 def describe_run_settings(words: list[str], found: "list[OptionSetting]") -> list[str]:
-    """The settings of the words' command, each with what becomes of it."""
+    """List the settings for the command of `words`, each with whether it applies to this run."""
     from attncli.cli.config.defaults import fates
 
     fate = fates(words)

@@ -1,4 +1,4 @@
-"""What `attn approximate` can run: a plain fit, a sweep or frontier."""
+"""Runs of `attn approximate`: a plain fit, a decision, a sweep or a frontier."""
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -33,7 +33,7 @@ def run_fits(
     timing: bool,
     how: RunContext,
 ) -> Report:
-    """One module for all patterns, at the width given or at the smallest found."""
+    """Fit one module for all patterns, at the requested width or at the smallest found."""
     save, seeds = how.save_module, run.all_seeds()
     targets, methods = chosen.targets(seeds[0], request.causal), search.methods
     searching = search.width is None
@@ -59,7 +59,7 @@ def run_decision(
     run: DrawOptions,
     how: RunContext,
 ) -> Report:
-    """Whether the width given is enough, or which is the least."""
+    """Decide whether the requested width is enough, or find the smallest that is."""
     seeds = run.all_seeds()
     targets = chosen.targets(seeds[0], request.causal)
     return decide_widths(targets, request, search.width, search.widest, seeds, how.progress)

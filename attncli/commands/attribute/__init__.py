@@ -1,10 +1,11 @@
 """Which input tokens does a token's state come from?
 
-token_choices  the token that is asked about
+token_choices  resolve --token to a position
 targets        the number that relevance explains
 relevance      maps times their gradients, rolled through the layers
-report         rows, tables and words of it
+report         its rows, tables and sentences
 attribution    the study: by states, and by relevance
 run            `attn attribute`: from the options to the study
 command        `attn attribute`
+
 """

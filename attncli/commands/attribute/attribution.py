@@ -38,7 +38,8 @@ def measure_attribution(
     progress: Progress = ignore_progress,
     asked: RelevanceRequest | None = None,
 ) -> Report:
-    """Of one stack, over texts of one length; `top`: how many tokens the table lists; `asked`: relevance beside it."""
+    """Attribute the state of one stack, over texts of one length. `top`: rows of the table;
+    `asked`: relevance as well."""
     refuse_different_places(token, texts)
 
     def work(place: int, text: ModelInput) -> tuple[AttributedText, bool]:
@@ -76,7 +77,7 @@ def measure_attribution(
 
 
 def refuse_different_places(token: str, texts: Sequence[ModelInput]) -> None:
-    """Means over texts need the same place in all of them."""
+    """Refuse texts in which the token has different positions: a mean needs the same one in all."""
     if len({text.tokens for text in texts}) > 1:
         raise UsageError(
             "`attribute` asks about one place in texts of one length: give one text, or cut all with `tokens`."
@@ -86,7 +87,7 @@ def refuse_different_places(token: str, texts: Sequence[ModelInput]) -> None:
 
 
 def reads_decoder_tokens(subject: PathModel) -> bool:
-    """Whether the tokens are those that a decoder reads, beside an encoder's."""
+    """Whether the tokens are the decoder's own input, in a model that also has an encoder."""
     two = subject.checkpoint.body.config.is_encoder_decoder
     return bool(two) and subject.stack is not subject.stacks[0]
 
@@ -94,7 +95,7 @@ def reads_decoder_tokens(subject: PathModel) -> bool:
 def attribute_text(
     subject: PathModel, text: ModelInput, token: str, asked: RelevanceRequest | None = None
 ) -> AttributedText:
-    """Of one text, held against the model's own output."""
+    """Attribute the state on one text, and check the sum of parts against the model's output."""
     with own_precision(subject.body):
         plain, _ = run_unmodified(subject.body, subject, text)
         labels = text.decoder_labels if reads_decoder_tokens(subject) else text.labels

@@ -22,7 +22,7 @@ LEAST = 1e-7
 
 @dataclass(frozen=True)
 class RelevanceRequest:
-    """What relevance is asked for."""
+    """Options of relevance: the score and how it is computed."""
 
     target: str
     """`state`, `top`, a class or a token of the vocabulary."""
@@ -35,13 +35,14 @@ class Relevance(NamedTuple):
 
     explained: ExplainedScore
     own: list[float]
-    """Of each token of the stack that is asked about, less the identity that relevance begins with."""
+    """Relevance of each token of the attending stack, minus the identity that relevance starts
+    from."""
     source: list[float]
-    """Of each token that the other stack has read; empty where there is none."""
+    """Relevance of each token that the other stack reads; empty where there is none."""
 
 
 class WeightedMap(NamedTuple):
-    """One attention: what is left of its map, times its gradient, over the heads."""
+    """One attention: the positive part of map · gradient, averaged over the heads."""
 
     site: AttentionSite
     weights: Tensor
@@ -51,7 +52,7 @@ class WeightedMap(NamedTuple):
 def compute_relevance(
     subject: PathModel, text: ModelInput, position: int, asked: RelevanceRequest
 ) -> Relevance:
-    """One forward pass and one backward, with the maps of all layers kept."""
+    """Run one forward and one backward pass, with the maps of all layers in memory."""
     headless = asked.target == STATE
     model = subject.body if headless else subject.checkpoint.model
     last: list[Tensor] = []
@@ -82,7 +83,8 @@ def compute_relevance(
 
 
 def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
-    """A state that a norm has given its length cannot grow in its own direction, whatever is attended to."""
+    """Refuse the norm of a state that a norm layer has just fixed: its gradient along itself is
+    zero."""
     if not float(row.abs().max()) > LEAST:
         raise InputError(
             f"{text.name}: the state comes from a norm, which fixes its length, so that nothing moves it in its own "
@@ -91,7 +93,7 @@ def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
 
 
 def find_attending_stack(subject: PathModel, attentions: Iterable[WeightedMap], tokens: int) -> str:
-    """What sites call the stack of blocks that is asked about."""
+    """The name that attention sites give to the stack of the explained token."""
     found = {
         each.site.stack
         for each in attentions
@@ -116,7 +118,8 @@ def weight_by_gradient(kept: DifferentiableMap, gradient: Tensor | None) -> Weig
 
 
 def roll_out(attentions: Iterable[WeightedMap], stack: str) -> tuple[Tensor, Tensor | None]:
-    """R of a stack to itself, and to the stack that its cross-attention reads: the paper's equations 5 to 10.
+    """R of a stack to itself, and to the stack that its cross-attention reads: the paper's
+    equations 5 to 10.
 
     Equation 11 adds what the other stack has taken over from this one, which in an encoder-decoder is nothing.
     """
@@ -147,7 +150,7 @@ def find_other_relevance(whole: dict[str, Tensor], site: AttentionSite, keys: in
 
 
 def normalize_residual(own: Tensor) -> Tensor:
-    """R̄ = R̂ / Σ R̂ + I, R̂ = R - I: equations 8 and 9; rows of nothing stay nothing."""
+    """R̄ = R̂ / Σ R̂ + I, R̂ = R - I: equations 8 and 9; zero rows stay zero."""
     eye = torch.eye(len(own), dtype=own.dtype)
     added = own - eye
     sums = added.sum(dim=-1, keepdim=True)

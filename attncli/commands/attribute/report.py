@@ -52,22 +52,23 @@ RELEVANCES: Mapping[str, Definition] = {
         "The number that relevance explains: the logit of a class or a token; 1 for the state itself.",
     ),
 }
-"""With `--relevance`."""
+"""Metrics of `--relevance`."""
 
 ALL_LISTED, LISTED = 40, 24
-"""Of texts with more visible tokens than the first, so many are in the table."""
+"""Texts with more than ALL_LISTED visible tokens list only LISTED of them."""
 
 NAMED = 4
 """Tokens in the headline."""
 WORTH_TELLING = 1.2
-"""Of the largest lift: what is nearer to 1 is uniform attention."""
+"""Smallest ratio of the largest lift that is reported: anything nearer to 1 is uniform attention.
+"""
 
 MARK, LARGE = "mark", "large"
-"""The key of the rows in the table where not all are, and what stands under it."""
+"""Key and value that mark the listed rows where not all are listed."""
 
 
 class AttributedText(NamedTuple):
-    """What one text has shown."""
+    """The attribution on one text."""
 
     position: int
     shares: list[float]
@@ -78,20 +79,20 @@ class AttributedText(NamedTuple):
     of_constants: float
     completeness: float
     relevance: tuple[float, ...] = ()
-    """Of every token; empty where it was not asked for."""
+    """Relevance of every token; empty where it was not requested."""
     of_source: tuple[float, ...] = ()
     """Of every token that the encoder has read."""
     score: float = math.nan
     explained: str = ""
-    """What the score is called."""
+    """Name of the explained score."""
 
 
 class ChosenToken(NamedTuple):
-    """The token that is asked about, and the input tokens that it sees."""
+    """The attributed token, and the input tokens that it sees."""
 
     position: int
     words: Mapping[int, str]
-    """Names of the visible tokens, empty where they have none."""
+    """Names of the visible tokens; empty where they have none."""
 
     @property
     def name(self) -> str:
@@ -122,7 +123,7 @@ def build_token_rows(chosen: ChosenToken, found: Sequence[AttributedText]) -> It
 
 
 def mark_largest(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
-    """The rows of the tokens with the largest shares, where there are more than a table should hold."""
+    """Mark the rows of the largest shares, where the table cannot list all."""
     everything = list(rows)
     order = sort_by_size(everything)
     most = top or (len(order) if len(order) <= ALL_LISTED else LISTED)
@@ -149,7 +150,7 @@ def build_summary_rows(chosen: ChosenToken, found: Sequence[AttributedText]) -> 
 def build_relevance_rows(
     chosen: ChosenToken, found: Sequence[AttributedText], source: Sequence[str]
 ) -> Iterator[Row]:
-    """What stands beside those of the tokens; `source`: the names of the tokens that the encoder has read."""
+    """Rows of relevance besides those of single tokens; `source`: names of the encoder's tokens."""
     if not found[0].relevance:
         return
     yield summarize_values(SCORE, "1", [one.score for one in found], "", variant=chosen.name)
@@ -163,7 +164,7 @@ def build_relevance_rows(
 def describe_relevance(
     chosen: ChosenToken, found: Sequence[AttributedText], rows: Sequence[Row]
 ) -> str:
-    """What is explained, and the tokens that matter most to it."""
+    """Describe the explained score and the tokens with the largest relevance."""
     names = sorted({one.explained for one in found})
     score = mean([one.score for one in found])
     what = names[0] if len(names) == 1 else "the top of each text"

@@ -26,9 +26,10 @@ from attncli.records import Report
 from attncli.sources import Source
 
 MAPS_KEPT = 5
-"""Scores, scores with their mask, softmax, what weighs the values, and the gradient."""
+"""Maps that autograd keeps per layer: scores, masked scores, softmax, weights on values, and the
+gradient."""
 STREAMS = 3
-"""The state itself, what comes from the tokens, what comes from constants."""
+"""States in memory: the full one, the part from tokens, the part from constants."""
 
 
 def prepare_attribution(
@@ -42,7 +43,7 @@ def prepare_attribution(
     tokens: int | None,
     seed: int,
 ) -> Callable[..., Report]:
-    """Everything is loaded and verified, and the memory that it takes is there, before the first text is run."""
+    """Load and verify the model and check its memory before the first text is run."""
     measured = METRICS if relevance is None else {**METRICS, **RELEVANCES}
     refuse_unmeasured(how.conditions, measured)
     subject, texts = prepare_paths(source, model, inputs, tokens, seed)
@@ -70,7 +71,7 @@ def select_decoder(subject: PathModel) -> PathModel:
 
 
 def verified_sites(subject: PathModel) -> frozenset[AttentionSite]:
-    """Those that the model is proved to have; whatever mixes tokens beside them has no map to be relevant by."""
+    """The attention layers verified in the model; other token mixers have no map for relevance."""
     body = subject.checkpoint.body
     short = make_example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
@@ -93,7 +94,8 @@ def verified_sites(subject: PathModel) -> frozenset[AttentionSite]:
 def announce_memory(
     asked: RelevanceRequest, subject: PathModel, tokens: int, heads: int, say: Say
 ) -> None:
-    """What autograd keeps until the way back: of each layer its states and its maps, their scores and gradients."""
+    """Announce the memory that autograd needs until the backward pass: states, maps, scores and
+    gradients of each layer."""
     body = subject.checkpoint.body
     size = next(body.parameters()).dtype.itemsize
     maps = MAPS_KEPT * len(asked.proved) * heads * tokens**2 * size

@@ -1,4 +1,4 @@
-"""What relevance explains: a class, a token of the vocabulary, or the state itself."""
+"""The score that relevance explains: a class, a token of the vocabulary, or the state itself."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ INDEX = re.compile(r"\d{1,9}")
 
 
 class ExplainedScore(NamedTuple):
-    """A number of the output, and what it is called."""
+    """A number of the output, and its name."""
 
     name: str
     score: float
@@ -53,7 +53,7 @@ def select_logits(output: Any, position: int) -> Tensor:
 
 
 def class_names(checkpoint: LoadedModel, many: int) -> dict[int, str]:
-    """Names of the classes, where these are what the head tells apart; none in front of a vocabulary."""
+    """Names of the classes, if the head classifies; empty for a vocabulary."""
     config = checkpoint.model.config
     if many == text_config(config).to_dict().get("vocab_size"):
         return {}

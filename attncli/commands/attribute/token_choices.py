@@ -8,14 +8,14 @@ from attncli.errors import UsageError
 POSITION = re.compile(r"-?\d{1,18}")
 
 AROUND = re.compile(r"^(?:Ġ|▁|##| )|</w>$")
-"""What tokenizers write into a piece for the space before it, or to say that there is none."""
+"""Markers that tokenizers put into a piece for the space before it, or for its absence."""
 
 MOST_NAMED = 40
 """Of the tokens in a refusal."""
 
 
 def resolve_position(token: str, labels: Sequence[str], tokens: int) -> int:
-    """`7`, `-1` from the end, or a piece of text that stands at one place only."""
+    """Resolve `7`, `-1` (from the end), or a piece of text that occurs at exactly one position."""
     if POSITION.fullmatch(token):
         position = int(token)
         if not -tokens <= position < tokens:
@@ -37,7 +37,7 @@ def resolve_position(token: str, labels: Sequence[str], tokens: int) -> int:
 
 
 def token_text(label: str) -> str:
-    """The text of a token without what marks spaces."""
+    """The text of a token without its space markers."""
     return AROUND.sub("", label)
 
 

@@ -1,6 +1,7 @@
 """How many paths of each length are there?
 
-run      `attn count-paths`: from sizes, or a config, to the study; nothing is run and no weights are read
+run      from sizes, or a config, to the study; no model is run and no weights are read
 command  `attn count-paths`
-report   the report of how many paths each length has
+report   the number of paths of each length
+
 """

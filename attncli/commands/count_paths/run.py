@@ -1,4 +1,4 @@
-"""Count paths from sizes, or from a config; nothing is run and no weights are read."""
+"""Count paths from sizes or from a config; no model is run and no weights are read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ def read_sizes(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[s
 def read_sizes_of_type(
     arch: str, given: Mapping[str, str | int | float]
 ) -> tuple[int, int, dict[str, object]]:
-    """Of a model type's own config, but for what is given."""
+    """Read the sizes from a model type's default config, except those provided."""
     from transformers import CONFIG_MAPPING
 
     from attncli.models.layer_configs import config_value, head_counts
@@ -91,7 +91,7 @@ def read_sizes_of_type(
 def choose_size(
     arch: str, name: str, given: Mapping[str, str | int | float], own: Sequence[object]
 ) -> int:
-    """As it is given, or the type's own, where all its layers have the same."""
+    """The provided size, or the config's, if all its layers have the same."""
     size = given.get(name, own[0] if len(own) == 1 else None)
     if isinstance(size, int):
         return size

@@ -29,12 +29,13 @@ TOKENS = "tokens"
 """The key of the length."""
 SLOPE = "_slope"
 LOGARITHMIC = "nats"
-"""The unit of what is a logarithm already, so that it is not taken of it once more."""
+"""The unit of metrics that are logarithms already, so that no second logarithm is taken."""
 DEFAULT = ("largest_weight", "entropy")
 NEAR = 0.9
-"""A head whose slope is at least this part of uniform attention's disperses as fast as that."""
+"""A head whose slope is at least this fraction of uniform attention's counts as dispersing as fast.
+"""
 STILL = 0.05
-"""Where uniform attention moves by less, nothing is said of dispersion."""
+"""If uniform attention itself changes by less than this, dispersion is not reported."""
 
 
 def measure_dispersion(
@@ -126,7 +127,7 @@ def text_values(row: Row) -> list[float]:
 
 
 def transform_values(metric: str, curves: np.ndarray) -> "np.ndarray | None":
-    """[text, length]: as they are drawn against ln n; None where a logarithm is of nothing."""
+    """[text, length]: the values as plotted against ln n; None where a logarithm is not defined."""
     if metric_spec(metric).unit == LOGARITHMIC:
         return curves
     return np.log(curves) if (curves > 0.0).all() else None

@@ -24,7 +24,7 @@ from attncli.records import Report
 from attncli.sources import Source
 
 FEWEST = 2
-"""Lengths that a slope is told from."""
+"""Smallest number of lengths that define a slope."""
 
 
 def prepare_dispersion(
@@ -37,7 +37,7 @@ def prepare_dispersion(
     inputs: InputOptions,
     seed: int,
 ) -> Callable[..., Report]:
-    """Everything is loaded and verified before the first length is measured."""
+    """Load and verify the model before the first length is measured."""
     points = parse_lengths(lengths)
     metrics = choose_head_metrics(names)
     refuse_unmeasured(conditions, metric_definitions(metrics))
@@ -79,7 +79,7 @@ def choose_head_metrics(names: Sequence[str]) -> MetricSelection:
 
 
 def cut_to_length(checkpoint: LoadedModel, wanted: RequestedInput, length: int) -> list[ModelInput]:
-    """The texts cut to a length, none of them shorter; random tokens where no text is given."""
+    """Cut the texts to a length, refusing shorter ones; random tokens where no text is provided."""
     given = wanted.texts or wanted.text_file is not None or wanted.token_ids
     cut = replace(wanted, tokens=length, random_tokens=None if given else length)
     texts = make_inputs(checkpoint, cut)

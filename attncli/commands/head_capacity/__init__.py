@@ -1,11 +1,12 @@
-"""What could each trained head show, and what moves it?
+"""Which patterns could each trained head produce, and how far does the input move its map?
 
-map_requirements  what a head's own map asks of a module
-one_head          one head of a model: which inputs make it show the patterns
+map_requirements  how wide a module must be for a head's own map
+one_head          one head of a model: inputs that make it show the patterns
 random_patterns   how many random patterns a head can show
-survey_rows       one line for each head, and words
-head_survey       the study
-real_tokens       `attn head-capacity MODEL --head 0.H --inputs embeddings`: the model whose tokens are tried
+survey_rows       the rows of each head, and sentences
+head_survey       the study of all heads
+real_tokens       load the model for `attn head-capacity MODEL --head 0.H --inputs embeddings`
 run               `attn head-capacity MODEL`: from the options to a survey of all trained heads
 command           `attn head-capacity`
+
 """

@@ -25,7 +25,7 @@ attn head-capacity ./minilm --head 0.2 --pattern previous -o head.safetensors
 """
 
 FREE, EMBEDDINGS = "free", "embeddings"
-"""What the inputs of a head are made of."""
+"""What the inputs of a head are built from."""
 
 
 @question(own=("save_module",))

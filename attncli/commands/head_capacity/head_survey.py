@@ -1,4 +1,5 @@
-"""`attn head-capacity MODEL`: what its trained heads ask of a module, what they could show, what moves them."""
+"""Study of `attn head-capacity MODEL`: widths of the heads' own maps, patterns they could show,
+input dependence."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ Maps = Mapping[AttentionSite, tuple[NDArray[Any], NDArray[Any] | None]]
 
 @dataclass(frozen=True)
 class SurveyPlan:
-    """What is asked of every head."""
+    """The measurements for every head."""
 
     request: FitRequest
     methods: Sequence[str]
@@ -53,7 +54,7 @@ class SurveyPlan:
 
 @dataclass
 class SurveyedHeads:
-    """What the passes have shown, by attention."""
+    """Results of the forward passes, by attention layer."""
 
     own: dict[AttentionSite, list[MapRequirements]] = field(default_factory=dict)
     windows: dict[AttentionSite, int] = field(default_factory=dict)
@@ -78,7 +79,8 @@ def survey_heads(
     plan: SurveyPlan,
     progress: Progress = ignore_progress,
 ) -> Report:
-    """`texts` are of one length; `twin` is the same architecture with random weights."""
+    """Survey all heads. `texts` have one length; `twin` is the same architecture with random
+    weights."""
     sites = self_attention_sites(subject.shapes)
     total = 2 * sum(subject.shapes[site].heads for site in sites)  # their maps, then their weights
     seen = observe_heads(subject, twin, texts, plan, lambda done: progress(done, total, "heads"))
@@ -146,7 +148,7 @@ def iterate_maps(
     sites: Sequence[AttentionSite],
     texts: Sequence[ModelInput],
 ) -> Iterator[Maps]:
-    """The maps on one text after the other; what changes from one to the next is noted."""
+    """Yield the maps of one text after the other, and record how they change from one to the next."""
     before: Mapping[str, NDArray[Any]] = {}
     for text in texts:
         found = capture_maps(subject, sites, text.kwargs)
@@ -186,7 +188,8 @@ def measure_maps(
 def compute_shown_shares(
     read: Reader, layer: int, head: int, patterns: RandomPatterns
 ) -> ShownShares | str:
-    """What the head shows of random patterns, from its weights in the files; or why it cannot be known."""
+    """The random patterns that the head shows, from its weights in the files; or the reason why
+    this is unknown."""
     try:
         held = read(layer, head)
         found = patterns.shares(held)

@@ -1,4 +1,5 @@
-"""What one head's own map asks of a module: how sparse it is, what the theorem says to that, how wide it must be."""
+"""Requirements of one head's own map: its sparsity, the theorem's width for it, the smallest width
+found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ OWN_MAP_METRICS: Mapping[str, Definition] = {
 
 @dataclass(frozen=True, slots=True)
 class MapRequirements:
-    """One map's numbers by the names of their metrics; what could not be had is None."""
+    """Numbers of one map by metric name; None where a number is not available."""
 
     values: Mapping[str, float | None]
     reasons: Mapping[str, str]
@@ -43,7 +44,8 @@ class MapRequirements:
 def measure_map_requirements(
     weights: Array, visible: Array | None, causal: bool, widest: int, request: FitRequest
 ) -> MapRequirements:
-    """Of a map [query, key]; rows that a learned sink leaves below one are made to sum to one."""
+    """Measure a map [query, key]; rows that a learned sink leaves below one are normalized to sum
+    to one."""
     weights = weights / weights.sum(axis=1, keepdims=True)
     sparse = sparsify_rows(weights, CLOSE)
     counts, columns = np.diff(sparse.indptr), np.bincount(sparse.indices)
@@ -74,7 +76,8 @@ def measure_map_requirements(
 
 
 def smallest_logit_scale(weights: Array, visible: Array | None) -> float | None:
-    """Half the widest spread of a row's logits: a row may be moved by any constant, and one that sees nothing has none."""
+    """Half the widest range of a row's logits: a constant may be added to each row; a row that sees
+    no key has no range."""
     seen = np.ones(weights.shape, dtype=bool) if visible is None else visible.astype(bool)
     rows = seen.any(axis=1)
     least = np.min(weights[rows], axis=1, where=seen[rows], initial=np.inf)

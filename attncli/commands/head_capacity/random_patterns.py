@@ -20,12 +20,13 @@ CAPACITY_METRICS: Mapping[str, Definition] = {
 }  # fmt: skip
 
 STORED = {"F64": "float64", "BF16": "bfloat16"}
-"""Dtypes of weights in which the head is evaluated; all others in float32, which holds them."""
+"""Dtypes of weights in which the head is evaluated; all others in float32, which represents them
+exactly."""
 
 
 @dataclass
 class RandomPatterns:
-    """Patterns of one length, and the queries and keys that make them: found once for all heads of one width."""
+    """Patterns of one length with their queries and keys, fitted once for all heads of one width."""
 
     length: int
     request: FitRequest
@@ -51,7 +52,7 @@ class RandomPatterns:
         return self.found[place]
 
     def shares(self, head: Head) -> dict[int, float]:
-        """Keys in a row → the share shown; the numbers after the first at which none is are left out."""
+        """Keys in a row → share of patterns shown; sizes after the first with share 0 are omitted."""
         shares: dict[int, float] = {}
         dtype = head_dtype(head)
         pseudo = invert_projections(head, dtype)

@@ -1,4 +1,4 @@
-"""`attn head-capacity MODEL --head 0.HEAD --inputs embeddings`: the model whose tokens are tried."""
+"""Load the model for `attn head-capacity MODEL --head 0.HEAD --inputs embeddings`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ RealInputs = Callable[..., Report]
 
 
 def load_real_inputs(model: str, head: Head, files: CheckpointOptions) -> RealInputs:
-    """In float64, so that the model's own map can be held against its weights."""
+    """Load it in float64, so that its own map can be compared with the one from its weights."""
     refuse_deeper_layers(head)
 
     def add(

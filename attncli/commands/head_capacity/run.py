@@ -50,7 +50,7 @@ from attncli.records import Report
 from attncli.sources import Source
 
 LONGEST = 128
-"""Tokens that are read where no length is asked for: the searches cost the square of it."""
+"""Default number of tokens: the searches cost its square."""
 
 
 def prepare_survey(
@@ -112,7 +112,8 @@ def show_patterns(
     files: CheckpointOptions,
     how: RunContext,
 ) -> Report:
-    """One head, and inputs that make it show the patterns; `real`: tokens of its model are tried too."""
+    """Find inputs that make one head show the patterns; `real`: also search the tokens of its
+    model."""
     source = resolve_source(model, "head_capacity(head=...)")
     trained = load_head(str(source), head, files, how)
     add_real_tokens = load_real_inputs(str(source), trained, files) if real else None
@@ -124,7 +125,8 @@ def show_patterns(
 
 
 def load_head(model: str, place: str, files: CheckpointOptions, how: RunContext) -> Head:
-    """The trained head; one that no file or picture can hold is refused before the work if one is asked for."""
+    """Load the trained head; refuse before the work one that the requested file or plot cannot
+    represent."""
     head = read_head(model, place, files.to_fetch())
     if how.pictures or how.save_module is not None:
         require_plain(head)
@@ -140,7 +142,8 @@ def fit_head_inputs(
     how: RunContext,
     real: RealInputs | None = None,
 ) -> Report:
-    """A trained head, its mask, and inputs for every pattern; `real`: the model whose tokens are tried too."""
+    """Fit inputs of a trained head, with its mask, for every pattern; `real`: the model whose
+    tokens are searched too."""
     if request.causal and not head.causal:
         raise UsageError(
             "`causal`: every query of this head sees all keys; leave it out.", about=["causal"]
@@ -160,7 +163,7 @@ def fit_head_inputs(
 
 
 def refuse_other_inputs(inputs: str, head: str | None, save: Path | None) -> None:
-    """Refuse what only one head can be asked."""
+    """Refuse options that need --head."""
     if inputs not in ("free", "embeddings"):
         raise unknown_name("inputs", inputs, ("free", "embeddings"))
     if save is not None and head is None:
@@ -168,7 +171,7 @@ def refuse_other_inputs(inputs: str, head: str | None, save: Path | None) -> Non
 
 
 def refuse_other_gates(conditions: Sequence[Condition]) -> None:
-    """Refuse a gate on a number that neither a survey nor one head has, before the work."""
+    """Refuse, before the work, gates on metrics that neither a survey nor one head has."""
     known = {*SURVEY_METRICS, *FIT_METRICS, *HEAD_METRICS, *REAL_METRICS}
     for condition in conditions:
         if condition.metric not in known:
@@ -176,13 +179,14 @@ def refuse_other_gates(conditions: Sequence[Condition]) -> None:
 
 
 def default_to_two_texts(wanted: RequestedInput) -> RequestedInput:
-    """Two texts where nothing else is said, since input dependence takes two."""
+    """Default to two texts, since input dependence needs two."""
     asked = wanted.texts or wanted.text_file is not None or wanted.token_ids
     return wanted if asked else replace(wanted, own_texts=2, samples=max(2, wanted.samples))
 
 
 def load_in_float64(source: Source, options: LoadOptions, ahead: Ahead) -> LoadedModel:
-    """So that weights are positive where a key is visible; in the file's own dtype where that does not fit."""
+    """Load in float64, so that visible keys have positive weights; in the file's dtype where that
+    does not fit."""
     try:
         return load_model(source, replace(options, dtype="float64"), ahead)
     except LimitError:
@@ -190,7 +194,7 @@ def load_in_float64(source: Source, options: LoadOptions, ahead: Ahead) -> Loade
 
 
 def cut_to_shortest(checkpoint: LoadedModel, wanted: RequestedInput) -> list[ModelInput]:
-    """All as long as the shortest, their special tokens kept."""
+    """Cut all texts to the shortest; special tokens are preserved."""
     texts = make_inputs(checkpoint, wanted)
     shortest = min(text.tokens for text in texts)
     if shortest < 2:

@@ -36,7 +36,7 @@ VIEWS = (
 )  # fmt: skip
 
 STILL = 0.02
-"""Input dependence below which a map is said to be the same on every text."""
+"""Input dependence below which a map counts as the same on every text."""
 BESIDE = {SHUFFLED: "shuffled texts", RANDOM: "random weights"}
 """The nulls of input dependence, in words."""
 NEEDS_TWO = "n/a: it takes two texts whose maps are of one size"
@@ -44,13 +44,13 @@ NEEDS_TWO = "n/a: it takes two texts whose maps are of one size"
 
 @dataclass(frozen=True)
 class SurveyedHead:
-    """Everything found out about one head."""
+    """All results of one head."""
 
     layer: int
     head: int
     keys: Mapping[str, Scalar]
     own: MapRequirements | str
-    """Of its map on the first text; or why it has none."""
+    """Requirements of its map on the first text; or why there are none."""
     shown: "ShownShares | str"
     changes: Sequence[float]
     """Total variation between its maps on each text and the next."""
@@ -70,7 +70,7 @@ class SurveyedHead:
         return Row(metric, value, unit, layer=self.layer, head=self.head, note=note, keys=self.keys)
 
     def map_rows(self) -> Iterator[Row]:
-        """What the head's own map asks for."""
+        """Rows of the requirements of the head's own map."""
         for metric in OWN_MAP_METRICS:
             if isinstance(self.own, str):
                 yield self.row(metric, None, self.own)
@@ -95,7 +95,7 @@ class SurveyedHead:
 
 @dataclass(frozen=True)
 class ShownShares:
-    """What a head's weights show of random patterns."""
+    """Shares of random patterns that a head's weights show."""
 
     d: int
     dtype: str
@@ -122,7 +122,8 @@ def format_ambiguous_head(row: Row) -> list[str]:
 
 
 def format_headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
-    """The widths found and proved, against what the heads have and the theorem asks for; how far the input moves them."""
+    """Headline: widths found and proved against the heads' own and the theorem's, and input
+    dependence."""
     wide = metric_values(rows, "own_map_d")
     total = sum(row.metric == "own_map_d" for row in rows)
     proved = metric_values(rows, "own_map_d_proved")
@@ -169,7 +170,7 @@ def format_controls(moved: Sequence[Row]) -> str:
 
 
 def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:
-    """What a reader would look for in the table first."""
+    """Yield the findings that a reader would look for first in the table."""
     wide, shown = (metric_values(rows, name) for name in ("own_map_d", "capacity_k"))
     moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
     still = [row for row in moved if (row.value or 0.0) < STILL]

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from attncli.capture.saved_maps.map_files import MapFile
 
 HERE, MAPS = "these maps", "`maps`"
-"""What they are called in a report, and in what is said against them."""
+"""Names of the maps in a report and in error messages."""
 
 
 def wrap_arrays(maps: Any, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
-    """The arrays as a file of maps holds them."""
+    """Wrap arrays as a map file."""
     from attncli.capture.saved_maps.foreign_maps import ForeignMaps
     from attncli.capture.saved_maps.map_files import MapFile
     from attncli.io.in_memory_arrays import InMemoryArrays, iter_named_arrays, to_numpy
@@ -24,7 +24,7 @@ def wrap_arrays(maps: Any, batch: int | None, labels: Sequence[str] | None) -> "
 
 
 def materialize(maps: Any) -> Any:
-    """What can be gone through but once is held; what holds no array is refused."""
+    """Make lists of iterators, which can be read only once; refuse what contains no array."""
     if isinstance(maps, Iterator):
         maps = list(maps)
     if all(each is None for each in iterate_leaves(maps)):
@@ -43,7 +43,7 @@ def materialize(maps: Any) -> Any:
 
 
 def iterate_leaves(maps: Any) -> Iterator[Any]:
-    """What sequences and mappings hold, down to the first thing that is neither."""
+    """Yield the leaves of nested sequences and mappings."""
     if isinstance(maps, Mapping):
         maps = list(maps.values())
     if isinstance(maps, list | tuple):

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from attncli.io.in_memory_arrays import InMemoryArrays
 
 OTHERS = (".mtx", ".csv")
-"""Of matrices that are patterns alone."""
+"""Extensions of pattern matrices, which are not map files."""
 
 
 def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
-    """Opened, its maps found by their names and shapes."""
+    """Open a file of maps and find them by name and shape."""
     from attncli.capture.saved_maps.foreign_maps import ForeignMaps
     from attncli.capture.saved_maps.map_files import MapFile
 
@@ -35,7 +35,7 @@ def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | Non
 
 
 def open_arrays(source: Source) -> "StoredArrays | InMemoryArrays":
-    """By what the file is."""
+    """Open arrays according to the file's kind."""
     path = source.path
     if source.kind in ("maps", "weights"):
         return StoredArrays(path)
@@ -51,7 +51,7 @@ def open_arrays(source: Source) -> "StoredArrays | InMemoryArrays":
 
 
 def is_numpy_archive(path: Path) -> bool:
-    """Whether an archive holds arrays of numpy, whatever it is called."""
+    """Whether the zip archive contains numpy arrays, whatever its extension."""
     try:
         with zipfile.ZipFile(path) as archive:
             return any(name.endswith(NPY) for name in archive.namelist())
@@ -60,7 +60,7 @@ def is_numpy_archive(path: Path) -> bool:
 
 
 def has_text_axis(arrays: StoredArrays) -> bool:
-    """Whether maps of a file like ours have an axis of texts, which --save-maps never writes."""
+    """Whether maps in a file of our layout have an axis of texts, which --save-maps never writes."""
     from attncli.capture.saved_maps.map_names import NAME
 
     return any(len(arrays.shape(name)) > 3 for name in arrays.names() if NAME.fullmatch(name))

@@ -55,7 +55,8 @@ def inspect_maps(
     small: Thumbnails | None = None,
     also: Look | None = None,
 ) -> Report:
-    """What maps show, and what the run that saved them has kept beside them; `small` and `also` are shown them too."""
+    """Measure the maps of a file, with the metadata that its run saved; `small` and `also` receive
+    the strips too."""
     beyond = read_metadata(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     kept = {row.metric for row in beyond.rows}
@@ -111,7 +112,7 @@ def inspect_maps(
 
 
 def build_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
-    """For a page; the numbers of heads stand in the file."""
+    """Thumbnails for an HTML page; head numbers come from the file."""
     shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
     numbers = {saved.site: saved.heads for saved in file.maps}
 
@@ -126,7 +127,7 @@ def build_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
 
 
 def select_heads(file: MapFile, plan: HeadPlan, beyond: MapMetadata) -> HeadSelection:
-    """Of the whole model, where the file says how much of it was kept."""
+    """The measured heads out of all heads of the model, where the file states how many there are."""
     found = HeadSelection.of(
         {saved.site: saved.heads for saved in file.maps}, plan.layers, plan.keeps
     )
@@ -136,7 +137,7 @@ def select_heads(file: MapFile, plan: HeadPlan, beyond: MapMetadata) -> HeadSele
 
 
 def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
-    """Where nothing is asked for but what neither the maps show nor the run has kept beside them."""
+    """Refuse a request for metrics that neither the maps nor the saved metadata have."""
     kept = {row.metric for row in read_metadata(file).rows}
     asked = plan.metrics
     if asked.states and not (asked.heads or asked.pairs or kept & set(asked.states)):
@@ -144,7 +145,7 @@ def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
 
 
 def describe_missing_states(place: str, asked: MetricSelection) -> UsageError:
-    """What says that maps alone show nothing of these metrics."""
+    """The error for metrics that need more than maps."""
     return UsageError(
         f"there are only maps in {place}, and `metric` names what is measured on states, {list_few(asked.states)}: ask the model itself."
     )
@@ -165,7 +166,7 @@ def build_warnings(plan: HeadPlan, beyond: MapMetadata) -> Iterator[str]:
 
 
 def warn_odd_maps(file: MapFile) -> Iterator[str]:
-    """What a reader of maps that others have saved should know of them; a model's own have been proved."""
+    """Warn about unusual maps of other programs; those of a captured model have been verified."""
     if file.own is None:
         return
     sums = file.least_sums()
@@ -195,7 +196,7 @@ def observe_maps(
     progress: Progress,
     also: Sequence[Look] = (),
 ) -> PassResult:
-    """Every map in strips; what asks for another round is read again."""
+    """Show every map in strips to the observers; maps that need another round are read again."""
     observer = HeadObserver(wanted, UniformControl(), str(file.path), lambda share: None)
 
     def show(site: AttentionSite, strip: Strip) -> bool:
@@ -217,7 +218,8 @@ def observe_maps(
 def build_rows(
     own: Observations, plan: HeadPlan, beyond: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> Iterator[Row]:
-    """In the order of the metrics; of each what the run has kept, or else what the maps show."""
+    """Rows in the order of the metrics; saved rows of the run come first, else the maps are
+    measured."""
     keys = saved_site_keys(own, beyond, names)
     kept = {row.metric for row in beyond.rows}
     for metric in plan.metrics.heads:
@@ -232,7 +234,8 @@ def build_rows(
 def saved_site_keys(
     own: Observations, beyond: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> dict[AttentionSite, dict[str, Scalar]]:
-    """What tells the heads of each attention apart, as the run had it, or else as the file shows it."""
+    """Keys that distinguish the heads of each attention: those that the run saved, else from the
+    file."""
     return {
         site: dict(beyond.keys.get(names[site], found))
         for site, found in site_keys(own.sites, ()).items()

@@ -40,7 +40,7 @@ MOST_DRAWN = 6
 def build_plan(
     maps: Any, names: Sequence[str], pairs: int, heads: HeadOptions, conditions: Sequence[Condition]
 ) -> HeadPlan:
-    """What to measure of which heads; metrics that maps do not show are refused."""
+    """Build the plan: metrics and heads; refuse metrics that maps cannot show."""
     refuse_metrics_of_models(names)
     if not is_file(maps):
         refuse_metrics_of_states(names)
@@ -118,7 +118,7 @@ def collect_first_maps(file: MapFile) -> CollectedMaps:
 
 
 def refuse_metrics_of_states(names: Sequence[str]) -> None:
-    """Refuse each name that arrays show nothing of; a file may hold what its run measured on states."""
+    """Refuse metrics of states for arrays; a file may contain them in its metadata."""
     for name in names:
         metrics = choose_metrics([name])
         if metrics.states and not metrics.heads:
@@ -126,7 +126,7 @@ def refuse_metrics_of_states(names: Sequence[str]) -> None:
 
 
 def refuse_metrics_of_models(names: Sequence[str]) -> None:
-    """Refuse metrics of weights and states: maps show neither."""
+    """Refuse metrics of weights and states, which maps cannot show."""
     for name in names:
         if is_weight_metric(name):
             raise UsageError(

@@ -1,5 +1,6 @@
 """`attn inspect-model`: what does each head and layer do?
 
-command  the question of `attn inspect-model`
+command  the options of `attn inspect-model`
 run      from MODEL and the options to a study of its heads
+
 """

@@ -143,7 +143,7 @@ def inspect_model(
 def refuse_wrong_words(
     conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int, heads: HeadOptions
 ) -> None:
-    """Layers, heads and metrics that there cannot be, and orders and gates by what is not measured, before torch is imported."""
+    """Refuse impossible layers, heads, metrics, orders and gates before torch is imported."""
     from attncli.analysis.heads.metric_selection import LINEAR_HEADS, choose_metrics, group_members
     from attncli.analysis.heads.ordering import select_ranking
     from attncli.gates import refuse_unmeasured

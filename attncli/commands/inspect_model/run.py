@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from attncli.records import Report, Scalar
 
 LONG_TEXT, REHEARSED = 2048, 512
-"""Tokens from which on it is said how long linear layers take, and of the text that this is told from."""
+"""From LONG_TEXT tokens on, announce how long linear layers take, estimated on REHEARSED tokens."""
 WORTH_SAYING = 60.0
 """Seconds."""
 
@@ -57,7 +57,7 @@ Study = Callable[..., "Report"]
 
 @dataclass(frozen=True)
 class InspectionRequest:
-    """What the command line says beside the options of the model and its input."""
+    """Options besides those of the model and its input."""
 
     source: Source
     metric: Sequence[str]
@@ -73,7 +73,7 @@ class InspectionRequest:
     strip_memory: int | None
     """MiB."""
     pairs: int = 0
-    """How many of each head's strongest pairs of tokens are told."""
+    """How many of each head's strongest pairs of tokens are reported."""
 
     def plan(self, heads: HeadOptions) -> HeadPlan:
         metrics = choose_metrics(self.metric, self.pairs)
@@ -104,7 +104,7 @@ def prepare_inspection(
     inputs: InputOptions,
     say: Say,
 ) -> Study:
-    """Everything is chosen, loaded and proved before the first text is read."""
+    """Choose, load and verify everything before the first text is read."""
     plan = asked.plan(heads)
     if asked.with_random_init:
         model.refuse_tensor_parallel("with_random_init")
@@ -160,7 +160,8 @@ def prepare_inspection(
 
 
 def before_weights(plan: HeadPlan, wanted: RequestedInput) -> Ahead:
-    """What config and tokenizer can refuse: layers that are not there, texts that are too long."""
+    """Checks from config and tokenizer, before weights are read: missing layers, texts that are too
+    long."""
     read_texts = make_early_check(wanted)
 
     def look(checkpoint: LoadedModel) -> Any:
@@ -171,7 +172,8 @@ def before_weights(plan: HeadPlan, wanted: RequestedInput) -> Ahead:
 
 
 def announce_duration(subject: VerifiedModel, plan: HeadPlan, tokens: int, say: Say) -> None:
-    """What maps of linear layers will take, from one of each kind on a short text; nothing where that is little."""
+    """Announce how long maps of linear layers take, from one layer of each kind on a short text;
+    skip short runs."""
     linear = subject.chosen_linear(plan)
     if tokens < LONG_TEXT or not linear.layers:
         return
@@ -196,7 +198,7 @@ def announce_duration(subject: VerifiedModel, plan: HeadPlan, tokens: int, say: 
 
 
 def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
-    """Of one look at a short text."""
+    """Seconds for one forward pass on a short text."""
     given = make_example_inputs(subject.body, REHEARSED)
     wanted, linear = (
         PassRequest(plan.metrics.heads, layers=plan.layers),
@@ -222,7 +224,7 @@ def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
 def add_thumbnails(
     study: Study, subject: VerifiedModel, plan: HeadPlan, text: ModelInput, asked: bool
 ) -> Study:
-    """The same study, whose report takes along small maps of its heads, where there is room for them."""
+    """Return the same study, with thumbnails of its heads in the report where they fit."""
     shapes = scale_shapes(subject.shapes, text.tokens)
     chosen = select_heads(plan.layers, plan.keeps, shapes)
     side = thumbnail_size(shapes, chosen, asked, plan.ranking.top if plan.ranking else None)

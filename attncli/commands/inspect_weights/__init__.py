@@ -1,7 +1,8 @@
 """What does a head compare and move, by its weights alone?
 
-findings  what stands out in weights
-report    heads without an input
-run       `attn inspect-weights`: from the options to the study, of files without torch
+findings  outliers among the weights
+report    measure heads without an input
+run       `attn inspect-weights`: from the options to the study; files are read without torch
 command   `attn inspect-weights`
+
 """

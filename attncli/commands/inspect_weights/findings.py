@@ -1,4 +1,5 @@
-"""What the weights of heads say in words, the most serious first, each number with what chance would give."""
+"""Findings about the weights of heads, most serious first, each number with its value for random
+weights."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,11 @@ PRODUCTS = {"qk": "W_QK", "ov": "W_OV"}
 DOES = {"qk": "what they attend to", "ov": "what they write"}
 
 ONE_DIRECTION = 2.0
-"""Stable rank below which one direction carries more than half of a product's energy."""
+"""Stable rank below which one direction has more than half of a product's energy."""
 CHANCE_IS_WIDE = 4.0
 """Stable rank of random weights from which that is remarkable."""
 LOUD = 10.0
-"""Times the median norm from which a head stands out."""
+"""A head with more than this many times the median norm is reported."""
 NAMED = 6
 """Heads that a sentence names."""
 

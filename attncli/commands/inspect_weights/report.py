@@ -24,7 +24,7 @@ from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.sources import Source
 
 NULL = "random weights"
-"""The variant of the rows that say what chance would give."""
+"""The variant of the control rows: independent random weights."""
 NULL_DRAWS = 8
 """Draws of independent Gaussian weights behind the null."""
 AT_OFFSET_0 = "at offset 0: rotary positions turn queries against keys with their distance"
@@ -38,7 +38,7 @@ CENSUS = {
     "sink_logit_layers": Definition("layers", "Layers with learned sink logits in their softmax."),
     "gated_layers": Definition("layers", "Layers with a gate in their attention."),
 }  # fmt: skip
-"""Numbers of the model, from its config and the names of its tensors."""
+"""Numbers of the model from its config and tensor names."""
 
 
 def weights_only(
@@ -90,7 +90,7 @@ def validate_metrics(metrics: Sequence[str]) -> list[str]:
 
 
 def select_indices(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:
-    """The layers or heads asked for, in their order and once each; all if none are named."""
+    """The requested layers or heads, in order and without repeats; all if none are named."""
     if wanted is None:
         return list(range(count))
     for index in wanted:
@@ -111,7 +111,7 @@ def build_head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) 
 
 
 def measure_metric(name: str, product: Factored | None) -> tuple[float | None, str | None]:
-    """The number, or why there is none."""
+    """Measure one metric: (number, None), or (None, reason)."""
     if product is None:
         return None, NOT_APPLICABLE + NORMALISED
     try:
@@ -121,7 +121,7 @@ def measure_metric(name: str, product: Factored | None) -> tuple[float | None, s
 
 
 def build_control_rows(names: Sequence[str], hidden: int, width: int) -> Iterator[Row]:
-    """What independent Gaussian weights of the same sizes have, for metrics that do not depend on their scale."""
+    """Control rows: independent Gaussian weights of the same sizes, for scale-free metrics."""
     draws = [draw_gaussian_product(seed, hidden, width) for seed in range(NULL_DRAWS)]
     for name in names:
         found = definition(name)

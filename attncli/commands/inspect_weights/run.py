@@ -23,7 +23,7 @@ def prepare_weights(
     files: WeightFileOptions,
     seed: int,
 ) -> "Callable[..., Report]":
-    """The metrics of these heads' weights; what asks for a run is refused."""
+    """Prepare the metrics of these heads' weights; refuse metrics that need a forward pass."""
     from attncli.commands.inspect_weights.report import weights_only
 
     refuse_metrics_of_runs(metric)
@@ -39,7 +39,7 @@ def prepare_weights(
 
 
 def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
-    """What heads do, rather than what their weights are."""
+    """Refuse metrics of maps and states, which need a forward pass."""
     from attncli.analysis.heads.metric_selection import group_members
     from attncli.options.heads import GROUPS
 

@@ -1,9 +1,10 @@
 """`attn paths`: how much of the output travels through paths of each length?
 
-options         what is asked of paths
+options         options of the paths
 synthetic       synthetic networks: by length, single paths, by heads
 run_network     from SOURCE and the options of `attn paths` to a study of synthetic networks
-trained_models  trained models: the same, and by attentions and MLPs
+trained_models  trained models: by length, single paths, by heads, by attentions and MLPs
 run_model       from SOURCE and the model options to a study of a trained model's paths
-command         the question of `attn paths`
+command         the options of `attn paths`
+
 """

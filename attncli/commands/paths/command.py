@@ -72,7 +72,7 @@ def prepare_network_paths(
     run: RunOptions,
     conditions: "Sequence[Condition]",
 ) -> Callable[..., Report]:
-    """Of synthetic networks, made here or in a file."""
+    """Prepare a study of synthetic networks, generated or from a file."""
     from attncli.commands.paths import run_network as path_runs
 
     if asked.of_single_paths:
@@ -89,7 +89,7 @@ def prepare_model_paths(
     run: RunOptions,
     conditions: "Sequence[Condition]",
 ) -> Callable[..., Report]:
-    """Of a trained model; what is wrong with the words is said before torch is imported."""
+    """Prepare a study of a trained model; options are validated before torch is imported."""
     from attncli.analysis.prepare import refuse_at_once
     from attncli.commands.paths.run_network import DEFAULT_METRICS, requested_metrics
     from attncli.gates import refuse_unmeasured

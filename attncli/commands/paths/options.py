@@ -1,4 +1,4 @@
-"""Options of `attn paths` that say what is asked of the paths."""
+"""Options of `attn paths` that select the paths and their metrics."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,7 +12,7 @@ from attncli.options.shared import split_names
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)
-"""What the output may be taken apart by."""
+"""How the output may be decomposed."""
 
 ONE_QUESTION = "{other} and {name} are different questions: give one of them."
 OF_LENGTHS = Applies(
@@ -21,14 +21,14 @@ OF_LENGTHS = Applies(
 )
 
 KINDS_OF_STEP = ("attention", "mlp")
-"""What a path may take or leave out."""
+"""The kinds of steps that a path may take or skip."""
 
 MOST_SAMPLES = 100_000
 
 
 @dataclass(frozen=True)
 class PathOptions:
-    """Which paths, and what of them."""
+    """Which paths to measure, and how."""
 
     metric: Annotated[
         list[str] | None,

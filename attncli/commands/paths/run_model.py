@@ -44,7 +44,7 @@ def prepare_model_paths(
     tokens: int | None,
     seed: int,
 ) -> Callable[..., Report]:
-    """Everything is loaded and found out before the first text is read."""
+    """Load and verify everything before the first text is read."""
     wanted = asked.kinds_of_step()
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, asked.stack)
     if asked.loss:
@@ -91,7 +91,8 @@ def prepare_grouped_paths(
     tokens: int | None,
     seed: int,
 ) -> Callable[..., Report]:
-    """The output by the heads that it passes, or by attentions and MLPs together: a stream for every pair of counts."""
+    """Decompose the output by the heads it passes, or by attentions and MLPs: a stream for every
+    pair of counts."""
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, asked.stack)
     blocks, together = len(subject.stack.calls), asked.by == STEPS_TOGETHER
     require_room(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
@@ -99,7 +100,7 @@ def prepare_grouped_paths(
 
 
 def measured_metrics(asked: PathOptions) -> Iterable[str]:
-    """The metrics of single paths, or of the output taken apart."""
+    """The metrics of single paths, or of the decomposed output."""
     if asked.by is None:
         return SINGLE_METRICS
     return STEPS_METRICS if asked.by == STEPS_TOGETHER else HEADS_METRICS
@@ -108,7 +109,8 @@ def measured_metrics(asked: PathOptions) -> Iterable[str]:
 def require_room(
     subject: PathModel, texts: Sequence[ModelInput], streams: int, loss: bool = False
 ) -> None:
-    """For so many streams beside the full one; with the loss each has its own logits too."""
+    """Check the memory for this many streams plus the full one; with the loss, each has its own
+    logits too."""
     checkpoint = subject.checkpoint
     longest = max(text.tokens for text in texts)
     streams += 1

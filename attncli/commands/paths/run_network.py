@@ -21,7 +21,7 @@ from attncli.sources import Source
 Study = Callable[..., Report]
 
 MODEL_METRICS = ("loss", "full_loss")
-"""Of next-token models alone."""
+"""Metrics of next-token models only."""
 
 DEFAULT_METRICS = ("log10_residual", "stable_rank")
 
@@ -51,7 +51,7 @@ def open_networks(
 def requested_metrics(
     given: Sequence[str], conditions: Sequence[Condition], of_model: bool = False
 ) -> list[str]:
-    """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
+    """The requested columns and those that gates need; unknown names are refused before the work."""
     known = METRICS.names()
     own = [*OWN_METRICS, *(MODEL_METRICS if of_model else ())]
     names = split_names(given)

@@ -1,7 +1,8 @@
 """`attn ci`: the checks that a configuration file names.
 
-acceptance    its report made the baseline
-check_runs    one of them
+acceptance    make reports the baselines (`--accept`)
+check_runs    run one check and test its report
 command       `attn ci`
-named_checks  the checks that `attn ci` runs
+named_checks  read the checks of the configuration file
+
 """

@@ -1,4 +1,4 @@
-"""`attn ci --accept`: the reports of checks become their baselines, after what moved has been shown."""
+"""`attn ci --accept`: show what changed in each report, then make the reports the baselines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,14 +36,14 @@ def select_acceptable(checks: "Sequence[Check]", named: Sequence[str]) -> "list[
 
 
 def filter_accepted(checks: "Sequence[Check]", results: Mapping[str, CheckResult]) -> "list[Check]":
-    """Those whose report can be a baseline: it is there, and passes the gates that look at it alone."""
+    """The checks whose report exists and passes the gates that need no baseline."""
     return [check for check in checks if results[check.name].code == 0]
 
 
 def build_acceptance_report(
     checks: "Sequence[Check]", results: Mapping[str, CheckResult]
 ) -> Report:
-    """What moved, check by check."""
+    """Report the changes of every check."""
     compared = {check.name: compare_with_baseline(check, results[check.name]) for check in checks}
     names = [check.name for check in filter_accepted(checks, results)]
     left = [name for name in results if name not in names]
@@ -68,7 +68,7 @@ def build_acceptance_report(
 
 
 def compare_with_baseline(check: "Check", found: CheckResult) -> Report:
-    """The new report against the baseline; without one of them there is nothing to compare."""
+    """Compare the new report with the baseline; where either is missing, the comparison is empty."""
     if found.report is not None and found.against is not None:
         return compare_reports(found.against, found.report, (str(check.baseline), "this run"), TOP)
     words = "could not run" if found.report is None else f"the first baseline: {format_count(len(found.report.rows), 'number')}"  # fmt: skip

@@ -25,13 +25,14 @@ class CheckResult:
     code: int
     verdicts: tuple[Verdict, ...]
     report: Report | None = None
-    """What was measured; None where the check could not run."""
+    """The report of the run; None where the check could not run."""
     against: Report | None = None
     """The baseline, where there is one."""
 
 
 def run_check(check: "Check", scratch: Path, accepting: bool = False) -> CheckResult:
-    """The exit code of one check, and what it is from; an error is a verdict too. To accept, the changes are not judged."""
+    """Run one check and return its exit code and verdicts; an error is a verdict too. When
+    accepting, changes are not tested."""
     try:
         return judge_check(check, scratch, accepting)
     except AttnError as error:
@@ -75,7 +76,8 @@ def name_verdicts(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict,
 def compare_verdicts(
     check: "Check", report: Report, old: Report | None, changes: "list[Change]"
 ) -> list[Verdict]:
-    """The verdicts on how far the report has moved; where there is nothing to hold it against, who accepts it."""
+    """Return verdicts on the changes since the baseline; without a baseline, one that names the
+    command to accept it."""
     from attncli import gates
 
     if old is None:
@@ -90,7 +92,7 @@ def compare_verdicts(
 
 
 def accepting_command(name: str) -> str:
-    """What the user types to make the check's report its baseline."""
+    """The command line that makes the check's report its baseline."""
     from attncli.cli.config.settings import CONFIG
 
     config = os.environ.get(CONFIG)
@@ -120,7 +122,8 @@ def make_report(check: "Check", scratch: Path) -> Report:
 
 
 def check_gates(check: "Check") -> list[str]:
-    """The check's gates for its command line, where they can be refused before the work and have their metrics measured.
+    """List the check's gates for its command line if they can be validated before the run and add
+    metrics to it.
 
     What is typed replaces the defaults of the command; beside gates of a check those stay.
     """

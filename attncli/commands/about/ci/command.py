@@ -28,7 +28,8 @@ EXIT_CODE = Definition("exit code", "What the check ends with: 0 passed, 1 faile
 
 
 def check_names() -> list[str]:
-    """Of the file in force, or of the one that the line names; of a broken one none."""
+    """List the checks of the configuration file, or of the file named on the line; none if it is
+    broken."""
     from attncli.cli.config.config_file import load_config_file
     from attncli.cli.config.settings import CONFIG
     from attncli.cli.shell_completion import find_config_argument
@@ -129,7 +130,7 @@ def build_report(checks: "list[Check]", results: "dict[str, CheckResult]", accep
 
 
 def keep_reports(results: "dict[str, CheckResult]", folder: str, baselines: set[str]) -> None:
-    """Every report that there is, whatever the gates say of it; only --accept writes a baseline."""
+    """Write every report, whatever its verdicts; only --accept writes a baseline."""
     from attncli.commands.about.ci.acceptance import save_report
 
     for name, one in results.items():

@@ -25,7 +25,7 @@ class Check:
     name: str
     where: str
     command: tuple[str, ...]
-    """What is run, without `attn`; empty where a saved report is looked at."""
+    """The command line without `attn`; empty where the check reads a saved report."""
     report: str | None
     fail_if: list[str]
     baseline: str | None
@@ -77,7 +77,7 @@ def parse_check(file: ConfigFile, name: str, table: Any) -> Check:
 def parse_share(
     file: ConfigFile, name: str, table: Mapping[str, Any], judges: bool
 ) -> float | None:
-    """How often noise alone may fail the check."""
+    """Read the probability with which noise alone may fail the check."""
     value = table.get(FAMILY)
     if value is None:
         return None

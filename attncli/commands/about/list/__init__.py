@@ -1,5 +1,6 @@
-"""`attn list`: what there is.
+"""`attn list`: names of metrics, patterns, model types and more.
 
-catalogue  what there is, as records
+catalogue  the entries of each list, as records
 command    `attn list`
+
 """

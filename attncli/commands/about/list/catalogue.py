@@ -1,4 +1,5 @@
-"""What there is, as records: everything that is found by its file, variants, and the model types that were tried."""
+"""Entries of `attn list`: registries (metrics, patterns, maps, …), variants, and the model types
+that were tried."""
 
 import csv
 import inspect
@@ -10,7 +11,7 @@ from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
 
 Entry = Mapping[str, str]
-"""One thing: `list`, `name`, `summary`, and what else its list knows of it."""
+"""One entry: `list`, `name`, `summary`, and further keys that depend on the list."""
 
 REGISTRIES: Mapping[str, Registry] = {
     "metrics": Registry("metric", "attncli.metrics"),
@@ -27,13 +28,13 @@ REGISTRIES: Mapping[str, Registry] = {
 }
 VARIANT_LIST = "variants"
 ARCHITECTURES = "architectures"
-"""Hundreds of lines: shown only when asked for."""
+"""The list of model types: hundreds of lines, so it is printed on request only."""
 SMALL = (*REGISTRIES, VARIANT_LIST)
 LISTS = (*SMALL, ARCHITECTURES)
 
 
 def list_entries(name: str) -> list[Entry]:
-    """Everything of one list."""
+    """Return all entries of one list."""
     if name == VARIANT_LIST:
         found: Iterable[Entry] = variant_entries()
     elif name == ARCHITECTURES:
@@ -54,7 +55,8 @@ def registry_entries(registry: Registry) -> Iterable[Entry]:
 
 
 def variant_entries() -> Iterable[Entry]:
-    """What each variant switches on, and the sets."""
+    """Return an entry for each variant and each set of variants, with the parts that it switches
+    on."""
     parts = ("skip", "mlp", "mlp_skip")
     for name, switches in VARIANTS.items():
         on = [part.replace("_", " ") for part in parts if getattr(switches, part)]
@@ -87,7 +89,8 @@ KINDS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     "no attention": lambda tried: tried["capture"] == "no attention",
     "attention that is refused": lambda tried: True,
 }
-"""Kinds of model types by what mixes their tokens; the first that is true of one is its kind."""
+"""Kinds of model types by what mixes their tokens; the first predicate that is true gives the kind.
+"""
 
 
 SHOWN = (*list(KINDS)[1:], "not tried")
@@ -98,7 +101,7 @@ def architecture_kind(tried: Mapping[str, str]) -> str:
 
 
 def uncaptured_mixers(tried: Mapping[str, str]) -> list[str]:
-    """Mixers beside attention that have no exact maps."""
+    """List the token mixers of a model type, other than attention, that have no exact maps."""
     linear = tried["linear"].split(", ")
     return [kind for kind in tried["mixers"].split(", ") if kind and kind not in linear]
 
@@ -122,7 +125,8 @@ def describe_architecture(tried: Mapping[str, str]) -> str:
 
 
 def describe_mixers(tried: Mapping[str, str]) -> Iterator[str]:
-    """What mixes tokens beside attention: what has exact maps, and what is not looked at."""
+    """Describe the token mixers other than attention: which have exact maps, and which are not
+    measured."""
     linear = tried["linear"].split(", ") if tried["linear"] else []
     others = uncaptured_mixers(tried)
     if linear:
@@ -149,7 +153,7 @@ def format_listing(title: str, members: Sequence[Entry]) -> str:
 
 
 def format_csv(found: Sequence[Entry]) -> str:
-    """A column for whatever one of the entries has."""
+    """Format the entries as CSV, with a column for every key that occurs."""
     columns = list(dict.fromkeys(key for entry in found for key in entry))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
@@ -159,7 +163,7 @@ def format_csv(found: Sequence[Entry]) -> str:
 
 
 def format_json(found: Sequence[Entry]) -> str:
-    """A list of objects; what is not known is null."""
+    """Format the entries as a JSON list of objects; unknown values are null."""
     plain = [{key: format_value(key, value) for key, value in entry.items()} for entry in found]
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 

@@ -13,7 +13,7 @@ from attncli.io.standard_output import is_terminal
 from attncli.options.completion import complete_names
 
 SCHEMA = "schema"
-"""A document of its own: shown only when asked for."""
+"""The JSON schema of reports: a document of its own, printed on request only."""
 
 ENTRY = re.compile(r"  \S+ +")
 """The beginning of an entry's line: its name."""
@@ -86,7 +86,7 @@ def list_things(
 
 
 def fold_text(text: str) -> str:
-    """For a terminal: a summary that is too long goes on below itself, where the terminal would break words."""
+    """Wrap long summaries under their own column, so that the terminal does not break words."""
     from attncli.cli.help import text_width
 
     return "".join(
@@ -102,7 +102,7 @@ def fold_line(line: str, width: int) -> list[str]:
 
 
 def choose_format(format: str | None, output: Path | None) -> str:
-    """Said, or told by the file's ending."""
+    """Return the requested format, or the one that the file's extension implies."""
     from attncli.io.whole_files import needs_no_ending, require_writable
 
     if format is not None and format not in MANNERS:

@@ -1,9 +1,11 @@
 """`attn sweep`: one number over many models.
 
-items     which models, and where their reports lie
+items     which models, and where their reports are saved
 runs      the runs, on an engine
-command   one question, asked of many models
+command   plan, run and report a sweep
 options   which models, on which engine
-report    one metric over many models, such as the checkpoints of a training run: a table, a trend, and what went wrong
+report    one metric over many models, such as the checkpoints of a training run: a table, a trend,
+failures
 terminal  `attn sweep`
+
 """

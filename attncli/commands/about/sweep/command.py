@@ -113,19 +113,19 @@ sweep.__doc__ = add_keyword_help(sweep.__doc__, KEYWORDS.values())
 
 
 class SweepQuestion(NamedTuple):
-    """What was asked, from Python or at a terminal."""
+    """A requested sweep, from Python or from the command line."""
 
     command: str | None
     words: Sequence[str]
     values: Callable[[str], Options]
-    """Every option of the command with its value, given a model."""
+    """Returns every option of the command with its value, for a model."""
     items: ItemOptions
     run: EngineOptions
     settings: Mapping[str, str]
 
 
 def refuse_modules(model: Any) -> None:
-    """What lives in this process cannot be handed on to those of the runs."""
+    """Refuse in-memory modules: the runs are other processes and cannot receive them."""
     every = model if isinstance(model, list | tuple) else [model]
     for each in every:
         if hasattr(each, "state_dict"):
@@ -136,7 +136,7 @@ def refuse_modules(model: Any) -> None:
 
 
 def resolve_command(command: Any) -> Any:
-    """Also by the name of its function, or by the function itself."""
+    """Find the command by its name, by its function's name, or by the function itself."""
     name = getattr(command, "__name__", command) if callable(command) else command
     dashed = name.replace("_", "-") if isinstance(name, str) else name
     return dashed if dashed in MODEL_COMMANDS else name
@@ -183,7 +183,7 @@ def require_command(command: str) -> None:
 
 
 def plan_sweep(asked: SweepQuestion) -> SweepPlan:
-    """What is to be run, with all refused that can be before it is."""
+    """Plan the runs, after all checks that are possible before the first one."""
     if asked.command is None:
         raise UsageError(f"there is no COMMAND to run on the models: it is one of {', '.join(MODEL_COMMANDS)}.")  # fmt: skip
     require_command(asked.command)
@@ -200,7 +200,7 @@ def plan_sweep(asked: SweepQuestion) -> SweepPlan:
 def run_sweep(
     asked: SweepQuestion, conditions: Sequence[Condition], progress: Progress
 ) -> SweepResult:
-    """Run what is missing, and put the reports side by side."""
+    """Run what is missing and combine the reports."""
     shown = None if asked.items.show is None else parse_shown_number(asked.items.show)
     if shown is not None:
         gates.refuse_unmeasured(conditions, [shown.metric])
@@ -218,7 +218,7 @@ def run_sweep(
 
 
 def prepare_engine(run: EngineOptions, into: str) -> Engine:
-    """The engine, and the place for the reports, both refused before any run."""
+    """Create the engine and the report folder; both are validated before any run."""
     default = "torchrun" if read_launch().several else "local"
     engine = open_engine(run.engine or default, run.engine_options)
     if read_launch().several and run.engine not in (None, "torchrun"):
@@ -231,7 +231,7 @@ def prepare_engine(run: EngineOptions, into: str) -> Engine:
 
 
 def refuse_gates(conditions: Sequence[Condition], shown: ShownNumber | None, item: Item) -> None:
-    """What the first report shows of the gates is said before the second is made."""
+    """Report gates that the first report cannot answer before the second run starts."""
     if item.report is not None:
         alone = build_sweep_report([item], shown or default_number([item]))
         gates.refuse_unmeasured(conditions, {row.metric for row in alone.rows})
@@ -240,7 +240,8 @@ def refuse_gates(conditions: Sequence[Condition], shown: ShownNumber | None, ite
 
 
 def collect_reports(asked: SweepQuestion, folder: str) -> list[Judged]:
-    """The reports of a folder, run by nobody here; with models only theirs."""
+    """Collect finished reports from a folder, without running anything; if models are named, theirs
+    only."""
     if asked.command is not None:
         plan = plan_sweep(asked)
         names, reports = (
@@ -281,7 +282,8 @@ def distinguish_names(names: Sequence[str], files: Sequence[str]) -> list[str]:
 def read_reports(
     items: ItemOptions, conditions: Sequence[Condition], shown: ShownNumber | None
 ) -> list[Judged]:
-    """Finished reports by their names, such as the history of a training; one that cannot be read is told."""
+    """Read finished reports by name, such as those of a training history; an unreadable one becomes
+    a failed item."""
     names = list_models(items.model, items.glob, items.revisions, items.models_file)
     unfinished = [name for name in names if not name.endswith(ENDING)]
     if unfinished:
@@ -316,7 +318,8 @@ def parse_shown_number(text: str) -> ShownNumber:
 
 
 def default_number(items: Sequence[Item]) -> ShownNumber:
-    """Of the first report the first metric of its states, after the last layer; where it has none, its first metric."""
+    """The first state metric of the first report, after the last layer; without one, its first
+    metric."""
     report: Report | None = next((item.report for item in items if item.report), None)
     if report is None or not report.rows:
         return parse_shown_number("value")

@@ -30,9 +30,9 @@ def list_models(
     revisions: str | None = None,
     file: str | None = None,
 ) -> list[str]:
-    """Those named, then those of the file, then what the patterns find, numbers in their own order: checkpoint-900 before
-    checkpoint-1000.
-    """
+    """List the models: those named, then those of the file, then matches of the patterns in numeric
+    order (checkpoint-900
+    before checkpoint-1000)."""
     given = [*given, *(() if file is None else read_names(file))]
     for text in given:
         refuse_no_source(text)
@@ -53,7 +53,7 @@ def match_pattern(pattern: str) -> list[str]:
 
 
 def read_names(file: str) -> list[str]:
-    """One name on each line; what follows a # is a remark."""
+    """Read one name per line; # starts a comment."""
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -63,7 +63,8 @@ def read_names(file: str) -> list[str]:
 
 
 def refuse_no_source(text: str) -> None:
-    """Words that name nothing, such as `--no-skip`; what is not there is told as a failed item."""
+    """Refuse words that name no model, such as `--no-skip`; a model that does not exist becomes a
+    failed item instead."""
     with contextlib.suppress(InputError):
         parse_source(text)
 
@@ -91,7 +92,7 @@ def natural_sort_key(path: str) -> list[tuple[int, str]]:
 
 
 def parse_steps(names: Sequence[str]) -> list[int]:
-    """The last number in each name, if they all have one and no two the same, else their places."""
+    """Return the last number in each name if all have one and all differ, else the indices."""
     numbers = [[int(number) for number in NUMBERS.findall(name)] for name in names]
     last = [found[-1] if found else -1 for found in numbers]
     usable = -1 not in last and len(set(last)) == len(last)
@@ -99,7 +100,7 @@ def parse_steps(names: Sequence[str]) -> list[int]:
 
 
 def report_name(command: str, options: Options, model: str) -> str:
-    """A name that says which model, and a digest of all that the numbers depend on.
+    """File name of a report: the model, and a digest of everything its numbers depend on.
 
     Other options, other versions, or other files of a checkpoint or a text make another digest: old numbers are never
     taken for new ones.

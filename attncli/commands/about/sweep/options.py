@@ -1,4 +1,4 @@
-"""Which models a sweep goes over, where their reports lie, and what runs them."""
+"""Options of a sweep: its models, the folder of their reports, and the engine."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -80,7 +80,7 @@ class ItemOptions:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What runs the items."""
+    """Options of the engine that runs the items."""
 
     engine: Annotated[
         str | None,

@@ -1,4 +1,5 @@
-"""One metric over many models, such as the checkpoints of a training run: a table, a trend, and what went wrong."""
+"""One metric over many models, such as the checkpoints of a training run: a table, a trend, and
+failed items."""
 
 import math
 import statistics
@@ -25,13 +26,13 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ShownNumber:
-    """What is looked at in every report."""
+    """The number that the sweep reads from every report."""
 
     text: str
     metric: str
     choose: Choose
     aggregate: str
-    """What makes one number of several: min, max or mean."""
+    """How several numbers become one: min, max or mean."""
     combine: Callable[[Sequence[float]], float]
 
 
@@ -84,7 +85,7 @@ def group_by_curve(item: Item, shown: ShownNumber) -> dict[str, list[Row]]:
 
 
 def metric_label(shown: ShownNumber, items: Sequence[Item]) -> str:
-    """What the table's numbers are: a mean is called one where it is made of several numbers."""
+    """Label of the table's numbers; it says "mean" only where several numbers were averaged."""
     series = [group_by_curve(item, shown) for item in items]
     several = any(len(rows) > 1 for found in series for rows in found.values())
     said = shown.text.startswith(f"{shown.aggregate}(")
@@ -115,7 +116,7 @@ def combine_rows(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Sca
 def build_failed_rows(
     item: Item, series: Sequence[Scalar], measured: Sequence[Sequence[Row]]
 ) -> Iterator[Row]:
-    """A null for every curve, so that no gate passes over it."""
+    """Rows with null for every curve of a failed item, so that no gate passes over it."""
     known = {row.keys["series"]: row for rows in measured for row in rows}
     for name in series:
         like = known.get(name)
@@ -168,7 +169,7 @@ def item_source(item: Item) -> dict[str, object]:
 
 
 def describe_item(item: Item, items: Sequence[Item]) -> str:
-    """Its step, and what is remarkable about it."""
+    """Describe an item: its step and its status."""
     if item.report is None:
         return f"step {item.step}: {item.failure}"
     twin = first_with_same_weights(item, items)
@@ -186,7 +187,7 @@ def first_with_same_weights(item: Item, items: Sequence[Item]) -> Item | None:
 
 
 def warn_duplicates(items: Sequence[Item]) -> Iterator[str]:
-    """A checkpoint saved twice says nothing about a trend."""
+    """Warn of items with the same weights: a checkpoint saved twice adds nothing to a trend."""
     for item in items:
         twin = first_with_same_weights(item, items)
         if twin is not None:
@@ -194,7 +195,8 @@ def warn_duplicates(items: Sequence[Item]) -> Iterator[str]:
 
 
 def merge_warnings(items: Sequence[Item]) -> Iterator[str]:
-    """What the items' reports warn of, each sentence once, with the first item that it is about."""
+    """Merge the warnings of the items' reports: each sentence once, with the first item that has
+    it."""
     about: dict[str, list[str]] = {}
     for item in items:
         for warning in item.report.warnings if item.report else ():
@@ -205,7 +207,7 @@ def merge_warnings(items: Sequence[Item]) -> Iterator[str]:
 
 
 def collect_verdicts(items: Sequence[Item]) -> Iterator[Verdict]:
-    """Those of the items' own reports, and a failure for each without one."""
+    """Yield the verdicts of the items' own reports, and a failure for each item without a report."""
     for item in items:
         if item.report is None:
             yield Verdict(item.name, True, item.failure, stopped=True)

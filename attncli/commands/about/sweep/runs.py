@@ -1,4 +1,4 @@
-"""The runs of a sweep: what is finished is taken, the rest goes to an engine, and what fails is told."""
+"""Run a sweep: reuse finished reports, send the rest to an engine, and report failures."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ Judged = tuple[Item, int]
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What is to be run."""
+    """The runs of a sweep: command, items, folder of reports."""
 
     command: str
     words: tuple[str, ...]
@@ -59,7 +59,7 @@ class SweepPlan:
 def run_all(
     plan: SweepPlan, engine: Engine, progress: Progress, seen: Callable[[Item], None]
 ) -> list[Judged]:
-    """Every item in its order; `seen` is told of each as it comes, and may refuse to go on."""
+    """Run every item in order; `seen` is called with each finished item and may raise to stop."""
     runs = SweepRuns(plan, engine, seen)
     if not read_launch().several:
         return runs.of(range(len(plan.names)), progress)
@@ -87,7 +87,7 @@ class SweepRuns:
         """Models that were in the cache before."""
 
     def of(self, places: Sequence[int], progress: Progress) -> list[Judged]:
-        """These items, the finished ones first, for they cost nothing."""
+        """Run these items, the finished ones first because they cost nothing."""
         missing = [place for place in places if not self.is_there(place)]
         progress(len(places) - len(missing), len(places), "models")
         if missing:
@@ -101,7 +101,7 @@ class SweepRuns:
         return [self.judged[place] for place in places]
 
     def clear_up_after(self, places: Sequence[int]) -> None:
-        """What workers have left that were stopped in the middle of an item."""
+        """Remove the partial files of workers that were stopped during an item."""
         for place in places:
             if place not in self.judged:
                 remove_leftovers(self.reports[place])
@@ -117,7 +117,8 @@ class SweepRuns:
         return True
 
     def jobs(self, places: Sequence[int]) -> Iterator[Job]:
-        """Looked at once more when an engine asks for the next one: another driver may have done it meanwhile."""
+        """Yield the jobs; the cache is checked again for each, since another driver may have
+        finished it meanwhile."""
         for place in places:
             if self.is_there(place):
                 continue
@@ -129,7 +130,7 @@ class SweepRuns:
             )
 
     def judge(self, place: int, run: ProcessRun) -> None:
-        """The report that the run has left, or what went wrong."""
+        """Read the report that the run has written, or describe its failure."""
         name, where = self.plan.names[place], self.reports[place]
         step = self.plan.steps[place]
         report = read_finished(where) if run.finished else None
@@ -151,7 +152,7 @@ class SweepRuns:
 
 
 def note_cached(name: str, cached: set[str]) -> None:
-    """What the cache holds already was not downloaded for this."""
+    """Remember which models were in the cache already, so that they are not evicted."""
     from attncli.models.files.hub_cache import is_cached
     from attncli.sources import parse_source
 
@@ -161,7 +162,7 @@ def note_cached(name: str, cached: set[str]) -> None:
 
 
 def evict(name: str, cached: set[str]) -> None:
-    """Remove what this item has brought into the cache."""
+    """Remove from the cache what this item has downloaded."""
     from attncli.models.files.hub_cache import remove_from_cache
     from attncli.sources import parse_source
 

@@ -125,7 +125,7 @@ def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[s
 
 
 def quote_shell_word(word: str) -> str:
-    """The word as a shell reads it, on one line whatever it holds.
+    """Quote a word for the shell, on one line even if it contains line breaks.
 
     bash, zsh and ksh take bytes in $'…'; a shell that does not know it reads another name there, but no end of the quote.
     """

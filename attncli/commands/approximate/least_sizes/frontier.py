@@ -22,12 +22,12 @@ from attncli.maths.rounding import DTYPES
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 
 TIGHTENING = 0.7
-"""Each success is followed by a search under this share of its logit scale."""
+"""After each success, the next search allows this fraction of its logit scale."""
 ROUNDS = 8
 NOTHING = "nothing found"
 IMPOSSIBLE = NOT_APPLICABLE + "width 1 is proved impossible"
 GENEROUS = 1e15
-"""The first budget: finite, so that methods look for small logits from the start."""
+"""The first budget: finite, so that methods search for small logits from the start."""
 
 FRONTIER_METRICS = {
     "logit_scale": Definition("logit", "The smallest verified logit scale found at this width."),
@@ -90,7 +90,7 @@ def measure_frontier(
 
 
 def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
-    """What no module of this width is below; None where there is none of width 1."""
+    """Lower bound on the logits of any module of this width; None where no bound of width 1 exists."""
     length, d = target.shape[0], request.d
     if length > MOST_BOUNDED:
         return 0.0

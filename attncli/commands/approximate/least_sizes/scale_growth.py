@@ -90,14 +90,14 @@ def measure_scale_growth(
 def smallest_scales(
     target: csr_array, methods: Sequence[str], request: FitRequest, seed: int
 ) -> list[float]:
-    """The smallest logit scale of the methods that meet the request; empty if none does."""
+    """Return the smallest logit scale among the methods that meet the request; empty if none does."""
     attempts = [try_width(method, target, request, [seed]) for method in methods]
     reached = [a.evidence.logit_scale for a in attempts if a.met and a.evidence is not None]
     return [min(reached)] if reached else []
 
 
 def build_exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> Iterator[Row]:
-    """The slope of ln scale over ln n, and for one key a row the law beside it."""
+    """Rows with the slope of ln scale over ln n; for one key per row, the law as well."""
     keys: dict[str, Scalar] = {"d": d}
     points = [(length, scale) for length, found in scales.items() for scale in found]
     if len({length for length, _ in points}) < FEWEST_LENGTHS:

@@ -1,4 +1,5 @@
-"""`attn approximate --sweep length=…`: the smallest width found against the length, and the law it follows."""
+"""`attn approximate --sweep length=…`: the smallest width found as a function of length, and the
+growth law that fits."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -88,7 +89,7 @@ def measure_width_growth(
 
 
 Point = tuple[float | None, float | None, float]
-"""Width found, its logit scale, probes."""
+"""(width found, its logit scale, number of probes)."""
 
 
 def search_width(
@@ -111,7 +112,8 @@ def search_width(
 
 
 def build_point_rows(label: str, length: int, points: Sequence[Point]) -> Iterator[Row]:
-    """Mean and spread over the seeds that found a width; `n` counts only those."""
+    """Rows with the mean and standard deviation over the seeds that found a width; `n` counts only
+    those."""
     keys: dict[str, Scalar] = {"length": length, "fit": label}
     columns = zip(*points, strict=True)
     for metric, values in zip(("d_min", "logit_scale", "probes"), columns, strict=True):
@@ -122,12 +124,12 @@ def build_point_rows(label: str, length: int, points: Sequence[Point]) -> Iterat
 
 
 def note_missing_seeds(row: Row, missing: int) -> Row:
-    """A mean over some seeds only says so."""
+    """Add a note to a mean from which some seeds are missing."""
     return replace(row, note=f"{missing} more seeds found no width")
 
 
 def fit_width_laws(widths: dict[int, list[int]]) -> list[GrowthLaw]:
-    """The laws, best first; none where too few lengths have a width."""
+    """Fit the growth laws, best first; empty where too few lengths have a width."""
     points = [(length, d) for length, found in widths.items() for d in found]
     if len({length for length, _ in points}) < FEWEST_LENGTHS:
         return []
@@ -150,7 +152,8 @@ AS_WORDS = {"constant": "no growth", "log": "log n", "power": "a power of n"}
 
 
 def summarize_laws(laws: Sequence[GrowthLaw]) -> str:
-    """`width grows about as n^0.11` where no other law fits as well, and only what is certain where one does."""
+    """Describe the growth: `width grows about as n^0.11` if no other law fits as well, else only
+    what all laws share."""
     if not laws:
         return ""
     close = [law for law in laws if law.rival]

@@ -1,4 +1,5 @@
-"""`attn approximate --decide`: yes with a verified module, no with a proof, or what is known on both sides."""
+"""`attn approximate --decide`: a verified module, a proof that there is none, or bounds from both
+sides."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,22 +54,22 @@ VIEWS = (
 
 @dataclass(frozen=True)
 class Decision:
-    """What is known about one pattern."""
+    """Bounds on the width that one pattern needs."""
 
     pattern: str
     line: WidthOneResult
     cut: LeastWidth
     faces: LeastWidth | None
-    """None under a mask, as the edges."""
+    """Bound from faces; None under a mask, as the edges are."""
     edges: LeastWidth | None
     budget_d: int
-    """0: nothing is known."""
+    """Budget of this width; 0: nothing is known."""
     attempt: Attempt | None
-    """The narrowest module; None where the width asked for is proved impossible."""
+    """The narrowest module; None where the requested width is proved impossible."""
     logits: float
-    """No smaller ones do, at the width found."""
+    """Lower bound on the logits at the width found."""
     width: int | None
-    """The width asked for."""
+    """The requested width."""
 
     @property
     def line_d(self) -> int:
@@ -182,7 +183,7 @@ def explain_not_found(one: Decision) -> str:
 
 
 def describe_decision(one: Decision) -> str:
-    """The answer, and what proves it."""
+    """The decision in a sentence, with its proof."""
     proof = describe_impossibility(one)
     if one.enough == 0.0:
         return f"d = {one.width} is impossible: {proof.removeprefix(NARROW)}"
@@ -199,7 +200,7 @@ def describe_decision(one: Decision) -> str:
 
 
 def describe_open_widths(one: Decision, found: int) -> str:
-    """What is known of the widths below the one found: `d = 1 is impossible, d = 2 is open`."""
+    """Describe the widths below the one found: `d = 1 is impossible, d = 2 is open`."""
     below, first, last = one.proved - 1, one.proved, found - 1
     impossible = f"d {'=' if below == 1 else '≤'} {below} is impossible, " if below else ""
     left = f"d = {first} is open" if first == last else f"d = {first} … {last} are open"
@@ -217,7 +218,7 @@ def summarize_decision(one: Decision) -> str:
 
 
 def describe_impossibility(one: Decision) -> str:
-    """What proves that a smaller width is impossible."""
+    """Describe the proof that a smaller width is impossible."""
     d = one.proved
     if d == 1:
         return ""
@@ -250,7 +251,7 @@ def format_list(rows: Sequence[int]) -> str:
 
 
 def proof_numbers(one: Decision) -> dict[str, Any]:
-    """The numbers that a reader needs to check what is said."""
+    """The numbers that a reader needs to check the proof."""
     answer = one.line.answer
     return {
         "width_1": answer.proof.described() if answer.proof is not None else None,

@@ -1,4 +1,4 @@
-"""`attn approximate`: what can one fixed module express by its inputs alone, how wide, at what logit scale?"""
+"""Study of `attn approximate`: which width and logit scale one fixed module needs for the patterns."""
 
 from collections.abc import Iterator
 

@@ -21,9 +21,10 @@ from attncli.fits._types import FitRequest
 from attncli.limits import require_finishable
 
 VERIFICATIONS = 100
-"""Of one fit, each over all pairs of tokens: what a search for the width takes, and draws that fail."""
+"""Verifications per fit, each over all pairs of tokens: for the steps of a width search and for
+failed draws."""
 WIDEST = 512
-"""Where a search for the width gives up unless told otherwise."""
+"""Largest width of a search, unless the user sets another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def solve(
 
 
 def require_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
-    """Refuse so many fits at every length where they would take more than days."""
+    """Refuse fits that would take more than days at these lengths."""
     pairs = fits * sum(length**2 for length in lengths) * VERIFICATIONS
     require_finishable(pairs, what, advice)
 
@@ -113,7 +114,8 @@ def attempt_fit(
 def fit_at_width(
     one: SolvedPattern, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
 ) -> SolvedPattern:
-    """Its module with the smallest logits at the width that all share: its own, widened, or a new one."""
+    """Return the module with the smallest logits at the common width: this pattern's own, widened,
+    or a new fit."""
     own = one.chosen
     if not own.met or own.fit is None or own.fit.d == request.d:
         return one

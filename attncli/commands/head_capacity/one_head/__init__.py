@@ -1,8 +1,9 @@
-"""One trained head: which inputs make it show the patterns.
+"""One trained head: inputs that make it show the patterns.
 
-found_inputs  free inputs that do, in every dtype
-trained_head  the study of these
-token_table   what every token puts into a head of layer 0
-token_search  tokens exchanged, one after the other, for the best of all
-real_inputs   the study of real tokens, beside free inputs
+found_inputs  fitted free inputs, evaluated in every dtype
+trained_head  the study of free inputs
+token_table   queries and keys of every token in a head of layer 0
+token_search  coordinate search over the tokens of a text
+real_inputs   the study of real tokens, alongside free inputs
+
 """

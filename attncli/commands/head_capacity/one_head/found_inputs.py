@@ -1,4 +1,4 @@
-"""Inputs that make a trained head show patterns, and what it makes of them in every dtype."""
+"""Inputs that make a trained head show patterns, and the head's map on them in every dtype."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from attncli.head_weights.inputs_for_scores import (
 from attncli.maths.rounding import DTYPES, Floats
 
 QUIET = 1e15
-"""A logit budget that refuses nothing but makes methods look for small logits from the start."""
+"""A logit budget that refuses nothing, but makes methods search for small logits from the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class ShownPattern:
 
 @dataclass(frozen=True, slots=True)
 class FoundInputs:
-    """One pattern: how its queries and keys were made, and what the head makes of its inputs in every dtype."""
+    """One pattern: the method for its queries and keys, and the head's map on its inputs in every
+    dtype."""
 
     pattern: str
     target: csr_array
@@ -110,7 +111,7 @@ def show_pattern(
 
 
 def require_plain(head: Head) -> None:
-    """Files and plots hold softmax(x w_q w_k^T x^T), which a head with rotary positions is not."""
+    """Refuse heads with rotary positions: files and plots describe softmax(x w_q w_k^T x^T)."""
     if head.rotary is not None:
         raise UsageError(
             "a head with rotary positions is no softmax(x w_q w_k^T x^T), which files and plots hold: "

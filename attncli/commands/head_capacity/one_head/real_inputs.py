@@ -1,4 +1,5 @@
-"""`attn head-capacity MODEL --head 0.H --inputs embeddings`: patterns shown by real tokens, beside free inputs."""
+"""`attn head-capacity MODEL --head 0.H --inputs embeddings`: patterns shown by real tokens,
+alongside free inputs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,14 +36,14 @@ from attncli.records import Finding, Report, Row, Scalar
 
 METHOD = "tokens"
 DIGITS = 1e-9
-"""How far the model's own map may be from that of its weights, in total variation."""
+"""Largest total variation between the model's own map and the map computed from its weights."""
 MOST_WORDS = 12
 """Tokens that a finding names."""
 
 
 @dataclass(frozen=True)
 class ShownByTokens:
-    """One pattern by the best text found."""
+    """One pattern and the best text found for it."""
 
     pattern: str
     ids: tuple[int, ...]
@@ -89,7 +90,7 @@ def add_real_inputs(
     seeds: Sequence[int],
     progress: Progress = ignore_progress,
 ) -> Report:
-    """The report of free inputs, and beside each pattern what the best text found makes of it."""
+    """Add to the report of free inputs, for each pattern, the result of the best text found."""
     tables: dict[int, TokenTable] = {}
     shown: list[ShownByTokens] = []
     for one in found:
@@ -148,7 +149,8 @@ def refuse_other_map(
     target: Array,
     evidence: Evidence,
 ) -> None:
-    """The model itself, run on the text, must attend as its weights say."""
+    """Refuse a head whose map, when the model runs on the text, differs from the one computed from
+    its weights."""
     site = next(site for site in subject.shapes if site.is_self and site.layer == 0)
     text = {WORDS: torch.tensor([list(ids)], device=checkpoint.model.device)}
     own = capture_maps(subject, [site], text).maps[site][int(head.described["head"])]
@@ -161,7 +163,7 @@ def refuse_other_map(
 
 
 def decode_tokens(checkpoint: LoadedModel, ids: Sequence[int]) -> list[str]:
-    """What the tokens read; their ids where no tokenizer says it."""
+    """Decode the tokens; their ids where there is no tokenizer."""
     try:
         return load_tokenizer(checkpoint).words(ids)
     except AttnError:

@@ -1,4 +1,5 @@
-"""Which tokens make a head of the first layer show a pattern: one after the other is exchanged for the best of all.
+"""Search for tokens that make a head of the first layer show a pattern, by exchanging one token at
+a time.
 
 With all other tokens held, a candidate at position p decides row p of the logits and column p; both are known for every
 candidate at once. The sum over rows of the Kullback-Leibler divergence falls with every exchange, so the search ends;
@@ -27,7 +28,7 @@ class FoundTokens:
     """The best text found."""
 
     chosen: Index
-    """Of each position the place of its token among the candidates."""
+    """Index of each position's token among the candidates."""
     divergence: float
     """Σ_i KL(A_i ‖ M_i), up to the constant entropy of the pattern."""
 
@@ -40,7 +41,8 @@ def search_best_tokens(
     seeds: Sequence[int],
     progress: Progress = ignore_progress,
 ) -> FoundTokens:
-    """The best of all starts; `free`: queries and keys that show the pattern, made of anything."""
+    """Return the best of all starts; `free`: queries and keys that show the pattern, from
+    unrestricted inputs."""
     starts = list(starting_texts(table, free, seeds))
     found: list[FoundTokens] = []
     for number, start in enumerate(starts):
@@ -62,7 +64,8 @@ def starting_texts(
 
 
 def assign_tokens(table: TokenTable, free: tuple[Array, Array]) -> Index:
-    """Every position the token whose query and key point most nearly as wanted, no token twice."""
+    """Assign to each position the token whose query and key are nearest in direction, no token
+    twice."""
     likeness = sum(
         np.einsum("cpd,pd->pc", normalize_vectors(own), normalize_vectors(wanted))
         for own, wanted in zip((table.queries, table.keys), free, strict=True)
@@ -78,7 +81,7 @@ def normalize_vectors(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def exchange_tokens(table: TokenTable, target: Array, causal: bool, start: Index) -> FoundTokens:
-    """Position after position, until a whole sweep leaves everything as it is."""
+    """Exchange the token at one position after the other, until a whole sweep changes nothing."""
     chosen, places = start.copy(), np.arange(len(start))
     for _ in range(SWEEPS):
         before = chosen.copy()
@@ -104,7 +107,8 @@ def text_logits(table: TokenTable, chosen: Index, causal: bool) -> Array:
 def candidate_losses(
     table: TokenTable, target: Array, causal: bool, chosen: Index, position: int
 ) -> Array:
-    """[candidate]: the divergence with it at this position, but for what no candidate changes."""
+    """[candidate]: the divergence with it at this position, without terms that no candidate
+    changes."""
     places = np.arange(len(chosen))
     queries, keys = table.queries[chosen, places], table.keys[chosen, places]
     row = table.queries[:, position] @ keys.T

@@ -1,4 +1,5 @@
-"""What every token of a vocabulary puts into a head of the first layer at every position, on the model's own code."""
+"""Queries and keys of every vocabulary token in a head of the first layer, at every position, from
+the model's code."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,11 +24,12 @@ from attncli.models.text_configs import text_config
 Array = NDArray[np.float64]
 
 SEARCH_COST, TABLE_COST = 5e9, 5e10
-"""Products that a sweep of the search, and the table, may take: more candidates are drawn only where there is room."""
+"""Most products for a sweep of the search, and for the table; they limit the number of candidates.
+"""
 BATCH = 1 << 26
-"""Bytes of states that are made at once."""
+"""Bytes of states per batch."""
 SAME = 1e-5
-"""How far, relative to its length, a token's query or key may depend on the tokens beside it."""
+"""How far, relative to its length, a token's query or key may depend on its neighbours."""
 SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "decoder_start_token_id")  # fmt: skip
 """Of these models make more than an embedding, such as the end of the text."""
 
@@ -52,7 +54,7 @@ class TokenTable:
 def build_token_table(
     checkpoint: LoadedModel, head: Head, length: int, seed: int, progress: Progress
 ) -> TokenTable:
-    """Of as many tokens as there is room for, drawn from the vocabulary."""
+    """Build the table for as many tokens as fit, drawn from the vocabulary."""
     refuse_long(checkpoint, length)
     reader = query_projection(checkpoint, head)
     rng = np.random.default_rng([seed, length])
@@ -72,7 +74,7 @@ def build_token_table(
 
 
 def refuse_deeper_layers(head: Head) -> None:
-    """Only what the first layer reads follows from a token and its position."""
+    """Refuse deeper layers: only the first layer's input follows from a token and its position."""
     layer = head.described["layer"]
     if layer != 0:
         raise UsageError(
@@ -113,7 +115,7 @@ def draw_candidates(
 
 
 def query_projection(checkpoint: LoadedModel, head: Head) -> nn.Module:
-    """The module whose input the head's queries are made of."""
+    """The module that computes the head's queries."""
     if checkpoint.folder is None:
         raise InputError("a random model has no files: save it, and give its folder.")
     template = HeadConfig.read(checkpoint.folder).family.query.format(l=0)
@@ -122,7 +124,7 @@ def query_projection(checkpoint: LoadedModel, head: Head) -> nn.Module:
 
 @contextmanager
 def capture_module_input(module: nn.Module) -> Iterator[list[Tensor]]:
-    """The pass ends where the module is given its input."""
+    """Capture the module's input and stop the forward pass there."""
     seen: list[Tensor] = []
 
     def take(_: nn.Module, args: tuple[Tensor, ...]) -> None:
@@ -139,7 +141,7 @@ def capture_module_input(module: nn.Module) -> Iterator[list[Tensor]]:
 
 
 def read_head_inputs(checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np.int64]) -> Array:
-    """[text, token, feature]: what the head reads of texts [text, token]."""
+    """[text, token, feature]: the head's input for texts [text, token]."""
     with capture_module_input(reader) as seen, torch.no_grad():
         checkpoint.body(**{WORDS: torch.from_numpy(ids).to(checkpoint.model.device)})
     if not seen or seen[0].dim() != 3 or seen[0].shape[:2] != ids.shape:
@@ -149,7 +151,7 @@ def read_head_inputs(checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np
 
 
 def scaled_projections(head: Head, x: Array) -> tuple[Array, Array]:
-    """Queries and keys of a text whose products are the head's logits."""
+    """Queries and keys of a text, scaled so that their products are the head's logits."""
     queries, keys = project_inputs(head, x, "float64")
     root = np.sqrt(head.scale)
     return queries * root, keys * root
@@ -162,7 +164,7 @@ def refuse_company(
     table: TokenTable,
     rng: np.random.Generator,
 ) -> None:
-    """A token's row of the table must be what it puts in beside other tokens too."""
+    """Refuse heads in which a token's query or key depends on its neighbours."""
     length = table.queries.shape[1]
     chosen = rng.integers(len(table.ids), size=length)
     x = read_head_inputs(checkpoint, reader, table.ids[chosen][None])[0]

@@ -43,7 +43,7 @@ VIEWS = (
 def build_report(
     head: Head, found: Sequence[FoundInputs], request: FitRequest, seeds: Sequence[int]
 ) -> Report:
-    """The report: per pattern and dtype what is left of the pattern."""
+    """Build the report: for each pattern and dtype, the map's distance from the pattern."""
     return Report(
         study="approximate module",
         headline=format_headline(head, found),

@@ -41,7 +41,7 @@ OWN_METRICS: Mapping[str, Definition] = {
 
 
 class PassagePoint(NamedTuple):
-    """Where paths pass a layer: one of its heads, its skip; or they begin after it, at a bias."""
+    """Where paths pass a layer: at one of its heads or its skip; or they start after it, at a bias."""
 
     layer: int
     through: str
@@ -52,7 +52,7 @@ BIASES = "biases"
 BEYOND = "beyond float range"
 
 WHERE = {"skip": "each layer's skip carries", "past": "past each layer's attention go"}
-"""Where the rest of the output passes, in words."""
+"""How sentences name the rest of the output."""
 
 
 def measure_head_shares(
@@ -82,7 +82,7 @@ def measure_head_shares(
 
 
 def build_share_views(titles: Mapping[str, str], completeness: str) -> tuple[View, ...]:
-    """Shares by layer and door, under the title of each; `completeness`: what the last view answers."""
+    """Views of shares by layer and passage point; `completeness`: the question of the last view."""
     shares = (View(title, "layer", (name,), across="through") for name, title in titles.items())
     return (*shares, View(completeness, "variant", ("completeness_error",)))
 
@@ -113,7 +113,7 @@ class PassageShares(NamedTuple):
 
 
 def compute_shares(network: Network, variant: str, tick: Callable[[], None]) -> PassageShares:
-    """Every door's part of the output, all carried to the end together."""
+    """The part of the output through each passage point; all parts are propagated together."""
     spec = network.spec
     require_room(spec, streams=spec.layers * (spec.heads + 2))
     state = SplitState.of(network.embeddings())
@@ -151,7 +151,7 @@ def part_norms(parts: Mapping[PassagePoint, SplitState]) -> dict[PassagePoint, f
 def split_layer(
     state: SplitState, frozen: FrozenLayer, layer: int
 ) -> Iterator[tuple[PassagePoint, SplitState]]:
-    """What passes a layer, apart by door; the values' biases go through their heads."""
+    """Split the output of a layer by passage point; the values' biases go through their heads."""
     for head in range(len(frozen.one_head)):
         through = frozen.through_attention(state.split(), head)
         bias = frozen.value_bias(head)
@@ -169,7 +169,7 @@ def split_layer(
 def advance_parts(
     parts: Mapping[PassagePoint, SplitState], frozen: FrozenLayer
 ) -> dict[PassagePoint, SplitState]:
-    """Everything that passed an earlier layer goes through this one; its biases join theirs."""
+    """Propagate the parts of earlier layers through this one; its biases join theirs."""
     moved = {door: frozen.whole(part) for door, part in parts.items()}
     bias = frozen.biases()
     if bias is not None:
@@ -200,7 +200,8 @@ def build_share_rows(
 
 
 def describe_largest_share(rows: Sequence[Row], beside: str = "skip") -> str:
-    """The head with the largest share of the output, if the errors tell which, and what the skips carry, in words."""
+    """Describe the head with the largest share if the errors separate it, and the share of the
+    skips."""
     shares = [row for row in rows if row.metric == OUTPUT and row.value is not None]
     heads = sorted((row for row in shares if row.head is not None), key=lambda row: -(row.value or 0.0))  # fmt: skip
     text = format_first_head(heads)

@@ -1,4 +1,4 @@
-"""What is measured of each length's term, and of the terms together."""
+"""Metrics of each length's term, and of the terms together."""
 
 import math
 from collections.abc import Sequence
@@ -32,11 +32,12 @@ class MeasuredTerms:
     by_length: dict[str, dict[int, float]]
     completeness: float
     completeness_of_residual: float
-    """The same of the residual alone, which may be far below the output; nan where there is none."""
+    """Completeness of the residual alone, which may be far below the output; nan where there is
+    none."""
     cancellation: float
     """Σ_k ‖T_k‖_F / ‖Y‖_F."""
     of_skip: dict[str, float]
-    """What keeps tokens apart: paths of length 0, all others, and both together; empty where there are no skips."""
+    """Residuals of paths of length 0, of all others, and of both together; empty without skips."""
 
 
 def measure_decomposition(
@@ -67,7 +68,8 @@ def measure_decomposition(
 
 
 def measure_term(name: str, term: SplitState) -> float:
-    """Paths that carry nothing, past a block of zeros, end in a state without directions."""
+    """Measure one term; paths that are exactly zero, past a block of zeros, have a state without
+    directions."""
     value: float = math.nan if term.states.is_zero() else METRICS[name](term)
     return value
 

@@ -45,7 +45,7 @@ class PathNumbers(NamedTuple):
 
     residual: float
     norm: float | None
-    """None where only the attention product is known."""
+    """Norm of the path; None where only the attention product is known."""
 
 
 class FrozenNetwork(NamedTuple):
@@ -85,7 +85,7 @@ def measure_named_paths(
     source: Mapping[str, Any],
     progress: Progress = ignore_progress,
 ) -> Report:
-    """Some paths, by name."""
+    """Measure the requested single paths."""
     variant = "SAN+skip" if skip else "SAN"
     found: dict[Path, list[PathNumbers]] = {path: [] for path in paths}
     for done, network in enumerate(networks):
@@ -139,7 +139,7 @@ def collect_path_metrics(singles: Sequence[PathNumbers]) -> Iterator[tuple[str, 
 def describe_source(
     networks: Sequence[Network], variant: str, source: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What every report on synthetic networks says of them."""
+    """The description of synthetic networks in every report."""
     spec = networks[0].spec
     return {
         "source": {**source, "network": asdict(spec) | {"key_width": spec.d}, "variant": variant},
@@ -187,7 +187,8 @@ def build_sampled_report(
     paths: int,
     about: Mapping[str, Any],
 ) -> Report:
-    """On so many random paths of each length, of networks or of a model, which `about` describes."""
+    """Report on this many random paths of each length, of networks or of a model; `about` describes
+    the source."""
     finding = Finding(variant, describe_decay(rows))
     title = f"{variant}: quantiles of {{}} over {paths} random paths of each length"
     return Report(

@@ -25,7 +25,7 @@ class Decomposition(NamedTuple):
 
 
 def require_room(spec: NetworkSpec, streams: int, layers_held: int = 1) -> None:
-    """Refuse what cannot fit: streams of states, old and new, and the frozen layers that are kept."""
+    """Refuse sizes that do not fit in memory: old and new streams of states, and the frozen layers."""
     states = 2 * 8 * streams * spec.tokens * spec.width
     held = layers_held * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
     needed = estimate_memory(spec, variants=1) + states + held

@@ -1,25 +1,27 @@
-"""What several questions, or a question and the training monitor, share. Nothing here prints.
+"""Analyses that several questions, or a question and the training monitor, share. Nothing here
+prints.
 
-statistics        means and standard deviations over seeds and texts, and what they separate
+statistics        means and standard deviations over seeds and texts, and significance
 quantiles         standard errors of quantiles
-controls          what stands beside the numbers of heads: uniform attention, random weights, shuffled text
-texts             the loop over texts, divided over processes
-fingerprint       all that decides a run's numbers, as one digest
-network_sources   what each command takes as its SOURCE; from SOURCE and the network options to networks
-fits              fits
-states            states
+controls          names of the controls: uniform attention, random weights, shuffled text
+texts             the loop over texts, distributed over processes
+fingerprint       everything that determines a run's numbers, as one digest
+network_sources   the SOURCE of each command; from SOURCE and the network options to networks
+fits              fits of modules to patterns
+states            states of the residual stream over layers
 prepare           from SOURCE and the model options to a study of a loaded model
-paths             how the output travels
-heads             what each head does
+paths             decomposition of the output by paths
+heads             measurements of every head
 layer_maps        whole maps of a few layers at a time
-weight_sources    whose weights they are
-report_selection  part of a finished report: some of its metrics, its heads in the order of one of them. No model, no numpy
+weight_sources    weights of a saved or an in-memory model
+report_selection  part of a finished report: some of its metrics, its heads sorted by one of them.
+No model, no numpy
 """
 
 from collections.abc import Callable
 
 Progress = Callable[[int, int, str], None]
-"""Called as progress(done, total, what): how far a long piece of work is."""
+"""Called as progress(done, total, what) during a long computation."""
 
 Say = Callable[[str], None]
 """Called with a sentence for a person."""

@@ -1,6 +1,6 @@
-"""The nulls that stand beside the numbers of heads: by which keys, and in which words."""
+"""Names of the controls of heads' numbers: their keys and their labels."""
 
 UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
 
 NULLS = {UNIFORM: "uniform attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
-"""The keys under which nulls stand beside a number, in words."""
+"""Keys and labels of the controls."""

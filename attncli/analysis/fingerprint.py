@@ -1,7 +1,9 @@
-"""All that decides a run's numbers, as one digest: options wherever they are set, the files that they name, versions.
+"""Everything that determines a run's numbers, as one digest: options from any source, the files
+they name, versions.
 
-What is not known to be without effect counts: an option that is new, or a word that happens to be a file's name, makes
-another digest and costs a run; one that was forgotten would give old numbers for new ones.
+Whatever is not known to have no effect counts: a new option, or a word that happens to be a file's
+name, changes the
+digest and costs a run; a forgotten one would give old numbers for new ones.
 """
 
 import hashlib
@@ -21,9 +23,9 @@ from attncli.sources import expand_path
 
 SOURCE = "source"
 WITHOUT_EFFECT = ("format", "output", "plot", "quiet", "no_progress", "processes")
-"""Options that say where a report goes and how it is shown."""
+"""Options that only affect where and how a report is shown."""
 WRITTEN = ("save_maps", "save_training")
-"""Options that name what is written, which is no input."""
+"""Options that name output files."""
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt")
 
 Options = Mapping[str, Any]
@@ -47,7 +49,7 @@ def fingerprint(command: str, options: Options, but: Sequence[str] = ()) -> str:
 
 
 def normalize_value(value: Any) -> Any:
-    """Nothing given is nothing, whether the option would hold one value or several."""
+    """Normalize unset values: None, whether the option takes one value or several."""
     if value is None or value in ([], ()):
         return repr(None)
     return (
@@ -70,7 +72,7 @@ def library_versions() -> dict[str, str]:
 
 
 def find_named_files(options: Options, but: Sequence[str]) -> Iterator[Path]:
-    """Files whose names stand in any value, and those in the folder of a local model."""
+    """Yield files whose names occur in any value, and those in the folder of a local model."""
     for name, value in options.items():
         if name in WITHOUT_EFFECT or name in WRITTEN:
             continue
@@ -100,14 +102,14 @@ def existing_path(text: str) -> Path | None:
 
 
 def list_model_files(folder: Path, but: Sequence[str]) -> Iterator[Path]:
-    """Weights, config, tokenizer, code: what lies in the folder, but for what a trainer leaves there."""
+    """Yield weights, config, tokenizer and code of a folder, without a trainer's own files."""
     for path in folder.glob("*"):
         if path.is_file() and path.name not in NOT_WEIGHTS and path.suffix not in but:
             yield path
 
 
 def hash_file(path: Path) -> str:
-    """The hash of a file's bytes, made again when the system says that the file is another one."""
+    """Hash a file's bytes; cached until its size or time changes."""
     about = path.stat()
     return hash_unchanged_file(path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))  # fmt: skip
 

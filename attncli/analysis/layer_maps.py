@@ -1,4 +1,5 @@
-"""Whole maps of a few layers at a time: as many passes as memory asks for, and never all maps of a model."""
+"""Whole maps of a few layers at a time: as many passes as memory requires, never all maps of a
+model at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from attncli.capture.model_errors import translate_model_errors
 from attncli.models.loading.precision import own_precision
 
 BUDGET = 1 << 28
-"""Bytes of maps that are held at once, one layer's at least."""
+"""Bytes of maps in memory at once; at least one layer's."""
 
 
 @dataclass
@@ -25,7 +26,8 @@ class LayerMaps:
     sites: frozenset[AttentionSite]
     kept: CollectedMaps = field(default_factory=lambda: CollectedMaps(None, keep_all))
     windows: dict[AttentionSite, int] = field(default_factory=dict)
-    """Attentions that run within windows, which have no one map, and how many."""
+    """Attention layers that run in windows and so have no single map, with the number of windows.
+    """
 
     def take(self, site: AttentionSite, strip: Strip) -> None:
         if site not in self.sites:
@@ -49,7 +51,7 @@ def self_attention_sites(shapes: Mapping[AttentionSite, MapShape]) -> list[Atten
 def group_by_memory(
     sites: Sequence[AttentionSite], shapes: Mapping[AttentionSite, MapShape], cells: int
 ) -> Iterator[list[AttentionSite]]:
-    """The attentions in order, as many together as the budget holds; `cells` of a map."""
+    """Group the attention layers, in order, as many as fit in memory; `cells`: of a map."""
     group: list[AttentionSite] = []
     size = 0
     for site in sites:

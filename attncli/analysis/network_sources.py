@@ -1,4 +1,4 @@
-"""What each command takes as its SOURCE; from SOURCE and the network options to networks."""
+"""Resolve the SOURCE of each command, and build networks from SOURCE and the network options."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,8 @@ def generate_networks(spec: NetworkSpec, run: RunOptions) -> "Sequence[Generated
 
 
 def resolve_source(text: str | None, asker: str, *outputs: Path | None) -> Source:
-    """What SOURCE is, refused where this command cannot take it, or would write over it."""
+    """Resolve SOURCE; refuse kinds that this command cannot read, and files that it would
+    overwrite."""
     source = parse_source(text)
     require_kind(source, TAKES[asker], f"`{asker}`")
     for output in outputs:
@@ -73,7 +74,8 @@ def resolve_source(text: str | None, asker: str, *outputs: Path | None) -> Sourc
 
 
 def read_report_source(text: str, asker: str) -> "Report":
-    """A saved report: always a file (`-` is stdin), whatever it is called; another kind is refused by what it is."""
+    """Resolve a saved report: always a file (`-` is stdin), whatever its name; other kinds are
+    refused by name."""
     from attncli.reports import read_report
 
     refuse_other_files(text, asker)
@@ -81,7 +83,7 @@ def read_report_source(text: str, asker: str) -> "Report":
 
 
 def refuse_other_files(text: str, asker: str) -> None:
-    """Of a path: what it is, if that is known and not what is wanted. What is not there its reader will miss."""
+    """Refuse a path whose kind is known and wrong; a missing file is refused by its reader."""
     path = Path(text)
     if path.is_file() or path.is_dir():
         source = parse_path_source(text)
@@ -90,7 +92,7 @@ def refuse_other_files(text: str, asker: str) -> None:
 
 
 def load_network(source: Source) -> "FileNetwork":
-    """A saved network, which fixes its own sizes, kinds and seed."""
+    """Load a saved network, which fixes its own sizes, kinds and seed."""
     from attncli.networks.network_files import FileNetwork
 
     return FileNetwork(source.path)

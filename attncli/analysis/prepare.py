@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from attncli.capture.stacks.truncate_stream import StreamTruncation
 
 PROBE_TOKENS = 12
-"""Length of the input on which a model's structure is found out and proved."""
+"""Length of the input on which a model's structure is found and verified."""
 
 
 def refuse_at_once(
     source: Source, model: CheckpointOptions, inputs: InputOptions, tokens: int | None, seed: int
 ) -> None:
-    """What is wrong with the words or with a model's folder itself, said before anything heavy is imported."""
+    """Validate options and the model's folder before anything heavy is imported."""
     model.to_load(seed)
     inputs.to_read(tokens, seed)
     from attncli.models.files.folders import read_config
@@ -44,7 +44,7 @@ def refuse_at_once(
 
 
 class ExaminedModel(NamedTuple):
-    """What a short input has shown of a model."""
+    """The structure of a model, found on a short input."""
 
     subject: "CollapseModel"
     traits: "Mapping[str, AttentionProperties]"
@@ -52,7 +52,7 @@ class ExaminedModel(NamedTuple):
     short: "Mapping[str, Any]"
     """The input."""
     cut: "StreamTruncation"
-    """What is cut of it inside the model."""
+    """Which part of the input the model truncates."""
 
 
 def examine_model(model: "PreTrainedModel") -> ExaminedModel:

@@ -10,7 +10,7 @@ RESAMPLES = 400
 
 
 def quantile_errors(values: Sequence[float], quantiles: Sequence[float]) -> dict[float, float]:
-    """Standard errors of quantiles of several draws, by drawing from these; none where some are infinite."""
+    """Bootstrap standard errors of quantiles of several draws; none where some are infinite."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return {}
     drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))

@@ -1,4 +1,5 @@
-"""Part of a finished report: some of its metrics, its heads in the order of one of them. No model, no numpy."""
+"""Part of a finished report: some of its metrics, its heads sorted by one of them. No model, no
+numpy."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from attncli.errors import UsageError, unknown_name
 from attncli.records import Report, Row, Scalar, View
 
 ATTENTION = ("stack", "kind", "span")
-"""Keys that tell attentions of one layer number apart."""
+"""Keys that distinguish attention layers of the same number."""
 
 Place = tuple[object, ...]
 
@@ -20,13 +21,13 @@ class HeadOrder:
     metric: str
     rising: bool = False
     top: int | None = None
-    """Only so many; None: all."""
+    """Number of heads to show; None: all."""
 
 
 def select_rows(
     report: Report, metrics: Sequence[str], sort: str | None, top: int | None
 ) -> Report:
-    """What the report says of these metrics, with the heads in order where that is asked for."""
+    """Select the report's rows of these metrics, with the heads sorted if requested."""
     if not metrics and sort is None and top is None:
         return report
     known = list(dict.fromkeys(row.metric for row in report.rows))
@@ -51,7 +52,7 @@ def select_rows(
 def resolve_head_order(
     report: Report, metrics: Sequence[str], sort: str | None, top: int | None
 ) -> HeadOrder | None:
-    """By the metric asked for, else by the first one of heads."""
+    """Sort by the requested metric, else by the first metric of heads."""
     if sort is None and top is None:
         return None
     if top is not None and top < 1:
@@ -118,7 +119,7 @@ def describe_row_averaging(report: Report, metrics: Iterable[str]) -> str:
 
 
 def build_metric_views(report: Report, names: Sequence[str]) -> Iterator[View]:
-    """The report's own views of these metrics, and one for each metric that none of them shows."""
+    """The report's own views of these metrics, and one for each metric that no view shows."""
     seen: set[str] = set()
     for view in report.views:
         shown = tuple(name for name in view.metrics if name in names)
@@ -144,6 +145,6 @@ def build_views_of_metric(report: Report, name: str) -> Iterator[View]:
 
 
 def list_locations(rows: Iterable[Row]) -> list[dict[str, Scalar]]:
-    """The stacks and kinds of attention that have layers of their own."""
+    """The stacks and kinds of attention, each with its layers."""
     found = ({key: row.keys[key] for key in ATTENTION[:2] if key in row.keys} for row in rows)
     return list({tuple(each.items()): each for each in found}.values())

@@ -10,16 +10,17 @@ from attncli.records import HIGH, LOW, Row, Scalar
 NOTHING: Mapping[str, Scalar] = {}
 
 EXTREMES: Mapping[str, Callable[[Sequence[float]], float]] = {"max": max, "min": min}
-"""Of metrics whose worst text counts."""
+"""How several texts combine in metrics whose worst text counts."""
 
 MOST_KEPT = 1000
-"""Numbers that a row keeps beside their mean."""
+"""Most single values that a row keeps besides their mean."""
 
 UNRESOLVED = "not resolved: tokens coincide to the last bit, or one of them is zero"
 
 
 def describe_averaging(count: int, what: str) -> str:
-    """What a view's title adds where its numbers are means: `, mean ± standard deviation over 3 seeds`."""
+    """Suffix of a view's title where its numbers are means: `, mean ± standard deviation over 3
+    seeds`."""
     return f", mean ± standard deviation over {count} {what}" if count > 1 else ""
 
 
@@ -32,7 +33,8 @@ def summarize_values(
     take: str = "mean",
     **coordinates: Any,
 ) -> Row:
-    """Mean (or what `take` says) and spread; null with the reason where a value is missing, not resolved or infinite, or there is none."""
+    """Mean (or `take`) and standard deviation; null with the reason where a value is missing,
+    unresolved or infinite."""
     numbers = [value for value in values if value is not None]
     if any(map(math.isnan, numbers)):
         why_null = UNRESOLVED
@@ -47,7 +49,7 @@ def summarize_values(
 
 
 def row_interval(row: Row) -> Interval | None:
-    """The row's own, or that of the mean of its n numbers; None where a single one says nothing of its error."""
+    """The row's own interval, or that of the mean of its n numbers; None for a single number."""
     low, high = row.keys.get(LOW), row.keys.get(HIGH)
     if isinstance(low, float) and isinstance(high, float):
         return Interval(low, high)
@@ -57,14 +59,14 @@ def row_interval(row: Row) -> Interval | None:
 
 
 def select_near_largest(order: Sequence[Row]) -> list[Row]:
-    """The first, and all whose intervals reach its own; without intervals all."""
+    """The first row, and all whose intervals overlap its own; without intervals all."""
     around = {id(row): row_interval(row) for row in order}
     first = around[id(order[0])] if order else None
     return [row for row in order if first is None or (own := around[id(row)]) is None or own.high >= first.low]  # fmt: skip
 
 
 def select_near_least(order: Sequence[Row]) -> list[Row]:
-    """The last, and all whose intervals reach its own; without intervals all."""
+    """The last row, and all whose intervals overlap its own; without intervals all."""
     around = {id(row): row_interval(row) for row in order}
     last = around[id(order[-1])] if order else None
     return [row for row in order if last is None or (own := around[id(row)]) is None or own.low <= last.high]  # fmt: skip

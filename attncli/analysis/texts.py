@@ -23,12 +23,14 @@ def map_texts(
     what: str,
     made_of: Sequence[type] | None,
 ) -> list[R]:
-    """`work` of every text and its place, in order; `what` tells this loop from others of the same study.
+    """Map `work` over all texts and their indices, in order; `what` names this loop within the
+    study.
 
-    Where it fails on a text on which the body fails by itself, that is said.
+    If it fails on a text on which the body fails by itself, the error says so.
 
-    `made_of`: the types of this project that a result is made of, so that it can be kept until the report is there;
-    None where a result is not all that the work leaves.
+    `made_of`: types of this project that a result consists of, so that it can be saved until the
+    report is complete;
+    None where the work has other effects than its result.
     """
 
     def told(item: tuple[int, ModelInput]) -> R:
@@ -46,7 +48,7 @@ def map_texts(
 def count_progress(
     work: Callable[[int, ModelInput], R], texts: Sequence[ModelInput], progress: Progress
 ) -> Callable[[int, ModelInput], R]:
-    """The same work, each text of this process told as it is done."""
+    """Wrap `work` to report progress after each text of this process."""
     total, done = len(rank_share(texts)), 0
 
     def told(place: int, text: ModelInput) -> R:
@@ -60,6 +62,6 @@ def count_progress(
 
 
 def text_key(model: str, item: tuple[int, ModelInput]) -> str:
-    """The model, the text's place, and what the model is given."""
+    """The key of a saved result: model, text index, and the model's inputs."""
     place, text = item
     return f"{model} {place} {text.name} {text.sha256}"

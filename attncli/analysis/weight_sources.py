@@ -1,4 +1,4 @@
-"""Whose weights are looked at: a saved model's, from its files without torch, or those of a model in memory."""
+"""Open weights: a saved model's, from its files without torch, or those of a model in memory."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class OpenedWeights(NamedTuple):
 
 
 def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> OpenedWeights:
-    """A path is a folder, whatever it looks like; text is SOURCE."""
+    """Open weights; a Path is a folder, text is SOURCE."""
     named = parse_source(str(source.absolute())) if isinstance(source, Path) else source
     named = parse_source(named) if isinstance(named, str) else named
     if named.kind == "live":
@@ -60,7 +60,8 @@ def open_in_memory_weights(
 
 
 def refuse_to_run(model: Any, name: str, inputs: Any) -> None:
-    """What has no type of transformers is known by running it alone; inputs are for a run."""
+    """Refuse modules that are not from transformers, since they need a run, and inputs, which are
+    for runs."""
     from attncli.capture.stacks.foreign_modules import ForeignModule
 
     if isinstance(model, ForeignModule):
@@ -74,5 +75,5 @@ def refuse_to_run(model: Any, name: str, inputs: Any) -> None:
 
 
 def build_in_memory_config(model: Any, name: str) -> HeadConfig:
-    """As it would be read from a checkpoint."""
+    """Build the config as it would be read from a checkpoint."""
     return HeadConfig.of(Path(name), json.loads(model.config.to_json_string()))

@@ -16,5 +16,4 @@ rank_collapse    how fast attention loses rank
 reproduce        small networks trained here on the paper's tasks
 sensitivity      how far small changes of the input move the output
 verify_fit       verify a saved fit again
-
 """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChosenPatterns:
-    """What is to be expressed, the forward passes for it done."""
+    """The target patterns, after any forward passes that they need."""
 
     options: PatternOptions
     maps: "Mapping[str, csr_array]" = field(default_factory=dict)
@@ -27,7 +27,7 @@ class ChosenPatterns:
     warnings: tuple[str, ...] = ()
 
     def targets(self, seed: int, causal: bool) -> "dict[str, csr_array]":
-        """Every pattern, from its own stream of the seed."""
+        """Build every pattern, each from its own random stream of the seed."""
         import numpy as np
 
         from attncli.patterns import build_pattern
@@ -69,7 +69,7 @@ def choose_patterns(
     seed: int,
     idle: Sequence[str] = (),
 ) -> ChosenPatterns:
-    """Runs every model that a pattern names once, on the one text that is given.
+    """Run every model that a pattern names once, on the one text provided.
 
     `idle`: options that mean nothing unless a pattern names a model.
     """
@@ -113,7 +113,7 @@ def capture_head_maps(
     files: CheckpointOptions,
     seed: int,
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
-    """Maps of one model's heads, its identity, and what is to be said about it."""
+    """Capture maps of one model's heads; return them, the model's identity, and warnings."""
     from attncli.analysis.fits.model_patterns import capture_model_patterns
     from attncli.models.inputs.texts import make_early_check, make_inputs
     from attncli.models.loading.load import load_model

@@ -1,4 +1,4 @@
-"""The rows of `attn approximate`: what is known about one method on one pattern."""
+"""Rows of `attn approximate`: the results of one method on one pattern."""
 
 import hashlib
 import math
@@ -38,7 +38,7 @@ FIT_METRICS: Mapping[str, Definition] = {
 
 MEASURED = ("ratio_error", "off_support_ratio", "total_variation", "total_variation_mean", "logit_scale")  # fmt: skip
 COUNTED = ("tokens", "keys", "features", "0 or 1", "modules", "seeds")
-"""Units whose numbers are whole."""
+"""Units whose values are whole numbers."""
 MANY, DENSE = 16, 0.25
 """Keys in a row, and their share of the length, above which a pattern is called dense."""
 OUT_OF_RANGE = "logits leave the range of the dtype"
@@ -53,7 +53,7 @@ WORDS_VIEW = View("What came of it", "fit", (), findings="finding")
 
 
 def build_fit_views(*effort: str) -> tuple[View, ...]:
-    """What a person reads about fits; `effort` are the metrics of the search that is reported."""
+    """Views of the fits; `effort`: metrics of the search."""
     spent = (View("What it took", "fit", ("logit_bits", *effort)),) if effort else ()
     return (PRECISION_VIEW, SIZE_VIEW, *spent, WORDS_VIEW)
 
@@ -66,7 +66,7 @@ def fit_keys(pattern: str, method: str) -> dict[str, Scalar]:
 def build_fit_rows(
     pattern: str, target: csr_array, attempt: Attempt, request: FitRequest, searched: bool
 ) -> Iterator[Row]:
-    """Everything about one attempt; what could not be had is null with the reason."""
+    """All rows of one attempt; unavailable values are null with the reason."""
     keys = fit_keys(pattern, attempt.method)
     width = attempt.fit.d if attempt.fit else None
     values = compute_size_values(target, request) | compute_measured_values(attempt, request)
@@ -94,7 +94,7 @@ def build_row(
 
 
 def compute_size_values(target: csr_array, request: FitRequest) -> dict[str, float | None]:
-    """What follows from the pattern and the request alone."""
+    """Values that follow from the pattern and the request only."""
     length = target.shape[0]
     k = max_keys_per_row(target)
     theorem_k = max(k, int(np.bincount(target.indices).max()))
@@ -111,7 +111,7 @@ def compute_size_values(target: csr_array, request: FitRequest) -> dict[str, flo
 
 
 def compute_measured_values(attempt: Attempt, request: FitRequest) -> dict[str, float | None]:
-    """What the verification saw."""
+    """Values from the verification."""
     if attempt.evidence is None:
         return dict.fromkeys((*MEASURED, "logit_bits"))
     values: dict[str, float | None] = {name: getattr(attempt.evidence, name) for name in MEASURED}
@@ -141,7 +141,7 @@ def max_weight_ratio(target: csr_array) -> float:
 
 
 def warn_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
-    """What rows with many keys cost, said for every such pattern."""
+    """Warn about the cost of rows with many keys, for every such pattern."""
     for pattern, target in targets.items():
         k, length = max_keys_per_row(target), target.shape[0]
         if k > MANY and k > DENSE * length:

@@ -1,4 +1,5 @@
-"""Heads of a model as target patterns: their maps on one text, thinned out strip by strip and never held whole."""
+"""Heads of a model as target patterns: their maps on one text, sparsified strip by strip, never
+whole in memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +19,14 @@ from attncli.patterns._sparse import require_affordable
 
 @dataclass
 class SparseMapBuilder:
-    """What is left of one head's map so far."""
+    """The sparse part of one head's map so far."""
 
     head: ModelHead
     stacks: set[str] = field(default_factory=set)
     parts: list[csr_array] = field(default_factory=list)
 
     def add(self, site: AttentionSite, strip: Strip) -> None:
-        """The head's rows of a strip, without the weights that are not kept."""
+        """Add the head's rows of a strip, without the weights below the threshold."""
         self.stacks.add(site.stack)
         if len(self.stacks) > 1:
             raise InputError(
@@ -57,7 +58,7 @@ def capture_model_patterns(
     heads: Sequence[ModelHead],
     strip_memory: int = STRIP_MEMORY,
 ) -> Mapping[str, csr_array]:
-    """Every head's pattern by its own words, all from one forward pass."""
+    """Capture every head's pattern, by its name, in one forward pass."""
     kept = [SparseMapBuilder(head) for head in heads]
     layers: set[int] = set()
 

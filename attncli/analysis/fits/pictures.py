@@ -23,7 +23,7 @@ def add_pictures(report: Report, fits: Sequence[SavedFit]) -> Report:
 
 
 def build_picture(fit: SavedFit) -> Picture:
-    """Block of rows by block of rows: no token × token array is held."""
+    """Build the plot from blocks of rows: no token × token array is in memory."""
     stored, dtype = fit.module, fit.module.dtype
     w_q, w_k, x = (round_to_dtype(part, dtype) for part in (stored.w_q, stored.w_k, stored.x))
     queries, keys = rounded_matmul(x, w_q, dtype), rounded_matmul(x, w_k, dtype)

@@ -17,7 +17,7 @@ def write_fits(
     say: Say,
     patterns: Sequence[str] = (),
 ) -> None:
-    """One file for all patterns, counted as they were asked for."""
+    """Write one file for all patterns, numbered in the requested order."""
     if not fits:
         raise UsageError(
             f"no method made a module to write to {path}: allow more width or another method."

@@ -1,4 +1,4 @@
-"""Requests that are not met, as verdicts: what is printed about them and the exit code are one decision."""
+"""Verdicts for requests that are not met: they determine both the message and the exit code."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""How much of a model was looked at, where --layers and --heads leave only a part of it."""
+"""Which part of a model was measured, where --layers and --heads select one."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeadSelection:
-    """What was looked at, and what there is."""
+    """The measured heads and layers, and those of the whole model."""
 
     layers: int
     of_layers: int
@@ -48,7 +48,8 @@ class HeadSelection:
         return f"{format_part(self.layers, self.of_layers)} attention layer{'' if self.of_layers == 1 else 's'}"
 
     def describe_heads(self, played: str) -> str:
-        """`; of 72 heads 57 mixed`, `; 2 of 270 heads, 1 sink, 1 mixed`; nothing where all are there and play nothing."""
+        """`; of 72 heads 57 mixed`, `; 2 of 270 heads, 1 sink, 1 mixed`; empty where all were
+        measured and none has a role."""
         if self.whole:
             return (
                 f"; of {self.heads} head{'' if self.heads == 1 else 's'} {played}" if played else ""

@@ -31,28 +31,28 @@ DEFAULT_HEADS = (
     "head_contribution",
 )
 LINEAR_HEADS = ("memory_length", "negative_share")
-"""What is told beside these where layers are linear."""
+"""Default metrics in addition, where layers are linear."""
 DEFAULT_STATES = ("max_activation", "token_cosine_gap")
 SLOW = ("log10_residual_optimal",)
-"""A state takes seconds to minutes: asked for by name alone."""
+"""Metrics that take seconds to minutes per state: measured only if named."""
 MOST_PAIRS = 1000
-"""Of a head: what is kept of it stays small."""
+"""Most pairs per head, so that memory stays small."""
 
 
 @dataclass(frozen=True)
 class MetricSelection:
-    """What is measured, and whether roles are told from it."""
+    """The requested metrics, and whether roles are classified."""
 
     heads: tuple[str, ...]
-    """Of attention maps, in the order asked for."""
+    """Metrics of attention maps, in the requested order."""
     states: tuple[str, ...]
     roles: bool
     pairs: int = 0
-    """How many of each head's strongest pairs of tokens are told."""
+    """How many of each head's strongest pairs of tokens are reported."""
 
     @property
     def on_repeats(self) -> tuple[str, ...]:
-        """What only random tokens repeated twice show."""
+        """The metrics that need random tokens repeated twice."""
         return tuple(name for name in self.heads if metric_spec(name).group == "roles")
 
     def with_linear(self) -> "MetricSelection":
@@ -60,7 +60,7 @@ class MetricSelection:
         return replace(self, heads=(*self.heads, *LINEAR_HEADS))
 
     def on_generated(self) -> dict[str, tuple[str, ...]]:
-        """By the kind of text that attn makes: what is measured on it."""
+        """The metrics of each kind of generated text."""
         kinds = dict.fromkeys(
             metric_spec(name).text for name in self.heads if metric_spec(name).text
         )
@@ -94,7 +94,7 @@ def group_members() -> Mapping[str, list[str]]:
 
 
 def choose_metrics(names: Iterable[str], pairs: int = 0) -> MetricSelection:
-    """The metrics that names and groups mean; none at all means the default set, with roles."""
+    """Expand names and groups of metrics; without names, the default set, with roles."""
     names = list(names)
     if not 0 <= pairs <= MOST_PAIRS:
         raise UsageError(f"`pairs={pairs}`: it must be from 1 to {MOST_PAIRS}.")
@@ -116,7 +116,7 @@ def choose_metrics(names: Iterable[str], pairs: int = 0) -> MetricSelection:
 
 
 def is_weight_metric(name: str) -> bool:
-    """Whether it is told of a model's weights alone, which no run and no map shows."""
+    """Whether the metric depends on a model's weights only, which no run and no map shows."""
     return name == "weights" or name in WEIGHTS.names()
 
 

@@ -1,4 +1,4 @@
-"""`attn inspect-model MODEL`: what every head and layer does, each number with its baselines."""
+"""Study of `attn inspect-model MODEL`: every head and layer, each number with its controls."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -96,7 +96,8 @@ OWN = "own"
 """The loop over the texts as they are."""
 
 PERCENT = 100
-"""Steps of the progress bar, whatever the number of attentions, so that it moves on long texts."""
+"""Steps of the progress bar, whatever the number of attention layers, so that it moves on long
+texts."""
 
 
 def keep_all(layer: int, head: int) -> bool:
@@ -105,18 +106,18 @@ def keep_all(layer: int, head: int) -> bool:
 
 @dataclass(frozen=True)
 class VerifiedModel:
-    """A model whose attention has been proved."""
+    """A model whose attention capture has been verified."""
 
     body: PreTrainedModel
     stacks: tuple[Stack, ...]
     shapes: Mapping[AttentionSite, MapShape]
     """Of each attention's maps on the short input that proved it, in the order in which they run."""
     mixers: tuple[TokenMixer, ...] = ()
-    """What mixes tokens beside attention."""
+    """Token mixers other than attention."""
     linear: LinearLayers = NONE_LINEAR
     """Which of these have maps."""
     left_out: tuple[UncapturableAttention, ...] = ()
-    """What takes a softmax too and has no map."""
+    """Softmax layers whose maps cannot be captured."""
 
     @property
     def apart(self) -> frozenset[str]:
@@ -128,13 +129,13 @@ class VerifiedModel:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a weight as it is seen: half precision is seen in float32."""
+        """Bytes of a captured weight: half precision is captured as float32."""
         return 8 if self.body.dtype == torch.float64 else 4
 
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """What is to be found out."""
+    """What to measure."""
 
     metrics: MetricSelection
     layers: frozenset[int] | None = None
@@ -147,7 +148,7 @@ class HeadPlan:
 
 @dataclass
 class ProgressMeter:
-    """Progress over all passes, from shares of single attentions."""
+    """Progress over all passes, from shares of single attention layers."""
 
     report: Progress
     total: int
@@ -177,9 +178,9 @@ def inspect_model(
     beyond: Callable[[MapMetadata, Mapping[AttentionSite, Mapping[str, Scalar]]], None]
     | None = None,
 ) -> Report:
-    """`twin`: the same architecture with random weights; `also` is shown every strip of the first text.
+    """Inspect the model. `twin`: the random-init model; `also` receives the strips of the first text.
 
-    `beyond` is given what the maps of that text will not show, and the keys of each attention's rows.
+    `beyond` is called with the metadata that these maps lack, and each attention layer's row keys.
     """
     runs = observe_with_controls(subject, twin, checkpoint.identity, texts, plan, also, progress)
     rows, heads = build_rows(runs, subject, plan, list(map(TokenNames.of_text, texts)))
@@ -263,9 +264,11 @@ def observe_model(
     also: Look | None = None,
     like: Observations | None = None,
 ) -> Observations:
-    """On random tokens what needs them, on the texts all else; all on the texts where the model reads no tokens.
+    """Measure random tokens for the metrics that need them, the texts for all others; only texts if
+    it reads no tokens.
 
-    `like`: only what that one has measured on its texts. Random tokens have no order that a shuffle could change.
+    `like`: measure only what that one has measured on its texts. Random tokens have no order to
+    shuffle.
     """
     linear, metrics = subject.chosen_linear(plan), plan.metrics
     found = Observations(numbers=linear.heads)
@@ -303,7 +306,7 @@ def observe_model(
 def observe_repeats(
     subject: VerifiedModel, plan: HeadPlan, null: UniformControl
 ) -> list[PassResult]:
-    """The roles' own input, draw by draw, where the model reads tokens."""
+    """Measure the roles' input, draw by draw, where the model reads tokens."""
     names = plan.metrics.on_repeats
     repeated = make_repeated_tokens(subject.body, plan.seed) if names else None
     if repeated is None:
@@ -333,7 +336,7 @@ def observe_repeats(
 def observe_generated(
     subject: VerifiedModel, plan: HeadPlan, null: UniformControl
 ) -> dict[str, list[PassResult]]:
-    """What copying is measured on, where the model reads tokens."""
+    """Measure generated texts for copying, where the model reads tokens."""
     found: dict[str, list[PassResult]] = {}
     for kind, names in plan.metrics.on_generated().items():
         for made in make_synthetic_texts(subject.body, kind, plan.seed):
@@ -362,9 +365,10 @@ def collect_map_metadata(
     keys: Mapping[AttentionSite, dict[str, Scalar]],
     texts: int,
 ) -> MapMetadata:
-    """What roles are told from, whether it was asked for or not; of one text what else no map shows.
+    """Collect the metrics behind roles, requested or not; for a single text also all others that
+    maps lack.
 
-    Over several texts that would be a mean, and the maps are those of the first.
+    Over several texts those would be means, and the maps are those of the first.
     """
     asked = replace(plan, metrics=choose_metrics([ON_REPEATS]))
     repeated = observe_repeats(subject, asked, UniformControl())
@@ -432,7 +436,8 @@ def said_of(
 
 
 def measure_stream_gains(subject: VerifiedModel, texts: Sequence[ModelInput]) -> StreamGains | None:
-    """Of hyper-connections, by one more pass over each text; None where a token has one stream."""
+    """Gains of hyper-connections, by one more pass over each text; None where a token has one
+    stream."""
     if all(each.reaches is not False for each in subject.left_out):
         return None
     given = {text.name: text.kwargs for text in texts}
@@ -447,7 +452,7 @@ def select_heads(subject: VerifiedModel, plan: HeadPlan) -> HeadSelection:
 
 
 def describe_without_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
-    """The clearest pair where pairs were asked for; without that and without roles, what the metrics range over."""
+    """Without roles: the clearest pair if pairs were requested, else the range of the metrics."""
     return describe_clearest_pair(rows) or ("" if plan.metrics.roles else describe_extremes(rows))
 
 
@@ -460,7 +465,7 @@ def format_headline(
     layers: LayerCensus | None,
     strongest: str,
 ) -> str:
-    """The model, what its heads do, what is wrong with it, and the clearest pair where pairs were asked for."""
+    """Headline: the model, its roles, its most serious finding, and the clearest pair if requested."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     hybrid = layers.headline() if layers is not None and chosen.whole else ""
     length = format_lengths([seen.tokens for seen in own.texts])

@@ -17,11 +17,11 @@ class HeadRanking:
     metric: str
     rising: bool = False
     top: int | None = None
-    """Only so many; None: all."""
+    """Number of heads to show; None: all."""
 
 
 def select_ranking(heads: HeadOptions, metrics: Sequence[str]) -> HeadRanking | None:
-    """What was asked for, of the metrics of heads that are measured."""
+    """The requested ranking, validated against the measured head metrics."""
     if heads.top is None and heads.sort is None:
         return None
     if heads.top is not None and heads.top < 1:

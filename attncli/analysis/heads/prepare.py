@@ -47,7 +47,7 @@ def prepare_heads(body: "PreTrainedModel", text: ModelInput | None = None) -> Ve
 
 
 def prepare_softmax_heads(body: "PreTrainedModel") -> VerifiedModel:
-    """For questions about softmax heads alone: a model that has none is refused."""
+    """Prepare a model for questions about softmax heads; one that has none is refused."""
     subject = prepare_heads(body)
     if not subject.shapes:
         raise NoAttention(
@@ -57,7 +57,7 @@ def prepare_softmax_heads(body: "PreTrainedModel") -> VerifiedModel:
 
 
 def refuse_no_config(body: "PreTrainedModel") -> None:
-    """What has none cannot be made anew."""
+    """Refuse models without a config, which cannot be rebuilt with random weights."""
     if isinstance(body, ForeignModule):
         raise UsageError(
             f"`with_random_init` draws a model of transformers anew; how {with_article(type(body).__name__)} begins is not known: "
@@ -69,7 +69,7 @@ def refuse_no_config(body: "PreTrainedModel") -> None:
 def prepare_linear_layers(
     body: "PreTrainedModel", short: Mapping[str, Any], tokens: int, reason: NoAttention
 ) -> VerifiedModel:
-    """A model of linear layers alone; one that has none of these either is refused."""
+    """Prepare a model of linear layers only; one that has none of these either is refused."""
     stacks = find_stacks_without_attention(body, short)
     mixers = find_mixers(body, stacks, short, {}, tokens)
     linear = find_linear_layers(body, mixers, short, tokens)
@@ -88,7 +88,7 @@ def available_heads(subject: VerifiedModel) -> dict[AttentionSite, range]:
 
 
 def refuse_layers_beyond(checkpoint: LoadedModel, plan: HeadPlan) -> None:
-    """Refuse layers that no stack of the model has, by its config alone: before weights are read."""
+    """Refuse layers that no stack of the model has, from its config, before weights are read."""
     most = most_layers(checkpoint.model.config)
     if most is None:
         return
@@ -99,7 +99,7 @@ def refuse_layers_beyond(checkpoint: LoadedModel, plan: HeadPlan) -> None:
 
 
 def refuse_absent(heads: Mapping[AttentionSite, Sequence[int]], plan: HeadPlan) -> None:
-    """Layers that are asked for must attend, and heads must be there."""
+    """Refuse requested layers without attention, and heads that do not exist."""
     present = {site.layer for site in heads}
     missing = sorted((plan.layers or frozenset()) - present)
     if missing:

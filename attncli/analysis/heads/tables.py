@@ -1,4 +1,5 @@
-"""How people read the report of `attn inspect-model`: a grid of roles and findings, or tables of what was asked for."""
+"""Views of the report of `attn inspect-model`: a grid of roles and findings, or tables of the
+requested metrics."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +14,7 @@ from attncli.maths.digits import format_number
 from attncli.records import Row, Scalar, View
 
 FEW = 3
-"""Up to so many metrics of heads get a grid of their own; more are columns of one table."""
+"""Up to this many metrics of heads get a grid each; more become columns of one table."""
 
 LEGEND = "  ".join(f"{role.mark} {role.name}" for role in (*ROLES, MIXED))
 
@@ -67,7 +68,7 @@ def describe_head_averaging(rows: Sequence[Row], texts: int) -> str:
 
 
 def list_locations(rows: Sequence[Row], *metrics: str) -> list[dict[str, Scalar]]:
-    """The stacks and kinds of attention that have layers of their own."""
+    """The stacks and kinds of attention, each with its layers."""
     return list(
         {
             tuple(found.items()): found
@@ -83,7 +84,7 @@ def format_title(where: dict[str, Scalar]) -> str:
 
 
 def describe_controls(rows: Sequence[Row], metrics: Sequence[str], where: dict[str, Scalar]) -> str:
-    """What the metrics would be for nothing: one number where all layers agree, else from … to."""
+    """Describe the controls of the metrics: one number where all layers agree, else a range."""
     parts = []
     for null, words in NULLS.items():
         found = []

@@ -8,7 +8,7 @@ from attncli.records import NOT_APPLICABLE, Row
 
 
 def build_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
-    """Exact integers, in the note where a float cannot hold them."""
+    """Rows of exact counts, in the note where a float cannot represent them."""
     for (length, count), share in zip(counts.items(), length_shares(counts).values(), strict=True):
         at: dict[str, Any] = {"variant": variant, "keys": {"length": length}}
         yield build_count_row(count, at)
@@ -17,7 +17,7 @@ def build_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
 
 
 def sort_by_length(rows: Iterable[Row]) -> list[Row]:
-    """By length, as the tables go down; without skips biases begin paths of lengths that nothing else has."""
+    """Sort by length; without skips, biases begin paths of lengths that no other path has."""
     return sorted(rows, key=lambda row: int(row.keys["length"]))
 
 

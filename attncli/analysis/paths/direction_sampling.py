@@ -22,7 +22,7 @@ class TokenEstimates(NamedTuple):
 
     values: list[float]
     errors: list[float]
-    """Standard errors; nan of a single direction, which cannot know its own."""
+    """Standard errors; nan for a single direction."""
 
 
 class Estimate(NamedTuple):
@@ -53,7 +53,7 @@ def estimate_shares(back: Array, width: int) -> TokenEstimates:
 
 
 def jackknife(back: Array, width: int, of: Callable[[Array], Array]) -> TokenEstimates:
-    """The numbers of all directions, and the jackknife's error: from what leaving each one out changes."""
+    """Estimates from all directions, with the jackknife's error from leaving each one out."""
     values = of(back)
     k = len(back)
     if k >= width:
@@ -66,7 +66,7 @@ def jackknife(back: Array, width: int, of: Callable[[Array], Array]) -> TokenEst
 
 
 def remaining_variance(k: int, width: int) -> float:
-    """What k of so many orthonormal directions leave of a variance."""
+    """Factor of the variance that k of `width` orthonormal directions leave."""
     return max(0.0, 1.0 - k / width)
 
 

@@ -12,7 +12,7 @@ Path = tuple[int, ...]
 
 
 def parse_path(text: str, heads: Sequence[int], skip: bool) -> Path:
-    """`0,3,1`: a number for each layer, which has so many heads."""
+    """Parse `0,3,1`: one head number per layer; `heads`: the number of heads of each layer."""
     first = 0 if skip else 1
     most = f"{heads[0]}" if len(set(heads)) == 1 else "that layer's number of heads"
     valid = f"a path of this network has {format_count(len(heads), 'number')} from {first} to {most}, one for each layer"

@@ -1,4 +1,4 @@
-"""What the metrics of `attn paths` mean, and what their numbers say."""
+"""Metrics of `attn paths`, and sentences about their numbers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from attncli.metrics import definition
 from attncli.records import Definition, Finding
 
 MOST = 0.9
-"""The part of the summed norms that the headline asks for."""
+"""The fraction of the summed norms that the headline reports."""
 
 CANCELLING = 5.0
 """How many times the output the terms may be before the headline warns; 13 orthogonal ones of one size are 3.6."""
@@ -54,7 +54,7 @@ OWN_METRICS: Mapping[str, Definition] = {
 
 
 def format_percent(share: float) -> str:
-    """`12 %`, `3.4e-05 %`: two digits, and 100 % for nothing less."""
+    """`12 %`, `3.4e-05 %`: two digits, and 100 % only if exact."""
     text = f"{100.0 * share:.2g}"
     if share < 1.0 and float(text) >= 100.0:
         return "over 99 %"
@@ -64,7 +64,7 @@ def format_percent(share: float) -> str:
 def describe_short_paths(
     norm_up_to: Mapping[int, float], count_up_to: Mapping[int, float], error: Mapping[int, float]
 ) -> str:
-    """What the shortest paths that carry most of the output do, in words."""
+    """Describe the shortest paths that have most of the output."""
     *shorter, longest = sorted(norm_up_to)
     if not shorter:
         return f"every path has length {longest}: they carry all of the output"
@@ -79,7 +79,7 @@ def describe_short_paths(
 
 
 def describe_cancellation(cancellation: float) -> str:
-    """A warning in words where the terms are much larger than what they add up to."""
+    """Warn where the terms are much larger than their sum."""
     if cancellation < CANCELLING:
         return ""
     return f"; beware, terms cancel each other: their norms add up to {cancellation:.2g} times the output"
@@ -94,5 +94,5 @@ def format_headline(findings: Sequence[Finding]) -> str:
 
 
 def metric_definitions(report_metrics: Sequence[str]) -> dict[str, Definition]:
-    """Of this study's own numbers and of the measurements of states."""
+    """Definitions of this study's own metrics and of metrics of states."""
     return {name: definition(name) for name in report_metrics} | dict(OWN_METRICS)

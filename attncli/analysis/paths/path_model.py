@@ -1,4 +1,5 @@
-"""The model that paths are those of: which of its stacks is decomposed, and a wider copy for where digits run out."""
+"""The model whose paths are measured: the stack to decompose, and a float64 copy for lack of
+digits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,9 +27,9 @@ class PathModel:
     stacks: tuple[Stack, ...]
     """All of the model's."""
     stack: Stack
-    """The one whose output is decomposed."""
+    """The stack whose output is decomposed."""
     wider: "Callable[[], PathModel] | None" = None
-    """The same in float64, loaded when it is first asked for; None where the user has chosen the type."""
+    """Loads the same model in float64 on first use; None where the user has chosen the dtype."""
 
     @property
     def body(self) -> nn.Module:
@@ -69,7 +70,7 @@ class PathModel:
         return error
 
     def about(self, texts: Sequence[ModelInput], again: Sequence[bool]) -> dict[str, Any]:
-        """What every report on the model's paths says of it; `again`: which texts were run again in float64."""
+        """The report's description of the model; `again`: which texts were run again in float64."""
         others = [
             f"stack {other.name} is not decomposed, {self.stack.name} is"
             for other in self.stacks
@@ -89,7 +90,8 @@ class PathModel:
 
 
 def run_unmodified(model: nn.Module, subject: PathModel, text: ModelInput) -> tuple[Tensor, Any]:
-    """The last block's output of the model as it is, against which the terms are held, and what the model returns."""
+    """Run the unmodified model; return the last block's output, the reference for the terms, and
+    the model's output."""
     last: list[Tensor] = []
     stack = subject.stack
 

@@ -1,4 +1,5 @@
-"""A model whose output is taken apart by paths: loaded, one of its stacks chosen, its capture verified."""
+"""Load a model whose output is decomposed by paths, choose one of its stacks, and verify its
+capture."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +32,7 @@ def prepare_paths(
     seed: int,
     stack: str | None = None,
 ) -> tuple[PathModel, Sequence[ModelInput]]:
-    """The model, the stack of it that is asked about, and what it is run on."""
+    """Return the model with its chosen stack, and its inputs."""
     model.refuse_tensor_parallel("source", "the paths of a stream")
     model.refuse_half()
     options = model.to_load(seed)
@@ -66,7 +67,7 @@ def select_stack(checkpoint: LoadedModel, name: str | None) -> PathModel:
 
 
 def refuse_other_heads(checkpoint: LoadedModel, texts: Sequence[ModelInput]) -> None:
-    """The loss is of tokens that are there to be told."""
+    """Refuse the loss of models that do not predict tokens of the text."""
     name = type(checkpoint.model).__name__
     if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         raise InputError(f"`loss` needs a next-token model, and {name} is none: leave it out.")

@@ -1,13 +1,13 @@
 """States of the residual stream over layers, of networks and models.
 
-depth_descriptions  what metrics of depth say in words
+depth_descriptions  sentences about metrics of depth
 variant_runs        variants of a model over texts
 network_collapse    synthetic networks over their layers
-regimes             what all of them say in words
-significant_digits  what rounding has left of a number
+regimes             sentences about the regime of each variant
+significant_digits  digits that rounding leaves of a number
 size_sweep          synthetic networks over a size
 state_metrics       metrics of states and of what blocks do to them, by name
 theorem_rows        the theorem layer by layer
 trajectories        a synthetic network followed through its layers
-value_gradients     how large the gradients of attention alone are
+value_gradients     gradients of attention by its values' weights
 """

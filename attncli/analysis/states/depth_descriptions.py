@@ -1,4 +1,5 @@
-"""What the metrics of depth say of a variant: how its variance grows, whether its energy rises, where clusters stay."""
+"""Sentences about the metrics of depth: growth of the variance, rise of the energy, lifetime of
+clusters."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,11 +10,11 @@ from attncli.records import Finding
 
 VARIANCE, ENERGY, CLUSTERS, SPIKE = "log10_variance", "cluster_energy", "clusters", "spike_ratio"
 SPIKES = 10.0
-"""From so many times the median on a token is said to stand out."""
+"""A token with at least this many times the median is reported."""
 
 
 def build_depth_findings(ensemble: Ensemble, title: str = "") -> Iterator[Finding]:
-    """Of every variant, what was measured; `title` of the stack, where there are several."""
+    """Findings of every variant; `title` of the stack, where there are several."""
     for variant, trajectories in ensemble.items():
         curves = average_curves(trajectories)
         for metric, words in WORDS.items():
@@ -23,7 +24,7 @@ def build_depth_findings(ensemble: Ensemble, title: str = "") -> Iterator[Findin
 
 
 def average_curves(trajectories: Sequence[Trajectory]) -> Mapping[str, list[float]]:
-    """Means over seeds or texts, of metrics whose every number is known."""
+    """Means over seeds or texts, of metrics without missing numbers."""
     means = {}
     for metric in WORDS:
         if metric in trajectories[0].measured:
@@ -35,7 +36,7 @@ def average_curves(trajectories: Sequence[Trajectory]) -> Mapping[str, list[floa
 
 
 def describe_variance(curve: Sequence[float]) -> str:
-    """Nothing of a few layers; of more, also that no trend is clear."""
+    """Describe the growth of the variance, or that it has no clear trend; empty for few layers."""
     found = classify_growth(curve[1:])
     if found is None:
         return "" if len(curve) <= FEWEST else "variance neither grows nor falls steadily"

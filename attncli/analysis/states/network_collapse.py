@@ -63,7 +63,8 @@ def rank_collapse(
     over: int = 1,
     theorem: bool = False,
 ) -> Report:
-    """All variants of networks that differ in their seed alone; `over`: blocks between the states that metrics compare."""
+    """Run all variants of networks that differ only in their seed; `over`: blocks between compared
+    states."""
     spec = networks[0].spec
     require_days([spec], len(networks), len(variants))
     ensemble = run_networks(networks, variants, metrics, progress, over, theorem)
@@ -118,7 +119,7 @@ def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
 def describe_source(
     source: Mapping[str, Any], spec: NetworkSpec, variants: Mapping[str, Switches]
 ) -> dict[str, Any]:
-    """Everything needed to know what was run: the network's kinds, and exactly what each variant switches on."""
+    """Everything that defines the run: the network's kinds, and the parts of each variant."""
     network = asdict(spec) | {"key_width": spec.d, "mlp_width": spec.hidden}
     return {
         **source,
@@ -145,7 +146,7 @@ def build_rows(
 def build_measured_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar], over: int = 1
 ) -> Iterator[Row]:
-    """What there is: no step leads to the first states."""
+    """Rows of the measured states; metrics of steps have none for the first states."""
     for metric in trajectories[0].measured:
         states = zip(*(trajectory.measured[metric] for trajectory in trajectories), strict=True)
         unit, of_step = metric_definition(metric).unit, bool(step_metric_names([metric]))
@@ -167,7 +168,7 @@ def build_order_rows(
 
 
 def explain_missing_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
-    """Of those after this layer that have none."""
+    """Why the order is missing after this layer, from the curves without one."""
     if layer < 2:
         return "needs two layers before it"
     three = (value for curve in curves for value in curve[layer - 2 : layer + 1])

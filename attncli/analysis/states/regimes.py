@@ -1,4 +1,4 @@
-"""What a rank-collapse study says in words: the regime of every variant, and the headline."""
+"""Sentences of a rank-collapse study: the regime of every variant, and the headline."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ from attncli.records import Finding
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known of a variant beside its curve."""
+    """What explains a variant's curve."""
 
     support: str
-    """What can hold the residual up, such as "the skip"."""
+    """What can keep the residual from decaying, such as "the skip"."""
     drag: str
     """What keeps attention from becoming one common row, and so leaves a linear rate."""
     promise: str = ""
-    """Whether the theorem's bound says anything, where it applies."""
+    """Whether the theorem's bound is informative, where it applies."""
 
 
 def describe_regimes(
@@ -61,7 +61,7 @@ def explain_variants(
 
 
 def describe_bound(trajectories: Sequence[Trajectory]) -> str:
-    """Whether the theorem's bound says anything about these networks."""
+    """Describe whether the theorem's bound is informative for these networks."""
     outside = [
         trajectory.measured[RESIDUAL_NORM][0] > -max(trajectory.log10_constants) / 2.0
         for trajectory in trajectories
@@ -83,7 +83,7 @@ def average_curves(ensemble: Ensemble) -> dict[str, list[float]]:
 
 
 def describe_support(switches: Switches) -> str:
-    """What can hold the residual up."""
+    """Describe what can keep the residual from decaying."""
     parts = {
         "the skip": switches.skip,
         "the outlier removed": switches.remove_outlier,
@@ -93,7 +93,7 @@ def describe_support(switches: Switches) -> str:
 
 
 def describe_drag(spec: NetworkSpec, switches: Switches) -> str:
-    """What keeps attention from becoming one common row, and so leaves a linear rate."""
+    """Describe what keeps attention from becoming one common row, and so leaves a linear rate."""
     parts = {
         "the skip": switches.skip,
         f"{spec.mask} mask": spec.mask != "none",
@@ -104,7 +104,7 @@ def describe_drag(spec: NetworkSpec, switches: Switches) -> str:
 
 
 def format_headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
-    """The variant that collapses most, and the one that holds best."""
+    """The variant that collapses most, and the one whose residual decays least."""
     regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
     means = average_curves(ensemble)
     by_end = sorted(means, key=lambda name: last_known_layer(means[name])[1])

@@ -1,8 +1,10 @@
-"""What rounding has left of numbers that were found by subtraction: measured, not assumed.
+"""How many digits rounding leaves of numbers computed by subtraction: measured, not assumed.
 
-A pass in plain numbers is made twice, the second time with the last bits disturbed. What the second pass changes in a
-state is a sample of the rounding in it. A number is known as well as it stays the same when the state is moved by that
-change, `MOVES` times, to either side: where the residual is rounding itself, the move is as large as it is.
+A pass in plain numbers runs twice, the second time with the last bits perturbed. The difference of
+the two states is a
+sample of their rounding error. The uncertainty of a number is its change when the state moves by
+`MOVES` times that
+difference, to either side: where the residual is rounding itself, the move is as large as it is.
 """
 
 import math
@@ -15,13 +17,13 @@ from attncli.maths.residuals.scaled import Array
 from attncli.maths.residuals.split import SplitState
 
 MOVES = 2.0
-"""The sample may by chance be smaller than the rounding that it stands for."""
+"""Safety factor: the sample may by chance be smaller than the rounding error."""
 
 SHARE = 0.01
 """A number is known if its uncertainty is at most this part of it,"""
 
 NEGLIGIBLE = 1e-6
-"""or if it is as good as none: log10 r = 0 has no parts."""
+"""Also negligible below this absolute value: log10 r = 0 has no relative error."""
 
 
 class PairedState(NamedTuple):
@@ -39,7 +41,7 @@ def estimate_uncertainties(
     values: Mapping[str, float],
     states: tuple[PairedState, ...],
 ) -> dict[str, float]:
-    """Of each metric's value of the first pass's states, given those of the second."""
+    """Uncertainty of each metric of the first pass's states, from those of the second pass."""
     moved = [[state.moved(side) for state in states] for side in (1, -1)]
     return {
         name: max(absolute_difference(measure(*each), values[name]) for each in moved)

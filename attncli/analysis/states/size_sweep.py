@@ -21,7 +21,7 @@ SWEPT: Mapping[str, type[int] | type[float]] = {
     "layers": int,
     "init-scale": float,
 }
-"""What can be swept, as it is spelt on the command line."""
+"""Sizes that can be swept, by their names on the command line."""
 
 
 def sweep_sizes(
@@ -33,7 +33,7 @@ def sweep_sizes(
     progress: Progress = ignore_progress,
     gradients: bool = False,
 ) -> Report:
-    """One ensemble per point; every row carries the point's value under the parameter's name."""
+    """Run one ensemble per value; every row has the value under the parameter's name."""
     require_days(list(specs.values()), len(seeds), len(variants))
     rows: list[Row] = []
     for index, (point, spec) in enumerate(specs.items()):

@@ -1,4 +1,4 @@
-"""Metrics of states and of what blocks do to them, asked for by name and measured as the states come."""
+"""Metrics of states and of what blocks do to them, selected by name and measured during the pass."""
 
 import math
 from collections import deque
@@ -26,14 +26,15 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "spike": ("spike_ratio", "spike_features", "spike_turn"),
 }
-"""By one word: what a layer more still does; how a token comes to stand out, and for how long."""
+"""Groups of metrics: the effect of one more layer; how a token comes to dominate, and for how long.
+"""
 
 AFTER_MLP = "mlp"
-"""Behind the last sub-block of a block: its state is the block's, what it does to it is its own."""
+"""Name of the last sub-block: the state after it is the block's, its change is its own."""
 
 
 def state_metric_names() -> list[str]:
-    """All that can be asked for."""
+    """The names of all state metrics."""
     return [*METRICS.names(), *STEPS.names()]
 
 
@@ -74,7 +75,7 @@ class PreviousStates(Generic[T]):
 
     def __init__(self, over: int = 1) -> None:
         self.over = over
-        """How many blocks a step goes over."""
+        """Number of blocks per step."""
         self.whole: dict[str, deque[tuple[int, T]]] = {}
         self.inner: dict[str, tuple[int, T]] = {}
         self.names: dict[str, list[str]] = {}
@@ -85,21 +86,22 @@ class PreviousStates(Generic[T]):
         self.whole.setdefault(stack, deque(maxlen=self.over)).append((index, state))
 
     def passed_within(self, stack: str, index: int, state: T, after: str) -> None:
-        """A state inside the block whose result has this index, behind the sub-block of that name."""
+        """Record a state inside the block of this index, after the sub-block of that name."""
         if not self.was_within(stack, index):
             self.names[stack] = []
         self.names[stack].append(after)
         self.inner[stack] = index, state
 
     def block(self, stack: str, index: int) -> T | None:
-        """What the blocks up to this index were given."""
+        """The input of the blocks up to this index."""
         for earlier, state in self.whole.get(stack, ()):
             if earlier == index - self.over:
                 return state
         return None
 
     def sub_block(self, stack: str, index: int) -> T | None:
-        """What the present sub-block was given: the state behind the one before it, or the block's own input."""
+        """The input of the present sub-block: the state after the previous one, or the block's own
+        input."""
         earlier, state = self.inner.get(stack, (None, None))
         if earlier == index:
             return state

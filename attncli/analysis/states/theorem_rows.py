@@ -1,4 +1,4 @@
-"""The theorem layer by layer: what its numbers are called, and what they say."""
+"""The theorem layer by layer: its metrics, and sentences about them."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ THEOREM_METRICS: Mapping[str, Definition] = {
 }  # fmt: skip
 
 PROVED_UP_TO = 1.256
-"""The hypothesis of the lemma behind the one-layer bound: how far the logits of a row may lie apart."""
+"""Hypothesis of the lemma behind the one-layer bound: the largest range of a row's logits."""
 
 BEYOND = "zero, or beyond the range of floats"
 
@@ -36,24 +36,25 @@ def build_layer_view(variant: str | None = None) -> View:
 
 
 def power_of_ten(exponent: float) -> float:
-    """inf beyond floats."""
+    """10^x; inf where floats overflow."""
     return 10.0**exponent if abs(exponent) < 300.0 else math.inf
 
 
 def power_of_ten_or_zero(exponent: float) -> float:
-    """10^x, 0 where that is below floats: a bound on logits holds all the more."""
+    """10^x; 0 where floats underflow: a bound on logits then holds even more."""
     return 0.0 if exponent < -300.0 else power_of_ten(exponent)
 
 
 def bound_slack(log10_constant: float, read: float, written: float) -> float:
-    """Decades that the bound lies above the residual; inf where one is zero, so that nothing is claimed of it."""
+    """Decades between the bound and the residual; inf where one is zero, so that nothing is claimed
+    of it."""
     if not read > 0.0 or not written > 0.0:
         return math.inf
     return log10_constant + 3.0 * math.log10(read) - math.log10(written)
 
 
 def describe_bound_coverage(rows: Sequence[Row]) -> str:
-    """In how many layers the one-layer bound holds, and by how much."""
+    """Describe in how many layers the one-layer bound holds, and by how much."""
     found = [row.value for row in rows if row.metric == "bound_slack" and row.value is not None]
     if not found:
         return "no residual that the one-layer bound could be held against"
@@ -66,7 +67,7 @@ def describe_bound_coverage(rows: Sequence[Row]) -> str:
 
 
 def describe_hypothesis(rows: Sequence[Row]) -> str:
-    """In how many layers the lemma's hypothesis holds."""
+    """Describe in how many layers the lemma's hypothesis holds."""
     ranges = [row.value for row in rows if row.metric == "logit_range" and row.value is not None]
     if not ranges:
         return "whether the one-layer bound is proved is not known: logits are beyond floats"

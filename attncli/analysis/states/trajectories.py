@@ -23,14 +23,15 @@ RESIDUAL, RESIDUAL_NORM = "log10_residual", "log10_residual_norm"
 """The metrics that regimes and the comparison with the bound need."""
 
 EXACT = "exact"
-"""The arithmetic that carries common row and residual apart."""
+"""The arithmetic that computes common row and residual separately."""
 
 
 @dataclass(frozen=True)
 class Trajectory:
     """One variant of one network: every metric at states 0 … L.
 
-    -inf: exactly zero, or beyond the range of log10 itself; nan: not known, because tokens coincide to the last bit, or
+    -inf: exactly zero, or below the range of log10 itself; nan: unknown, because tokens coincide to
+    the last bit, or
     for the reason in `unknown`.
     """
 
@@ -46,7 +47,8 @@ class Trajectory:
     unknown: Mapping[str, list[str]] = field(default_factory=dict)
     """Why a number is not known; empty where it is."""
     log10_logit_ranges: list[float] = field(default_factory=list)
-    """Per layer, log10 of how far the logits of a row differ by the tokens' residuals; empty where nobody asked."""
+    """Per layer, log10 of the range of a row's logits due to the tokens' residuals; empty if not
+    requested."""
 
 
 Ensemble = Mapping[str, Sequence[Trajectory]]
@@ -54,7 +56,7 @@ Ensemble = Mapping[str, Sequence[Trajectory]]
 
 
 def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
-    """Refuse a run that would take more than days, before its first network is made."""
+    """Refuse a run that would take more than days, before its first network is generated."""
     pairs = seeds * variants * sum(spec.pairs for spec in specs)
     sizes = "lower `tokens`, `layers`, `heads`"
     advice = (
@@ -71,9 +73,10 @@ def run_variants(
     over: int = 1,
     logits: bool = False,
 ) -> dict[str, Trajectory]:
-    """All variants in step, so that each layer's weights are made or read once; `over`: blocks between two states.
+    """Run all variants in parallel, so that each layer's weights are generated or read once;
+    `over`: blocks between states.
 
-    `logits`: also how far those of a row differ, where the theorem applies.
+    `logits`: also measure the range of a row's logits, where the theorem applies.
     """
     spec = network.spec
     require_memory(
@@ -113,7 +116,7 @@ def run_variants(
 def advance_state(
     state: SplitState | None, layer: Layer, spec: NetworkSpec, switches: Switches, where: str
 ) -> SplitState | None:
-    """The next state; None from the layer on where rounding has swallowed the residual."""
+    """The next state; None from the layer on where the residual is lost to rounding."""
     try:
         return None if state is None else run_block(state, layer, spec, switches)
     except Unresolved:
@@ -135,7 +138,8 @@ def logit_range(state: SplitState | None, layer: Layer) -> float:
 
 
 def is_bound_applicable(spec: NetworkSpec, switches: Switches) -> bool:
-    """The theorem covers softmax attention on content alone, unmasked, without norms or attention skips."""
+    """Whether the theorem applies: softmax attention on content alone, unmasked, without norms or
+    attention skips."""
     plain = (spec.norm, spec.mask, spec.positions, spec.attention)
     return plain == ("none", "none", "none", "softmax") and not (
         switches.skip or switches.remove_outlier
@@ -163,7 +167,8 @@ def log10_constants(
 
 
 def estimate_memory(spec: NetworkSpec, variants: int) -> int:
-    """An upper estimate in bytes: a layer's weights, the states, what a layer holds on the way, logits by blocks."""
+    """Upper estimate in bytes: a layer's weights, the states, a layer's intermediate arrays, logits
+    by blocks."""
     wide = 6 * spec.heads * spec.d + 4 * spec.hidden + (4 + 2 * variants) * spec.width
     logits = spec.tokens**2 if spec.rounds else max(BLOCK_ELEMENTS, spec.tokens)
     return 2 * spec.layer_bytes + 8 * (spec.tokens * wide + 8 * logits)

@@ -1,4 +1,5 @@
-"""How large the gradients of attention alone are: ‖∂X_L/∂W_V,l‖_F with attention weights held ("Mind the Gap", 2024)."""
+"""Gradients of attention alone: ‖∂X_L/∂W_V,l‖_F with attention weights fixed ("Mind the Gap",
+2024)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

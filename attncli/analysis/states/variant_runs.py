@@ -1,7 +1,8 @@
-"""Variants of a loaded model over texts: every block's state is measured as it passes.
+"""Variants of a loaded model over texts: every block's state is measured during the pass.
 
-With common row and residual carried apart no state is kept. In plain numbers the states of one pass are, until a second
-pass with its last bits disturbed has shown what rounding has left of them.
+With common row and residual separate no state is kept in memory. In plain numbers the states of one
+pass are, until a
+second pass with perturbed last bits has shown how many digits rounding leaves.
 """
 
 import math
@@ -57,17 +58,18 @@ Curves = Mapping[StateLocation, Trajectory]
 
 @dataclass(frozen=True)
 class CollapseModel:
-    """A model that is about to be run, with what is known of its blocks."""
+    """A model prepared for its runs, with the properties of its blocks."""
 
     body: nn.Module
     anatomy: Anatomy
     exact: bool
-    """Whether common row and residual are carried apart."""
+    """Whether common row and residual are computed separately."""
     eager_alone: bool = False
     """Whether only the model's eager attention is to be trusted."""
     why_plain: Mapping[str, str] | None = None
-    """The variants that are run in plain numbers all the same, and why; None where exactness was asked for, so that
-    whatever has no rule ends the run."""
+    """The variants that run in plain numbers nevertheless, and why; None where exactness was
+    requested, so that
+    an operation without a rule ends the run."""
 
     @property
     def stacks(self) -> tuple[Stack, ...]:
@@ -79,12 +81,13 @@ class CollapseModel:
 
     @property
     def dtype(self) -> str:
-        """Of its plain numbers."""
+        """Dtype of its plain numbers."""
         return str(next(self.body.parameters()).dtype).removeprefix("torch.")
 
 
 Lines = dict[StateLocation, dict[str, list[float]]]
-"""Per place and metric a number for every state; what never came is nan, as rounding has swallowed it."""
+"""Per location and metric a number for every state; nan where none came, as for those lost to
+rounding."""
 
 
 class StateRecorder:
@@ -104,7 +107,7 @@ class StateRecorder:
     def place(
         self, lines: Lines, place: StateLocation, names: Iterable[str]
     ) -> dict[str, list[float]]:
-        """The curves of a place, begun when they are first seen."""
+        """The curves of a location, created on first use."""
         line = lines.setdefault(place, {})
         for name in names:
             line.setdefault(name, [math.nan] * self.lengths[place.stack])
@@ -148,7 +151,8 @@ class StateRecorder:
 
 
 class SplitPass(StateRecorder):
-    """Beside a stack whose stream is split, others may run in plain numbers: those are not what is asked for."""
+    """Split pass of one stack; other stacks beside it may run in plain numbers, since they are not
+    measured."""
 
     def after_split_block(self, stack: Stack, index: int, state: SplitState) -> None:
         self.split(StateLocation(stack.name), index, state)
@@ -161,7 +165,8 @@ class SplitPass(StateRecorder):
 def find_previous_states(
     before: PreviousStates[T], place: StateLocation, index: int
 ) -> Iterator[tuple[StateLocation, T | None]]:
-    """What leads to a state: the whole block, its last sub-block too where there is a state before that; or a sub-block."""
+    """Yield the inputs that lead to a state: of the block, and of its last sub-block or of a
+    sub-block."""
     stack = place.stack
     if place.after:
         yield place, before.sub_block(stack, index)
@@ -232,7 +237,7 @@ class SecondPassRecorder(StateRecorder):
 
 
 def select_attention_code(subject: CollapseModel) -> AbstractContextManager[None]:
-    """Which code computes the attention: that of split tensors, the eager one, or what the model is set to."""
+    """Select the attention code: that of split tensors, the eager one, or the model's own setting."""
     if subject.exact:
         return use_split_code(subject.body)
     return force_eager_attention(subject.body) if subject.eager_alone else nullcontext()
@@ -272,7 +277,7 @@ class VariantRun:
     over: int = 1
 
     def curves(self, name: str) -> Curves:
-        """Exact if it is to be, and otherwise plain, with what is known of that."""
+        """Curves in exact arithmetic if requested, otherwise plain, with their uncertainty."""
         subject = self.subject
         if not subject.exact:
             return self.in_plain_numbers("")
@@ -287,7 +292,8 @@ class VariantRun:
         return replace(self, subject=replace(subject, exact=False)).in_plain_numbers(why)
 
     def exactly(self) -> Curves:
-        """Common row and residual apart; twice where blocks may make last bits large, and null where that changes much."""
+        """Curves with common row and residual separate; run twice where blocks may amplify last
+        bits, null where they do."""
         first = self.split_pass()
         if not self.may_amplify():
             return {place: Trajectory(values, [], EXACT) for place, values in first.items()}
@@ -300,7 +306,7 @@ class VariantRun:
         }
 
     def split_pass(self, move: Move | None = None) -> Lines:
-        """The numbers of one exact pass; `move`: what becomes of each stream as it enters a block."""
+        """The numbers of one exact pass; `move`: changes each stream as it enters a block."""
         subject = self.subject
         record = SplitPass(subject.stacks, self.metrics, self.where, self.over)
         with self.code(record):
@@ -310,18 +316,20 @@ class VariantRun:
         return record.values
 
     def may_amplify(self) -> bool:
-        """Whether the stream goes through anything but attention without a skip beside it.
+        """Whether the stream goes through anything but attention without a skip.
 
-        Attention draws tokens together, and a skip hands on what it is given; but a hundred MLPs without skips, each making
-        differences some times larger, turn the last bit of a number into the first digit of the residual.
+        Attention draws tokens together, and a skip is the identity; but a hundred MLPs without
+        skips, each amplifying
+        differences, turn the last bit of a number into the first digit of the residual.
         """
         anatomy, switches = self.subject.anatomy, self.switches
         mixers = any(anatomy.has_mixers(stack.name) for stack in self.subject.stacks)
         return (switches.mlp and not switches.mlp_skip) or (mixers and not switches.skip)
 
     def in_plain_numbers(self, why: str, first: FirstPassRecorder | None = None) -> Curves:
-        """As the model computes, twice, and null where the two passes agree in less than is asked for; `first`: the first
-        of the two, where it is made already."""
+        """Run in the model's arithmetic, twice, with null where the passes agree in too few digits;
+        `first`: the first
+        of the two, if it has run already."""
         first = first or self.first_plain_pass()
         second = SecondPassRecorder(first, self.subject.stacks)
         self.once(second, perturb_rounding(self.subject.stacks))
@@ -332,7 +340,7 @@ class VariantRun:
         }
 
     def first_plain_pass(self) -> FirstPassRecorder:
-        """As the model computes, its states kept."""
+        """Run in the model's arithmetic, with its states kept in memory."""
         first = FirstPassRecorder(self.subject.stacks, self.metrics, self.where, self.over)
         self.once(first)
         return first
@@ -340,7 +348,7 @@ class VariantRun:
     def once(
         self, record: StateRecorder, beside: AbstractContextManager[None] | None = None
     ) -> None:
-        """One pass as the model computes, watched."""
+        """Run once in the model's arithmetic, with a recorder."""
         body = self.subject.body
         with (
             fix_rng(),
@@ -367,9 +375,9 @@ class VariantRun:
 def estimate_rounding(
     values: Mapping[str, list[float]], others: Mapping[str, list[float]]
 ) -> dict[str, list[float]]:
-    """How far rounding may have moved each number of an exact pass, by the same numbers of a second one.
+    """Estimate how far rounding may have moved each number of an exact pass, from a second pass.
 
-    What a block has lost no later one finds again, though two numbers may meet by chance.
+    Errors never shrink over blocks, though two numbers may agree by chance.
     """
     return {
         name: list(accumulate(map(rounding_error, line, others[name]), max))
@@ -378,7 +386,7 @@ def estimate_rounding(
 
 
 def rounding_error(value: float, other: float) -> float:
-    """Nothing where there is no number that might be wrong."""
+    """The difference of two values; 0 where there is no number that might be wrong."""
     return MOVES * absolute_difference(value, other) if math.isfinite(value) else 0.0
 
 
@@ -405,10 +413,11 @@ def build_trajectory(
 
 
 def is_exactly_known(value: float, uncertainty: float) -> bool:
-    """In exact arithmetic nothing is 0 by rounding, and what could not be resolved has no number that might be wrong."""
+    """Whether the uncertainty is negligible; in exact arithmetic 0 is never due to rounding, and
+    nan is no number."""
     return not math.isfinite(value) or is_known(value, uncertainty)
 
 
 def strip_advice(refusal: InputError) -> str:
-    """Why it is not exact, for who has not asked that it be."""
+    """The reason why it is not exact, without the advice for users who required exactness."""
     return str(refusal).removesuffix(".").partition(": leave `exact` out")[0]

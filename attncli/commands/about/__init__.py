@@ -7,5 +7,4 @@ config   `attn config`
 guide    `attn guide`
 list     `attn list`
 sweep    `attn sweep`: the models, their runs, and the fingerprint of a run
-
 """

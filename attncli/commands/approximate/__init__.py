@@ -5,5 +5,4 @@ one_module   one module for all patterns: fit, decision, verification
 least_sizes  the smallest logits and widths that suffice, and how they grow
 run          the runs of `attn approximate`: a plain fit, a decision, a sweep or frontier
 command      the options of `attn approximate`
-
 """

@@ -7,5 +7,4 @@ report         its rows, tables and sentences
 attribution    the study: by states, and by relevance
 run            `attn attribute`: from the options to the study
 command        `attn attribute`
-
 """

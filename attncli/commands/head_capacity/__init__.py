@@ -8,5 +8,4 @@ head_survey       the study of all heads
 real_tokens       load the model for `attn head-capacity MODEL --head 0.H --inputs embeddings`
 run               `attn head-capacity MODEL`: from the options to a survey of all trained heads
 command           `attn head-capacity`
-
 """

@@ -5,5 +5,4 @@ map_sources  open a file of maps from any program: `attn inspect-maps FILE.npz`
 report       measure the maps of a file
 arrays       maps in memory: numpy or torch arrays, such as the `attentions` of a model's output
 run          from the options of `attn inspect-maps` to its report
-
 """

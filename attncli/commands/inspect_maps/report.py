@@ -55,8 +55,7 @@ def inspect_maps(
     small: Thumbnails | None = None,
     also: Look | None = None,
 ) -> Report:
-    """Measure the maps of a file, with the metadata that its run saved; `small` and `also` receive
-    the strips too."""
+    """Measure the maps of a file; `small` and `also` receive their strips too."""
     beyond = read_metadata(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     kept = {row.metric for row in beyond.rows}

@@ -2,5 +2,4 @@
 
 command  the options of `attn inspect-model`
 run      from MODEL and the options to a study of its heads
-
 """

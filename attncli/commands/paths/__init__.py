@@ -6,5 +6,4 @@ run_network     from SOURCE and the options of `attn paths` to a study of synthe
 trained_models  trained models: by length, single paths, by heads, by attentions and MLPs
 run_model       from SOURCE and the model options to a study of a trained model's paths
 command         the options of `attn paths`
-
 """

@@ -59,7 +59,7 @@ OF_LAYERS = Applies(
 )
 
 Choose = Callable[..., dict[str, Switches]]
-"""The variants, given the default of the network's source."""
+"""Chooses the variants from the default of the network's source."""
 
 
 DEFAULT_METRICS = ("log10_residual",)
@@ -238,7 +238,8 @@ def rank_collapse(
 
 
 def resolve_block_span(blocks: int | None, metrics: Sequence[str]) -> int:
-    """How many blocks lie between two states that a metric compares; refused where none compares any."""
+    """Number of blocks between two states that a metric compares; refused if no metric compares
+    states."""
     if blocks is None:
         return 1
     from attncli.analysis.states.state_metrics import step_metric_names
@@ -253,7 +254,7 @@ def resolve_block_span(blocks: int | None, metrics: Sequence[str]) -> int:
 def refuse_other_variants(
     conditions: Sequence[Condition], variants: Iterable[str], with_random_init: bool
 ) -> None:
-    """A gate on a variant that is not run, said before a model is."""
+    """Refuse, before the model runs, gates on variants that are not run."""
     from attncli.gates import refuse_unmatched
 
     twins = [f"{name}@random" for name in variants] if with_random_init else []
@@ -268,7 +269,7 @@ def resolve_arithmetic(arithmetic: str | None, exact: bool) -> str:
 
 
 def requested_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
-    """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
+    """The requested columns and those that gates need; unknown names are refused before the work."""
     from attncli.analysis.states.network_collapse import OWN_METRICS as OF_NETWORKS
     from attncli.analysis.states.state_metrics import GROUPS
     from attncli.analysis.states.state_metrics import state_metric_names as all_names

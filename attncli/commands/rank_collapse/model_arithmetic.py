@@ -1,8 +1,9 @@
-"""Which variants of a model are run with common row and residual apart: those that are seen to be right so.
+"""Decide which variants of a model run in exact arithmetic (common row and residual separate).
 
-A rule that is missing says so. A rule that is wrong would not, so before any is believed the variants with the most and
-the fewest parts are run both ways on a short input: where plain numbers have their digits, the two must agree. The others
-run the same functions; what only they or a longer text would refuse is refused where it happens.
+A missing rule raises an error, a wrong rule would not. So the variants with the most and the fewest
+parts first run both exactly and in plain numbers on a short input: where plain numbers keep their
+digits, the two must agree. The other variants run the same functions; what only they or a longer
+text would refuse is refused where it happens.
 """
 
 import math
@@ -23,7 +24,7 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
 
 AGREEMENT = 1e-6
-"""Decades by which the two ways may differ beside what rounding takes."""
+"""Decades by which exact and plain curves may differ, in addition to the rounding error."""
 
 
 def find_inexact_variants(
@@ -32,9 +33,9 @@ def find_inexact_variants(
     variants: Mapping[str, Switches],
     cheap: bool,
 ) -> dict[str, str]:
-    """The variants that are not to be run exactly, and why; `cheap`: the inputs are short.
+    """Return the variants that cannot run exactly, with reasons; `cheap`: the inputs are short.
 
-    What holds of one that was tried holds of all that were not.
+    What holds for one tested variant is assumed for all that were not tested.
     """
     text = ModelInput("a short input", "random", dict(inputs), 0)
     tried = {
@@ -68,7 +69,8 @@ def explain_inexact(subject: CollapseModel, text: ModelInput, switches: Switches
 
 
 def agree_without_excuse(exact: Curves, plain: Lines) -> bool:
-    """Whether the two ways agree although nothing is put down to rounding: how much it takes need not be measured then."""
+    """Whether exact and plain curves agree without an allowance for rounding, which then need not
+    be measured."""
     return all(
         abs(ours - known) <= AGREEMENT  # False where either is not a number
         for place, line in plain.items()
@@ -93,5 +95,5 @@ def describe_disagreement(exact: Curves, plain: Curves) -> str:
 
 
 def known_numbers(trajectory: Trajectory) -> list[tuple[float, float]]:
-    """What is known of a plain curve, each with its uncertainty."""
+    """The resolved values of a plain curve, each with its uncertainty."""
     return list(zip(trajectory.measured[RESIDUAL], trajectory.uncertain[RESIDUAL], strict=True))

@@ -49,7 +49,8 @@ def measure_model_collapse(
     progress: Progress = ignore_progress,
     over: int = 1,
 ) -> Report:
-    """`subjects`: the model itself under "", its random twin under the suffix of that one's variants."""
+    """Measure the collapse. `subjects`: "" is the model, the random-init suffix its random-init
+    model."""
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
     identity = checkpoint.identity
     everywhere = run_variants_on_texts(
@@ -89,7 +90,7 @@ def run_variants_on_texts(
     over: int,
     progress: Progress,
 ) -> dict[StateLocation, Ensemble]:
-    """Per place and variant, one trajectory for each text."""
+    """Run all variants on all texts: for each state location and variant, one trajectory per text."""
     total, done = len(subjects) * len(rank_share(texts)) * len(variants), 0
 
     def tick() -> None:
@@ -144,7 +145,7 @@ def format_variant(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) 
 def describe_curve(
     curve: Sequence[float], support: str, drag: str, trajectories: Sequence[Trajectory]
 ) -> str:
-    """The regime, told from the layers that are known."""
+    """Describe the regime from the layers with known residuals."""
     layer = first_unknown_layer(curve)
     if layer is None:
         return describe_regime(curve, support, drag)
@@ -164,14 +165,15 @@ def describe_unknown(layer: int, trajectories: Sequence[Trajectory]) -> str:
 
 
 def first_unknown_layer(curve: Sequence[float]) -> int | None:
-    """The first layer whose residual rounding has swallowed."""
+    """The first layer whose residual is lost to rounding."""
     return next((i for i, value in enumerate(curve) if math.isnan(value)), None)
 
 
 def format_headline(ensembles: Mapping[str, Ensemble], findings: Sequence[Finding]) -> str:
-    """Of every stack, the variant that collapses most and the one that holds best, as far as they are known.
+    """For every stack, the variant that collapses most and the one that holds best, as far as they
+    are known.
 
-    The user's own model first; of the same with random weights only where it ends.
+    The user's own model comes first; of the random-init model only the end is given.
     """
     regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
     parts, random = [], []
@@ -229,13 +231,13 @@ def build_rows(
 
 
 def location_keys(place: StateLocation, several_stacks: bool) -> dict[str, Scalar]:
-    """What tells a place's rows from others': nothing, where there is only one."""
+    """Row keys that distinguish state locations; empty where there is only one."""
     stack: dict[str, Scalar] = {"stack": place.stack} if several_stacks else {}
     return stack | ({"after": place.after} if place.after else {})
 
 
 def note_rounding(row: Row, trajectories: Sequence[Trajectory]) -> Row:
-    """A number with how far rounding may have moved it; a null with what rounding has made of it."""
+    """Note on a number how far rounding may have changed it; on a null, that rounding has lost it."""
     plain = [one for one in trajectories if one.uncertain]
     if not plain or row.layer is None:
         return row
@@ -278,7 +280,7 @@ def describe_source(
     variants: Mapping[str, Switches],
     arithmetics: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The model's identity, what each variant switches on, and how residuals were found."""
+    """The model's identity, the parts of each variant, and how residuals were computed."""
     ways = dict.fromkeys(arithmetics.values())
     return {
         **checkpoint.identity,

@@ -56,7 +56,7 @@ class AttentionResiduals:
 def add_theorem(
     report: Report, checkpoint: LoadedModel, texts: Sequence[ModelInput], progress: Progress
 ) -> Report:
-    """The report with the theorem's side of the model; where it has none, with the reason."""
+    """Add the theorem's numbers for the model to the report; or the reason why there are none."""
     rows, finding = evaluate_theorem(checkpoint, texts, progress)
     return replace(
         report,
@@ -125,7 +125,7 @@ def build_layer_rows(
 def capture_residuals(
     model: nn.Module, config: HeadConfig, tensors: InMemoryTensors, text: ModelInput
 ) -> list[AttentionResiduals]:
-    """What every layer's attention is given and gives, in the order in which the layers run."""
+    """Residuals of the input and output of every attention layer, in execution order."""
     read, written = [], []
     with ExitStack() as hooks, torch.no_grad(), own_precision(model):
         for place in dict.fromkeys(map(config.place, range(config.layers))):
@@ -161,7 +161,7 @@ def subtract_mean(states: Array) -> Array:
 
 
 def describe_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) -> str:
-    """The constant, then the one-layer bound, or why there is none."""
+    """Describe the constant and the one-layer bound, or why there is none."""
     if uncovered:
         return uncovered
     constants = [row.value for row in rows if row.metric == "layer_constant"]

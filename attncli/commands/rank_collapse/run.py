@@ -35,7 +35,7 @@ def prepare_collapse(
     over: int = 1,
     theorem: bool = False,
 ) -> "Callable[..., Report]":
-    """Everything is loaded, proved and examined before the first curve is measured."""
+    """Load, verify and examine the model before the first curve is measured."""
     refuse_at_once(source, model, inputs, tokens, seed)
     if with_random_init:
         model.refuse_tensor_parallel("with_random_init")
@@ -87,7 +87,7 @@ def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
 
 
 def explain_inexact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str) -> str | None:
-    """Why no variant can be exact, whatever its functions; None where nothing speaks against it."""
+    """Why no variant can be exact, whatever its functions; None if nothing prevents it."""
     from attncli.models.loading.placing import require_one_device
 
     if arithmetic == EXACTLY:
@@ -140,7 +140,8 @@ def build_collapse_model(
 def load_for_ablation(
     source: Source, model: ModelOptions, seed: int, ahead: "Ahead | None" = None
 ) -> "LoadedModel":
-    """In float64 unless the user says otherwise or it does not fit: what is left of a collapsed state is small."""
+    """Load in float64 unless the user sets a dtype or it does not fit: the state after a collapse
+    is small."""
     from attncli.models.loading.load import load_model
 
     options = model.to_load(seed)

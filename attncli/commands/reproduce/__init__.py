@@ -1,16 +1,16 @@
 """The papers' small training experiments.
 
-plan           how long a network is trained, and how fast
-saving         a training in a file, to go on from
+plan           how long and at which rate a network is trained
+saving         a training in a file, to resume from
 training       the training loop: the same plan gives the same weights, interrupted or not
-tasks          tasks that give every token a label: one per file
+tasks          tasks that label every token: one per file
 labeller       the transformer that learns these
-learning       that transformer, trained on its task
-subnetworks    single paths of it alone: their terms, or run on their own as the published scripts do
-token_streams  the tokens of a file, in their order: what a task learns by heart
-options        trainings
+learning       train that transformer on its task
+subnetworks    single paths of it: their terms, or run on their own as the published scripts do
+token_streams  the tokens of a file, in order: what a task memorises
+options        options of trainings
 rank_heads     one layer of heads on the nearest of a few tokens
-task_callback  the trainings that attn makes itself
+task_callback  the training monitor on the trainings that attn runs itself
 circle         one layer applied again and again
-labelling      what a few paths of networks trained here do alone
+labelling      how accurate a few paths of networks trained here are
 """

@@ -13,7 +13,7 @@ from attncli.commands.reproduce.tasks import Sizes, Task
 
 
 class Tokens(nn.Module):
-    """Tokens and their places, normalised."""
+    """Embeds tokens and their positions, normalised."""
 
     def __init__(self, vocabulary: int, length: int, width: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Tokens(nn.Module):
 
 
 class Points(nn.Module):
-    """Points of the plane through two layers, without places: they are a set."""
+    """Embeds points of the plane through two layers, without positions: they are a set."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

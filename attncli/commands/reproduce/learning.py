@@ -1,4 +1,4 @@
-"""A labeller trained on its task, and what it is asked."""
+"""Train a labeller on its task, and draw its test questions."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ class TrainedLabeller(NamedTuple):
     network: Labeller
     asked: Examples
     seen: Examples
-    """What it was trained on, or sequences like those."""
+    """What it was trained on, or sequences of the same kind."""
 
 
 def train_labeller(
@@ -70,7 +70,7 @@ def train_labeller(
 
 @contextmanager
 def seed_dropout(step: int, seed: int, rate: float) -> Iterator[None]:
-    """What a step drops comes from it and the seed alone; torch's own generator stays where it is."""
+    """Make dropout depend on step and seed only; torch's global generator is unchanged."""
     if not rate:
         yield
         return
@@ -81,7 +81,7 @@ def seed_dropout(step: int, seed: int, rate: float) -> Iterator[None]:
 
 
 def build_batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Examples]:
-    """What each step trains on."""
+    """Return the function that draws the batch of each step."""
 
     def batch(step: int) -> Examples:
         stream = np.random.default_rng([seed, TRAINING, step])

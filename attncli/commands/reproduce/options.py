@@ -1,4 +1,5 @@
-"""Options of commands that train small networks on the paper's tasks, and what all of them do with them."""
+"""Options of the commands that train small networks on the paper's tasks, and shared checks of
+them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +20,7 @@ task_option = partial(Option, panel="Task")
 
 @dataclass(frozen=True)
 class KeptTraining:
-    """How long networks are trained here, and where that is kept."""
+    """How long networks are trained, and the folder where trainings are saved."""
 
     train_steps: Annotated[
         int | None,
@@ -43,7 +44,7 @@ class KeptTraining:
 
 @dataclass(frozen=True)
 class TrainingOptions(KeptTraining):
-    """How a network is trained here, and how it is watched."""
+    """How a network is trained and monitored."""
 
     watch_training: Annotated[
         int | None,
@@ -58,7 +59,7 @@ class TrainingOptions(KeptTraining):
 
 
 def validate_number(name: str, given: int | None, default: int, least: int, most: int) -> int:
-    """The number given, or else the default."""
+    """The user's number, validated, or else the default."""
     if given is None:
         return default
     if not least <= given <= most:
@@ -67,7 +68,8 @@ def validate_number(name: str, given: int | None, default: int, least: int, most
 
 
 def parse_whole_numbers(given: Sequence[str], most: int, wrong: Callable[[str], str]) -> list[int]:
-    """From 1 on, smallest first; `wrong` is the sentence for a text that is none."""
+    """Parse whole numbers from 1 on, smallest first; `wrong` gives the error message for another
+    text."""
     texts = split_names(given)
     for text in texts:
         if not 1 <= (whole_number(text) or 0) <= most:
@@ -78,7 +80,7 @@ def parse_whole_numbers(given: Sequence[str], most: int, wrong: Callable[[str], 
 def open_training_folder(
     folder: Path | None, prefix: str
 ) -> "Callable[[str], SavedTraining | None]":
-    """One file for each training in the folder, which is made where it is not there."""
+    """One file for each training in the folder, which is created if missing."""
     if folder is None:
         return lambda name: None
     from attncli.io.whole_files import require_folder, require_writable, write_whole

@@ -18,9 +18,9 @@ class TrainingPlan:
     cool_down: int = 0
     """Last steps in which it falls to 0, linearly."""
     largest_gradient: float | None = None
-    """Gradients whose norm is larger are shortened to it."""
+    """Largest gradient norm; longer gradients are clipped to it."""
     identity: Mapping[str, Scalar] = field(default_factory=dict)
-    """What else makes this training what it is: the task, the sizes of network and data, the seed."""
+    """What else identifies this training: the task, the sizes of network and data, the seed."""
 
     def rate(self, step: int) -> float:
         """The learning rate of step 0, 1, 2 …"""

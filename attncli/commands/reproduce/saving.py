@@ -23,14 +23,14 @@ from attncli.io.headers import read_header
 
 FORMAT = "attn-training"
 OF_ADAM = {"first_moment": "exp_avg", "second_moment": "exp_avg_sq", "adam_steps": "step"}
-"""What Adam keeps of every parameter that has had a gradient: our names, and its own."""
+"""Our names of Adam's per-parameter state, and torch's."""
 
 WriteWhole = Callable[[Path, Callable[[Path], object]], None]
-"""Calls a function on a temporary file that then takes the target's place: whole or not at all."""
+"""Calls a function on a temporary file that then replaces the target: atomic."""
 
 
 class TrainingInterrupted(AttnError):
-    """Ctrl-C during a training that is kept."""
+    """Raised on Ctrl-C during a training that is saved."""
 
     exit_code = 130
 
@@ -75,7 +75,7 @@ class SavedTraining:
         self.write_whole(self.path, lambda path: path.write_bytes(content))
 
     def restore(self, state: TrainingState, plan: TrainingPlan) -> None:
-        """Bring the state to where the file left it; nothing happens where there is no file."""
+        """Restore the state from the file; do nothing where there is no file."""
         if not self.path.exists():
             return
         try:

@@ -27,10 +27,10 @@ class LayerFunctions(Protocol):
     """What a layer does to states [sequence, token, feature]."""
 
     def past(self, layer: int, states: Tensor) -> Tensor:
-        """Where the path goes past its attention."""
+        """The states where the path skips the layer's attention."""
 
     def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
-        """Where it goes through a head: the states behind each."""
+        """The states after each head."""
 
 
 def run_along(
@@ -62,7 +62,7 @@ def run_frozen_paths(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -
 
 
 class RerunLayers:
-    """Layers that look at what they are given."""
+    """Layers that compute attention from the sub-network's own states."""
 
     def __init__(self, network: Labeller) -> None:
         self.blocks: Any = network.blocks  # transformers' classes have no types
@@ -83,14 +83,15 @@ class RerunLayers:
 
 
 class FrozenLayers:
-    """Layers that do to a part of the stream what they have done to all of it."""
+    """Layers that apply to a part of the stream what they did to all of it."""
 
     def __init__(self, network: Labeller, states: Tensor) -> None:
         self.blocks: Any = network.blocks
         self.maps: list[Tensor] = []
         """[sequence, head, query, key], of each layer."""
         self.scales: list[Tensor] = []
-        """What each layer's norm multiplies a centred token by [sequence, token, feature]."""
+        """Factor by which each layer's norm multiplies a centred token [sequence, token, feature].
+        """
         block: Any
         for block in self.blocks:
             contexts, maps = block.self(states)
@@ -116,7 +117,7 @@ class FrozenLayers:
 
 
 def head_features(block: Any, head: int) -> slice:
-    """A head's own among all heads' features."""
+    """Slice of one head's features among those of all heads."""
     width = block.self.attention_head_size
     return slice((head - 1) * width, head * width)
 

@@ -1,4 +1,4 @@
-"""The trainings that attn makes itself, watched: `--task … --watch-training N`."""
+"""The training monitor on trainings that attn runs: `attn reproduce … --watch-training N`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,7 +15,8 @@ MOST_STEPS = 10_000_000
 
 
 def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched | None":
-    """One folder of reports for each training, beside the trainings that are kept; None where nobody asked for it."""
+    """Callback with one report folder per training, next to the saved trainings; None if not
+    requested."""
     if training.watch_training is None:
         return None
     folder = training.save_training

@@ -1,4 +1,4 @@
-"""The tokens of a file, in their order: what a task learns by heart."""
+"""The tokens of a file, in order: what a task memorises."""
 
 import hashlib
 import re
@@ -12,11 +12,12 @@ from attncli.models.inputs.id_lists import parse_id_lines, parse_json_ids
 from attncli.models.inputs.text_files import read_text_file
 
 WORD = re.compile(r"\w+|[^\w\s]")
-"""Words and marks, as BERT's tokenizer first takes a text apart."""
+"""Words and punctuation marks, as in the first split of BERT's tokenizer."""
 
 
 def read_token_stream(path: Path, needed: int) -> TokenStream:
-    """Token ids, as `--token-ids @FILE` takes them, or else the words and marks of texts, in lower case; numbered anew."""
+    """Read token ids, as `--token-ids @FILE` takes them, or else lower-case words and marks of a
+    text; renumber them."""
     texts = read_text_file(str(path))
     numbers = read_ids("\n".join(texts), str(path))
     found = numbers or [word for text in texts for word in WORD.findall(text.lower())]

@@ -18,33 +18,35 @@ EVERY = 2.0
 """Seconds between two savings."""
 
 LossOfStep = Callable[[int], Tensor]
-"""The loss of the network on what step 0, 1, 2 … trains on. Whatever is random in it comes from the step and a seed
-alone, never from torch's global generator, so that a step is the same whenever it is made."""
+"""The loss of the network at step 0, 1, 2, … Its randomness comes from the step and a seed only,
+never
+from torch's global generator, so that a step is the same whenever it runs."""
 
 Tick = Callable[[int], None]
-"""Told how many steps are done since it was told last."""
+"""Called with the number of steps since its last call."""
 
 
 AfterStep = Callable[[], object]
-"""Called after every step: somebody looks at the network, and leaves it as it is."""
+"""Called after every step; it may look at the network but does not change it."""
 
 Watch = Callable[[int], AfterStep]
-"""Told where the training begins or goes on; who watches it."""
+"""Called with the step at which the training begins or resumes; returns the callback of each step.
+"""
 
 
 def ignore_step(step: int) -> AfterStep:
-    """Nobody."""
+    """Observe nothing."""
     return lambda: None
 
 
 Watched = Callable[[str, nn.Module, Mapping[str, Tensor], int], AfterStep]
-"""Who watches the training of this name: told the network, what it is looked at on, and where the training begins."""
+"""Called with a training's name, its network, inputs to observe it on, and the first step."""
 
 
 def ignore_training(
     name: str, network: nn.Module, given: Mapping[str, Tensor], step: int
 ) -> AfterStep:
-    """Where nobody wants to know."""
+    """Observe nothing."""
     return lambda: None
 
 
@@ -62,8 +64,9 @@ def train(
 ) -> list[float]:
     """Train with Adam and return the loss of every step.
 
-    With `saved`, go on from what the file holds, keep it there from time to time and in the end, and on Ctrl-C too. A
-    training that the file holds whole is not made again.
+    With `saved`, resume from the file, save from time to time, at the end, and on Ctrl-C. A
+    training that the
+    file contains completely is not run again.
     """
     optimiser = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
     state = TrainingState(network, optimiser, [])
@@ -94,7 +97,7 @@ def resume_training(
     tick: Tick,
     interrupted: Callable[[], bool],
 ) -> None:
-    """The steps that are left, kept from time to time."""
+    """Run the remaining steps and save from time to time."""
     kept = time.monotonic()
     for step in remaining_steps(state, loss_of_step, plan):
         tick(1)
@@ -109,7 +112,7 @@ def resume_training(
 def remaining_steps(
     state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan
 ) -> Iterator[int]:
-    """Makes a step, and says how many are done."""
+    """Run a step and yield how many are done."""
     while state.step < plan.steps:
         state.losses.append(train_step(state, loss_of_step, plan))
         yield state.step
@@ -135,8 +138,10 @@ def train_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPla
 
 @contextmanager
 def catch_interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, for whoever asks between two steps: in the middle of one the weights are neither the
-    step before's nor its own. Outside the main thread, where no signal arrives, it is never so."""
+    """Yield a function that tells whether Ctrl-C was pressed, to be called between two steps: in
+    the middle
+    of one the weights belong to neither step. Outside the main thread, which receives no signals,
+    it is always False."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return

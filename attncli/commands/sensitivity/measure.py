@@ -1,4 +1,5 @@
-"""`attn sensitivity MODEL`: how far the last token's state moves with each token, beside the sum over paths.
+"""`attn sensitivity MODEL`: gradients of the last token's state by each token, and the sum over
+paths.
 
 Over-squashing (Barbero et al. 2024, "Transformers need glasses"): ∂y_n/∂x_i is bounded by a sum over paths of attention,
 so a token that few paths leave is hardly heard; and y_n of a text and of the same text with its last token repeated come
@@ -42,7 +43,7 @@ from attncli.records import Finding, Report
 from attncli.tensor_subclasses.gradients import pull_back
 
 SHORTEST = 4
-"""Tokens of the shortest text whose last one is repeated."""
+"""Tokens of the shortest text whose last token is repeated."""
 AFFORDED = 1e12
 """Multiplications and additions up to which all directions are followed back: some ten seconds on a few cores."""
 FEW = 32
@@ -57,7 +58,7 @@ class SensitivityPlan:
     """How many directions of the output are followed back."""
 
     directions: int | None
-    """None: as many as the output has features where that is cheap, else `FEW`."""
+    """Number of directions; None: all output features where that is cheap, else `FEW`."""
     seed: int
     width: int
     """Of the states."""
@@ -121,7 +122,8 @@ def measure_sensitivity(
 def measure_text(
     subject: PathModel, text: ModelInput, place: int, plan: SensitivityPlan
 ) -> TextSensitivity:
-    """Gradients, the sum over paths of the same pass, and the texts whose last token comes twice."""
+    """Measure one text: gradients, the sum over paths of the same pass, and texts with the last
+    token repeated."""
     number = plan.number(text.tokens)
     seed = plan.seed + SEEDS_APART * place  # errors of several texts are independent
     pulled = pull_back(subject.body, subject.stack, text.kwargs, number, seed)
@@ -147,14 +149,15 @@ def measure_text(
 
 
 class RolloutShares(NamedTuple):
-    """The last token's row of the product of ½Ā + ½I, of the model's maps and of uniform ones; empty where there is none."""
+    """The last token's row of the product of ½Ā + ½I, of the model's maps and of uniform ones;
+    empty if undefined."""
 
     attention: list[float]
     even: list[float]
 
 
 def roll_out_maps(subject: PathModel, text: ModelInput) -> RolloutShares:
-    """Means over heads are held of all layers: the product begins with the last one. None of a hybrid."""
+    """Multiply the head means of all layers, starting at the last one; empty for a hybrid model."""
     if not all(call.attention for call in subject.stack.calls):
         return RolloutShares([], [])
     means: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
@@ -190,7 +193,7 @@ def multiply_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> Rollou
 
 
 def choose_lengths(subject: PathModel, text: ModelInput) -> list[int]:
-    """Doubling, up to the text's own; none where the model reads more than one text's ids."""
+    """Doubling lengths up to the text's own; none where the model reads more than one text's ids."""
     if set(text.kwargs) != {WORDS}:
         return []
     most = min(text.tokens, (max_positions(subject.checkpoint.model) or text.tokens + 1) - 1)

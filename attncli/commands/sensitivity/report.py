@@ -41,14 +41,14 @@ MARK, LARGE = "mark", "large"
 
 
 class RepeatedToken(NamedTuple):
-    """A text whose last token comes twice."""
+    """Distance between a text's last state and that of the text with its last token repeated."""
 
     length: int
     distance: float
 
 
 class TextSensitivity(NamedTuple):
-    """What one text has shown."""
+    """The results of one text."""
 
     norms: TokenEstimates
     """Of every token."""
@@ -59,7 +59,7 @@ class TextSensitivity(NamedTuple):
     paths: list[float]
     even: list[float]
     correlations: list[Estimate]
-    """Of the norms with `paths` and with `even`; empty where there are none."""
+    """Correlations of the norms with `paths` and with `even`; empty where there are none."""
     repeated: list[RepeatedToken]
     floor: float
 
@@ -103,7 +103,8 @@ def build_sampled_row(
 
 
 def sampled_interval(values: Sequence[float], error: float, directions: int) -> Interval:
-    """Of one text over its directions; of several over the texts, each with directions of its own."""
+    """Interval of one text over its directions; of several texts over the texts, each with its own
+    directions."""
     mean = math.fsum(values) / len(values)
     by_texts = standard_deviation(values, mean)
     if by_texts is None:
@@ -132,7 +133,7 @@ def build_repeat_rows(found: Sequence[TextSensitivity]) -> Iterator[Row]:
 
 
 def fit_line(repeated: Sequence[RepeatedToken]) -> tuple[float, float] | None:
-    """The exponent and its standard error; None of too few lengths, or where nothing moves."""
+    """The exponent and its standard error; None for too few lengths, or if nothing moves."""
     if len(repeated) < 3 or any(each.distance <= 0.0 for each in repeated):
         return None
     places = np.log([each.length for each in repeated])
@@ -150,7 +151,7 @@ def format_headline(
 
 
 def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
-    """No order of tokens whose intervals overlap."""
+    """Describe the most sensitive tokens, without ordering those whose intervals overlap."""
     if not all(HIGH in row.keys for row in shares):
         return "is sensitive to all tokens in an order that one direction cannot tell, for it has no known error"
     order = sorted(shares, key=lambda row: -(row.value or 0.0))
@@ -188,7 +189,7 @@ def format_share(row: Row) -> str:
 
 
 def describe_sampling(found: Sequence[TextSensitivity]) -> str:
-    """What the intervals are over; nothing where there are none."""
+    """Describe what the intervals are over; empty where there are none."""
     if len(found) > 1:
         return f" (95 % intervals over {format_count(len(found), 'text')})"
     one = found[0]

@@ -16,7 +16,7 @@ from attncli.records import Report
 from attncli.sources import Source
 
 MEANS = 2
-"""Maps that are held of every layer for the sum over paths, in float32."""
+"""Float32 maps per layer in memory for the sum over paths."""
 
 
 def prepare_sensitivity(
@@ -29,7 +29,8 @@ def prepare_sensitivity(
     seed: int,
     say: Callable[[str], None],
 ) -> Callable[..., Report]:
-    """What a backward pass needs is kept of every block, so that is said, and asked for, before the work."""
+    """Announce and check the memory of the backward pass, which keeps every block's activations,
+    before the work."""
     if directions is not None and directions < 1:
         raise UsageError(f"`directions={directions}`: it must be at least 1.")
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, stack)

@@ -15,7 +15,7 @@ from attncli.records import Report
 
 
 def measure_fit_file(path: Path, how: RunContext) -> Report:
-    """Verify every fit of the file, with pictures of its maps where the output draws them."""
+    """Verify every fit of the file, with plots of its maps if the output has plots."""
     refuse_other_files(str(path), "verify_fit")
     report = verify_fit_file(path, how.progress)
     return add_pictures(report, read_fits(path)[0]) if how.pictures or how.maps else report

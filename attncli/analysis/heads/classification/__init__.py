@@ -1,7 +1,7 @@
-"""What the numbers of heads say: roles and findings.
+"""Classify heads from their numbers: roles and findings.
 
-roles         what a head's numbers make it
+roles         thresholds of each role
 head_roles    the heads by their roles
-linear_heads  the heads of linear layers, beside those of softmax
-findings      what stands out in maps and states
+linear_heads  the heads of linear layers, compared with softmax heads
+findings      outliers in maps and states
 """

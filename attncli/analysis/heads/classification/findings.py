@@ -1,4 +1,5 @@
-"""What stands out in a model's attention and states: most serious first, each with its number and its baseline."""
+"""Findings about a model's attention and states: most serious first, each with its number and its
+control."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,11 +38,12 @@ IN_STATES = {
     "max_activation": "no massive activations after any layer",
     "token_cosine_gap": "no collapsed state at the end",
 }
-"""The metrics that findings are made from, and what they did not show."""
+"""Metrics of states that make findings, and the sentence for their absence."""
 NAMED, FIRST = 8, 3
 """Up to how many heads a sentence names all; of more, how many."""
 SHORT = 64
-"""Tokens below which heads look like sinks that are none on longer texts: of MiniLM's 72 heads 64 at 8 tokens, 37 at 64, 10 at 237."""
+"""Tokens below which heads look like sinks that are none on longer texts: of MiniLM's 72 heads 64
+at 8 tokens, 37 at 64, 10 at 237."""
 
 
 class RankedFinding(NamedTuple):
@@ -58,7 +60,8 @@ def build_findings(
     unseen: str = "",
     shortest: int = SHORT,
 ) -> tuple[Finding, ...]:
-    """`labels`: the tokens of every text, where they are known; `unseen`: what mixes tokens and is not looked at.
+    """Build all findings. `labels`: the tokens of every text, where known; `unseen`: token mixers
+    that are not measured.
 
     `shortest`: tokens of the shortest text.
     """
@@ -81,7 +84,7 @@ def build_findings(
 def build_absence_findings(
     states: Sequence[Row], heads: Sequence[ClassifiedHead], unseen: str
 ) -> Iterator[Finding]:
-    """What was looked for and is not there, and in which heads; not what was never measured."""
+    """Report which effects were measured and are absent, and in which heads."""
     parts = list(build_head_absences(heads))
     parts += [words for metric, words in IN_STATES.items() if filter_by_metric(states, metric)]
     if parts and unseen:
@@ -160,7 +163,7 @@ def format_measurement(row: Row) -> str:
 
 
 def find_oversmoothed_stacks(states: Sequence[Row]) -> Iterator[RankedFinding]:
-    """Stacks whose last state points one way."""
+    """Find stacks whose last states all have nearly the same direction."""
     gaps = filter_by_metric(states, "token_cosine_gap")
     for stack in dict.fromkeys(row.keys.get("stack") for row in gaps):
         own = [row for row in gaps if row.keys.get("stack") == stack]
@@ -179,12 +182,12 @@ def find_oversmoothed_stacks(states: Sequence[Row]) -> Iterator[RankedFinding]:
 
 
 def has_clear_role(role: Role, head: ClassifiedHead) -> bool:
-    """Whether a head's own number shows the role, whatever else it does."""
+    """Whether a head's own number shows the role, regardless of its other roles."""
     return scores_show_role(role, head, head.numbers)
 
 
 def scores_show_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
-    """Whether these numbers, the head's own or those of a null, would show the role."""
+    """Whether these numbers, the head's or a control's, would show the role."""
     metric = role.evidence
     return metric in numbers and role.is_clear(numbers[metric], head.even.get(metric))
 
@@ -198,7 +201,8 @@ def select_above(
 
 
 def sort_by_strength(heads: Iterable[ClassifiedHead], metric: str) -> list[ClassifiedHead]:
-    """What rounding alone tells apart stays in the order of the heads, as it is in the maps that a run has saved."""
+    """Sort by strength; heads that differ by rounding only stay in order, so that saved maps give
+    the same list."""
     return sorted(heads, key=lambda head: -round(head.numbers[metric], 6))
 
 
@@ -336,7 +340,7 @@ def find_uniform_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFindin
 
 
 def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
-    """Heads that write next to nothing."""
+    """Find heads whose output is close to zero."""
     metric = "head_contribution"
     known = [head for head in heads if metric in head.numbers and metric in head.even]
     found = [head for head in known if head.numbers[metric] < IDLE * head.even[metric]]
@@ -361,7 +365,7 @@ def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
 
 
 def find_learned_sinks(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
-    """What learned sinks take."""
+    """Report the weight on learned sinks."""
     metric = "virtual_sink"
     known = [head for head in heads if metric in head.numbers]
     if known:

@@ -21,7 +21,7 @@ from attncli.records import NOT_APPLICABLE, Row, Scalar
 
 @dataclass
 class ClassifiedHead:
-    """One head, with its numbers and what they would be for nothing."""
+    """One head, with its numbers and those of uniform attention."""
 
     layer: int
     head: int
@@ -46,10 +46,11 @@ class ClassifiedHead:
 
 
 def classify_heads(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[ClassifiedHead]:
-    """Every head that has a number, with the role that its numbers give it.
+    """Classify every head that has a number.
 
-    What differential attention applies has no heads of its own: it is made of two. `drawn`: metrics whose rows have a
-    number for every draw of random tokens.
+    The combined map of differential attention has no heads of its own: it is a difference of two.
+    `drawn`: metrics whose
+    rows have a number for every draw of random tokens.
     """
     found: dict[tuple[object, ...], ClassifiedHead] = {}
     for row in rows:
@@ -71,7 +72,7 @@ def classify_heads(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[Cla
 
 
 def collect_draws(head: ClassifiedHead, drawn: Collection[str]) -> list[dict[str, float]]:
-    """The head's numbers on each draw; what is not drawn is the same on all."""
+    """The head's numbers on each draw; metrics that are not drawn are the same on all."""
     each = {name: head.rows[name].each for name in drawn if name in head.rows}
     count = min(map(len, each.values()), default=0)
     return [
@@ -81,7 +82,7 @@ def collect_draws(head: ClassifiedHead, drawn: Collection[str]) -> list[dict[str
 
 
 def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
-    """One row for each head; a mixed one has no number, and says which role it comes nearest to."""
+    """One row for each head; a mixed one has no number and a note with its nearest role."""
     for head in heads:
         if head.played is None:
             continue

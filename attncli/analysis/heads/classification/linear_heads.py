@@ -1,4 +1,5 @@
-"""The heads of linear layers: which are looked at, how exact their maps are, and what they do beside softmax heads."""
+"""The heads of linear layers: which are measured, how exact their maps are, and how they compare
+with softmax heads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
@@ -16,11 +17,11 @@ from attncli.maths.digits import format_number
 from attncli.records import Definition, Finding, Row, Scalar
 
 OUTSIDE = "what makes its values (projections, convolutions, gates) and what follows its outputs (norms, gates, projections)"
-"""Of a map; what else the function is given is inside."""
+"""What a map of a linear layer does not include; all other inputs of its function are included."""
 
 
 def warn_sampled_channels(chosen: LinearHeads) -> Iterator[str]:
-    """Where only some channels stand for a layer."""
+    """Warn where only some channels represent a layer."""
     few = [layer for layer in chosen.layers if len(chosen.heads[layer.site]) < layer.heads]
     sampled = [layer for layer in few if layer.is_channels]
     if sampled:
@@ -52,7 +53,8 @@ def linear_definitions(rows: Sequence[Row]) -> dict[str, Definition]:
 
 
 def describe_linear_layers(layers: LinearLayers) -> dict[str, Any]:
-    """As JSON holds it: whose maps these are, and what is outside of them; nothing where no layer is linear."""
+    """JSON description of the linear layers: their kinds, and what their maps exclude; empty where
+    there are none."""
     kinds: dict[tuple[str, str], dict[str, Any]] = {}
     for layer in layers.found:
         said: dict[str, Any] = {
@@ -76,7 +78,7 @@ def is_linear(head: ClassifiedHead) -> bool:
 def build_linear_findings(
     heads: Sequence[ClassifiedHead], layers: LinearLayers
 ) -> Iterator[Finding]:
-    """What the linear heads of each kind do, with the same of softmax heads."""
+    """Describe the linear heads of each kind, compared with softmax heads."""
     alone = layers.found[0].site.kind if layers.found else ""
     softmax = [head for head in heads if not is_linear(head)]
     kinds: dict[str, list[ClassifiedHead]] = {}
@@ -102,7 +104,7 @@ def format_roles(heads: Sequence[ClassifiedHead], what: str = "head") -> str:
 
 
 def describe_shares(heads: Sequence[ClassifiedHead]) -> str:
-    """Of what these are the roles and distances; signs are spoken of only where they were measured."""
+    """Describe roles and distances; signs only where they were measured."""
     shares = [head.numbers["negative_share"] for head in heads if "negative_share" in head.numbers]
     if len(shares) == len(heads) and not any(shares):
         return "of A / ΣA, as A has no negative weight"
@@ -110,7 +112,7 @@ def describe_shares(heads: Sequence[ClassifiedHead]) -> str:
 
 
 def describe_distances(own: Sequence[ClassifiedHead], softmax: Sequence[ClassifiedHead]) -> str:
-    """How far back they look, beside softmax heads and uniform attention."""
+    """Describe how far back they look, compared with softmax heads and uniform attention."""
     metric = "memory_length" if any("memory_length" in head.numbers for head in own) else "distance"
     values = [head.numbers[metric] for head in own if metric in head.numbers]
     if not values:

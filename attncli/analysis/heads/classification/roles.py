@@ -1,4 +1,4 @@
-"""What a head does, told from its numbers: the first role whose evidence is strong enough."""
+"""Classify a head by its numbers: the first role whose evidence is strong enough."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ DOUBT = "?"
 """Behind a role, and behind its letter: it changes with the draw of random tokens."""
 
 PLACE = ("stack", "kind", "span")
-"""Keys that tell attentions of one layer number apart."""
+"""Keys that distinguish attention layers of the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,11 @@ class Role:
     threshold: float
     """From which value on."""
     beats_even: bool = True
-    """Whether uniform attention must be well below: on short texts it has much of everything too."""
+    """Whether the head must be well above uniform attention, which on short texts scores high
+    everywhere."""
 
     def is_clear(self, value: float, even: float | None) -> bool:
-        """At the threshold, and twice as much as uniform attention or half of what it leaves."""
+        """Whether the value reaches the threshold, and twice uniform attention or half of the rest."""
         if even is None or not self.beats_even:
             return value >= self.threshold
         return value > even and value >= max(self.threshold, min(2.0 * even, (1.0 + even) / 2.0))
@@ -47,9 +48,10 @@ POSITIONAL = Role("positional", "=", "offset_share", 0.6)
 MIXED = Role("mixed", "·", "", 0.0)
 
 ROLES = (PREVIOUS, INDUCTION, DUPLICATE, OWN, SINK, UNIFORM, LOCAL, POSITIONAL)
-"""In the order in which they are asked for: what a head does with a token says more than how spread out it is.
+"""Roles in the order in which they are tested: what a head does with a token says more than how
+uniform it is.
 
-An induction head sinks on text that repeats nothing, and a uniform head looks by position alone.
+An induction head sinks on text without repeats, and a uniform head looks by position alone.
 """
 
 MEASURED = (
@@ -62,7 +64,7 @@ MEASURED = (
     "distance",
     "offset_share",
 )
-"""Metrics of attention from which roles are told."""
+"""Metrics of attention that the roles need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ def classify_with_draws(
 
 
 def classify_role(numbers: Mapping[str, float], even: Mapping[str, float]) -> AssignedRole | None:
-    """From a head's numbers and those of uniform attention; None where nothing is known of it."""
+    """Assign a role from a head's numbers and those of uniform attention; None where no number is
+    known."""
     known = {**numbers, **role_nearness(numbers, even)}
     asked = [role for role in ROLES if role.evidence in known]
     if not asked:

@@ -1,4 +1,4 @@
-"""One pass over a batch of draws of random tokens, each with numbers of its own."""
+"""One forward pass over a batch of draws of random tokens, each measured separately."""
 
 from attncli.analysis.heads.forward_passes.observer import (
     HeadObserver,
@@ -12,13 +12,15 @@ from attncli.metrics.attention._totals import MetricTotals, Values
 
 
 class DrawObserver(HeadObserver):
-    """Of a batch that is never padded: what all draws share, such as the visible keys, is looked at once."""
+    """Observes a batch without padding: what all draws share, such as the visible keys, is measured
+    once."""
 
     def __init__(self, wanted: PassRequest, null: UniformControl, where: str, draws: int) -> None:
         super().__init__(wanted, null, where, ignore_share)
         self.each = [PassResult() for _ in range(draws)]
         self.is_apart = True
-        """Whether every attention has kept the draws apart, as one that folds windows into the batch does not."""
+        """Whether every attention layer keeps the draws separate; one that folds windows into the
+        batch does not."""
 
     def begin(self, site: AttentionSite, strip: Strip) -> None:
         super().begin(site, strip)
@@ -34,7 +36,8 @@ class DrawObserver(HeadObserver):
         return super().numbers_of(site, totals)
 
     def draws(self) -> list[PassResult]:
-        """Each with what is the same for all; none where some attention has mixed the draws."""
+        """One result per draw, with the shared values in each; empty where an attention layer mixes
+        the draws."""
         if not self.is_apart:
             return []
         for seen in self.each:

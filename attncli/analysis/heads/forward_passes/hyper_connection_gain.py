@@ -1,4 +1,4 @@
-"""What becomes of several residual streams that layers mix (hyper-connections): the gain of all mixings together."""
+"""Gain of hyper-connections: several residual streams that layers mix, over all layers together."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class StreamGains:
     of_layers: Mapping[int, StreamGain]
     """After the last mixing of each layer."""
     unread: str = ""
-    """The first module whose matrix was not seen; then nothing else is known."""
+    """The first module whose matrix was not captured; then the gain is unknown."""
 
     def rows(self, texts: int) -> Iterator[Row]:
         keys: dict[str, Scalar] = {"stack": self.stack}
@@ -61,7 +61,7 @@ class StreamGains:
 def compute_stream_gains(
     found: Sequence[Sequence[StreamMixing]], stacks: Sequence[Stack]
 ) -> StreamGains | None:
-    """`found`: of each text; None where nothing mixes streams."""
+    """Compute the gains. `found`: mixings of each text; None where no streams are mixed."""
     if not any(found):
         return None
     first = found[0]

@@ -1,4 +1,4 @@
-"""One forward pass of a model, looked at as it runs: every head's map in strips, every state as it passes."""
+"""Observe one forward pass of a model: every head's map in strips, and every state."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -43,12 +43,12 @@ Look = Callable[[AttentionSite, Strip], None]
 
 
 def ignore_share(share: float) -> None:
-    """For passes that are too short to tell of."""
+    """Ignore progress, for passes that are too short to report it."""
 
 
 @dataclass(frozen=True)
 class PassRequest:
-    """What is measured in one forward pass."""
+    """What to measure in one forward pass."""
 
     heads: tuple[str, ...] = ()
     """Metrics of attention maps."""
@@ -59,16 +59,16 @@ class PassRequest:
     period: int | None = None
     """After how many tokens the text repeats itself."""
     ids: Tensor | None = None
-    """[token]: of a text that was made to be measured on."""
+    """[token]: ids of a generated text."""
     pairs: int = 0
-    """How many of each head's strongest pairs of tokens are kept."""
+    """How many of each head's strongest pairs of tokens are collected."""
     full_row: float = FULL_ROW
-    """How far below 1 a row may sum that has no learned sink beside it."""
+    """How far below 1 a row may sum where there is no learned sink."""
 
 
 @dataclass
 class PassResult:
-    """What one forward pass has shown."""
+    """The measurements of one forward pass."""
 
     heads: dict[AttentionSite, Values] = field(default_factory=dict)
     nulls: dict[AttentionSite, Values] = field(default_factory=dict)
@@ -82,15 +82,16 @@ class PassResult:
     peaks: dict[tuple[str, int], Peak] = field(default_factory=dict)
     """The largest activation of a state."""
     silent: dict[AttentionSite, Tensor] = field(default_factory=dict)
-    """[head]: whether no row holds any weight, of attentions where that is so of some."""
+    """[head]: whether all weights of its map are zero, for attention layers with such heads."""
     missed: dict[AttentionSite, float] = field(default_factory=dict)
     """‖A v - y‖ / ‖y‖ of each linear layer."""
     tokens: int = 0
-    """Of the longest attention: images have patches, whatever their size."""
+    """Tokens of the longest attention: images have patches, whatever their size."""
 
 
 class HeadObserver:
-    """Adds up strips of one attention at a time; what is held grows with tokens, not with their square."""
+    """Accumulates strips of one attention layer at a time; memory grows with tokens, not with their
+    square."""
 
     def __init__(self, wanted: PassRequest, null: UniformControl, where: str, tick: Tick) -> None:
         self.wanted = wanted
@@ -100,12 +101,12 @@ class HeadObserver:
         self.seen = PassResult()
         self.site: AttentionSite | None = None
         self.again = False
-        """Whether the attention in work has been asked for once more, and has not come."""
+        """Whether the current attention layer was requested a second time and has not come yet."""
         self.empty = False
         """Whether some row of the linear layer in work takes from no token."""
 
     def strip(self, site: AttentionSite, strip: Strip) -> bool:
-        """Whether the map must come once more, said at its last strip."""
+        """Measure a strip; at the last one, return whether the map is needed once more."""
         if strip.is_first:
             tokens = strip.queries if site.is_self else strip.keys  # some keys are no tokens
             self.seen.tokens = max(self.seen.tokens, tokens)
@@ -143,7 +144,7 @@ class HeadObserver:
         self.strongest = StrongestQueries(strip)
 
     def add_weighed(self, strip: Strip) -> None:
-        """Which heads hold a weight other than 0; looked for only as long as some were not seen to."""
+        """Mark heads with a nonzero weight, until all have one."""
         if not self.weighed.all():
             self.weighed |= strip.weights.any(dim=-1).any(dim=-1).any(dim=0).cpu()
 
@@ -184,7 +185,7 @@ class HeadObserver:
         return self.but_silent(totals.values())
 
     def but_silent(self, found: Values) -> Values:
-        """The numbers of the heads that hold a weight other than 0."""
+        """The numbers of the heads that have a nonzero weight."""
         if self.weighed.all():
             return found
         return {
@@ -211,14 +212,14 @@ class HeadObserver:
 
 
 def mask_silent_heads(silent: Tensor, name: str, value: Tensor | str) -> Tensor | str:
-    """A metric of maps has no number where there is no map: what no query looks at is neither near nor uniform."""
+    """Remove map metrics of all-zero heads: a map without weights is neither local nor uniform."""
     if isinstance(value, str) or not is_map_metric(name):
         return value
     return value.masked_fill(silent.to(value.device)[(..., *(None,) * (value.dim() - 1))], math.nan)
 
 
 def uniform_output_shares(values: Values) -> Values:
-    """What the heads would write if all wrote as much."""
+    """The shares of output if all heads wrote the same amount."""
     found = {name: value for name, value in values.items() if metric_spec(name).of == "outputs"}
     return {
         name: torch.full((1,), 1.0 / len(value), dtype=torch.float64)
@@ -270,9 +271,10 @@ def measure_forward_pass(
     linear: LinearHeads = NO_LINEAR,
     apart: Collection[str] = (),
 ) -> PassResult:
-    """Run the model once; `also` is shown every strip too, and no attention may be seen but those that were `proved`.
+    """Run the model once; `also` receives every strip too. Only attention layers in `proved` may
+    occur.
 
-    `apart`: what takes a softmax too, and was found to be left out.
+    `apart`: other softmax layers, which are left out on purpose.
     """
     observer = HeadObserver(wanted, null, where, tick)
     return observe_forward_pass(
@@ -291,7 +293,7 @@ def observe_forward_pass(
     linear: LinearHeads = NO_LINEAR,
     apart: Collection[str] = (),
 ) -> PassResult:
-    """Run the model once for an observer, as `look` does."""
+    """Run the model once for an observer."""
     wanted = observer.wanted
 
     def strip(site: AttentionSite, strip: Strip) -> bool:
@@ -327,7 +329,7 @@ def refuse_unmeasured(
     proved: Mapping[AttentionSite, MapShape],
     linear: LinearHeads = NO_LINEAR,
 ) -> None:
-    """What is measured are the heads that were proved, in the layers that were asked for, and no others."""
+    """Check that exactly the verified heads of the requested layers were measured."""
     due = {
         site: shape.heads
         for site, shape in proved.items()
@@ -351,7 +353,7 @@ def refuse_unmeasured(
 def capture_projections(
     body: nn.Module, observer: HeadObserver, beside: Collection[str]
 ) -> Iterator[Look]:
-    """Where the heads' outputs or their gates are asked for, the layers that take them are looked for."""
+    """Capture output projections and gates if a requested metric needs them."""
     takes: list[Look] = []
     with ExitStack() as watched:
         if "outputs" in beside:

@@ -1,7 +1,9 @@
-"""The strongest query → key pairs of each head, kept while its maps go past in strips.
+"""The strongest query → key pairs of each head, collected while its maps are captured in strips.
 
-A pair is as strong as its weight lies above what uniform attention over the same visible keys would give it: by weight
-alone the first token of a causal text, which sees nothing but itself, would lead every head's list. Each key is named
+A pair's strength is its weight minus that of uniform attention over the same visible keys: by
+weight
+alone the first token of a causal text, which sees only itself, would lead every head's list. Each
+key is named
 once, with the query that looks at it most: a sink would fill the list otherwise.
 """
 
@@ -29,7 +31,8 @@ class HeadPairs(NamedTuple):
 
 
 class StrongestQueries:
-    """Of every head and key the query that lies furthest above uniform attention; what is held grows with keys alone."""
+    """For every head and key, the query furthest above uniform attention; memory grows with keys
+    only."""
 
     def __init__(self, strip: Strip) -> None:
         windows, heads = strip.weights.shape[:2]
@@ -76,7 +79,7 @@ class StrongestQueries:
 
 
 def uniform_weights(strip: Strip) -> Tensor:
-    """[query]: of each key that the query sees, if it looks at all of them alike."""
+    """[query]: the weight of each visible key under uniform attention."""
     if strip.visible is None:
         return strip.weights.new_full((strip.weights.shape[2],), strip.total / strip.keys)
     seen = strip.visible[0, 0].sum(dim=-1)

@@ -1,4 +1,4 @@
-"""What uniform attention over the visible keys would measure: the null beside every number of a head."""
+"""The metrics of uniform attention over the visible keys: the control of every head's number."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ SCATTERED = NOT_APPLICABLE + "the visible keys of a query do not lie side by sid
 
 
 class VisibleSpans:
-    """Which keys each query of one attention sees, as it is streamed: from … to, if they lie side by side."""
+    """The keys that each query of one attention layer sees: first and last, if they are contiguous."""
 
     def __init__(self, queries: int, keys: int) -> None:
         self.shape = (queries, keys)
@@ -59,7 +59,8 @@ class UniformControl:
         total: float = 1.0,
         ids: Tensor | None = None,
     ) -> Values:
-        """`total`: what rows sum to; of anything but 1, metrics of shares say why they are none."""
+        """The metrics of uniform attention. `total`: the sum of rows; if it is not 1, shares are a
+        reason in place of a number."""
         names = tuple(name for name in names if is_map_metric(name))
         joined = spans.joined()
         if joined is None:
@@ -84,7 +85,7 @@ def uniform_rows(
     total: float,
     ids: Tensor | None,
 ) -> Iterable[StripRows]:
-    """Strips of the map of one head that looks at all visible keys alike."""
+    """Yield strips of the map of one head with uniform attention over all visible keys."""
     queries, keys = shape
     step = max(1, ELEMENTS // keys)
     for start in range(0, queries, step):

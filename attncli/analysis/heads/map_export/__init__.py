@@ -1,6 +1,6 @@
 """Attention maps collected while a model runs, for files and pages.
 
-collected_maps  maps of chosen heads, for a file or a picture
+collected_maps  maps of chosen heads, for a file or a plot
 thumbnails      maps small enough for a page
-map_metadata    what maps do not show
+map_metadata    results of the run that maps do not contain
 """

@@ -1,4 +1,4 @@
-"""Maps that are kept while a model runs, for a file or a picture: those of the heads that are chosen, and no others."""
+"""Maps of the chosen heads, collected while a model runs, for a file or a plot."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ class CollectedMaps:
     layers: Collection[int] | None
     keeps: Keeps
     for_file: bool = False
-    """Whether a file is made of them, which has one map for each head."""
+    """Whether they are saved in a file, which has one map for each head."""
     numbers: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
     """The true numbers of an attention's heads, where not all are there."""
     maps: dict[AttentionSite, NDArray[np.floating[Any]]] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class CollectedMaps:
         }
 
     def names(self) -> dict[AttentionSite, str]:
-        """What each attention's tensor is called."""
+        """Tensor name of each attention layer."""
         several = self.several()
         return {site: map_tensor_name(site, several) for site in self.maps}
 
@@ -118,7 +118,7 @@ def name_cells(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
 
 
 def coarsen_map(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """The map itself, or the largest weight of each square of its tokens."""
+    """The map itself, or the largest weight of each square of tokens."""
     cells = weights.astype(np.float32)
     step = -(-max(cells.shape) // MOST_CELLS)
     if step == 1:
@@ -133,7 +133,7 @@ def coarsen_map(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 def estimate_bytes(
     shapes: Mapping[AttentionSite, MapShape], chosen: CollectedMaps, itemsize: int = 4
 ) -> tuple[int, int]:
-    """How many heads will be kept, and in how many bytes with their masks."""
+    """How many heads are collected, and the bytes of their maps and masks."""
     kept = [
         (
             sum(
@@ -158,7 +158,7 @@ def announce_map_size(
     say: Say,
     itemsize: int,
 ) -> None:
-    """The size of the maps is said, and refused where there is no room for it, before the work."""
+    """Announce the size of the maps, and refuse, before the work, what does not fit."""
     count, size = estimate_bytes(shapes, kept, itemsize)
     if count == 0:
         raise UsageError("`layers` and `heads` leave no head whose map could be kept.")

@@ -1,7 +1,7 @@
-"""What a model's maps on a text do not show, kept beside them in a file, so that the file tells what the run has told.
+"""Metadata of saved maps: results of the run that maps on a text do not contain.
 
-Roles are told from a text of their own; what heads write, and the states, are in no map. The rows of these are kept as
-they were reported, with the keys that tell heads apart and the census of layers.
+Roles come from a text of their own; head outputs and states are in no map. Their rows are saved as
+reported, with the keys that distinguish heads and the census of layers.
 """
 
 import json
@@ -22,21 +22,22 @@ ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "who
 
 @dataclass(frozen=True)
 class MapMetadata:
-    """What is kept, or was found in a file."""
+    """The metadata to save, or read from a file."""
 
     layers: LayerCensus | None = None
     roles_on: str = ""
-    """What roles were told from; empty where nobody has said."""
+    """The text on which roles were classified; empty where unknown."""
     keys: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
-    """By the name of a tensor: what its heads are told apart by."""
+    """By tensor name: the row keys of its heads."""
     rows: tuple[Row, ...] = ()
     of_layers: int | None = None
-    """How many layers of the whole model attend, whatever part of it was kept."""
+    """Number of attention layers in the whole model, whichever were saved."""
     of_heads: int | None = None
 
     @classmethod
     def read(cls, metadata: Mapping[str, str]) -> "MapMetadata":
-        """A file may hold none of it; what is there and not understood is refused."""
+        """Read the metadata of a file, which may have none; entries that cannot be parsed are
+        refused."""
         if ROWS not in metadata:
             return cls()
         try:
@@ -67,7 +68,7 @@ class MapMetadata:
         }
 
     def of(self, metric: str, layers: Collection[int] | None, keeps: Keeps) -> Sequence[Row]:
-        """The kept rows of a metric, of the heads and layers that are asked for."""
+        """The saved rows of a metric, for the requested heads and layers."""
         return [
             row
             for row in self.rows
@@ -78,7 +79,7 @@ class MapMetadata:
 
 
 def is_unseen_in_maps(metric: str) -> bool:
-    """Whether maps on a text say nothing of a metric; those of roles have maps of their own."""
+    """Whether maps on a text cannot give this metric; roles are measured on maps of another text."""
     return (
         metric not in ATTENTION.names()
         or not is_map_metric(metric)

@@ -1,4 +1,5 @@
-"""Maps small enough to look at on a page, made while strips go past: a byte for each cell, never more than a page can hold."""
+"""Maps small enough for a page, reduced strip by strip: a byte for each cell, never more than a
+page can hold."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,22 +15,22 @@ from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.records import Row, Scalar, Tile
 
 ROOM = 4 * 2**20
-"""Bytes of maps that a page takes, where they are asked for."""
+"""Most bytes of maps on a page, if requested."""
 UNASKED = 2**17
-"""Bytes of maps that a page takes along without being asked: those of every head over a short text."""
+"""Most bytes of maps on a page by default: those of every head over a short text."""
 HELD = 2**26
-"""Bytes while it is not known which heads `--top` leaves."""
+"""Most bytes while it is not known which heads `--top` selects."""
 LARGEST, SMALLEST = 256, 8
 """Cells on a side."""
 STEPS = 255
 
 Chosen = Callable[[AttentionSite], list[int]]
-"""The heads of an attention that are kept, by their place in it."""
+"""Returns the heads to collect, by their index in the attention layer."""
 
 
 @dataclass
 class Thumbnails:
-    """Takes strips as they pass: an observer that asks for nothing."""
+    """Observer that reduces the strips of each map to a thumbnail."""
 
     side: int
     """Cells on a side, at most."""
@@ -37,7 +38,7 @@ class Thumbnails:
     sites: list[AttentionSite] = field(default_factory=list)
     """Those that were seen, whether they have maps or not."""
     maps: dict[AttentionSite, list[tuple[int, bytes, float]]] = field(default_factory=dict)
-    """Of every head its place, its cells, and the weight of the darkest."""
+    """For every head its index, its cells, and the weight of the darkest cell."""
     shapes: dict[AttentionSite, tuple[int, int, int]] = field(default_factory=dict)
     """Queries, keys, and tokens along the side of a cell."""
     growing: NDArray[np.float32] | None = None
@@ -76,7 +77,8 @@ class Thumbnails:
         numbers: Mapping[AttentionSite, Sequence[int]],
         rows: Iterable[Row],
     ) -> Iterator[Tile]:
-        """Of the heads that have rows; `numbers`: their true numbers, where those are not their places."""
+        """Tiles of the heads that have rows; `numbers`: head numbers, where they differ from
+        indices."""
         told = {format_head(row) for row in rows if row.head is not None}
         for site, found in self.maps.items():
             queries, seen, step = self.shapes[site]
@@ -100,7 +102,8 @@ def format_head(row: Row) -> str:
 def downsample_strip(
     weights: NDArray[np.float32], first: int, step: int, axis: int
 ) -> NDArray[np.float32]:
-    """The largest weight of each `step` neighbours along an axis whose place 0 is the map's place `first`."""
+    """The largest weight of each `step` neighbours along an axis; its index 0 is the map's index
+    `first`."""
     if step == 1:
         return weights
     starts = [0, *range(step - first % step, weights.shape[axis], step)]
@@ -117,7 +120,8 @@ def quantize_cells(cells: NDArray[np.float32]) -> tuple[bytes, float]:
 def select_heads(
     layers: Collection[int] | None, keeps: Keeps, shapes: Mapping[AttentionSite, MapShape]
 ) -> Chosen:
-    """The heads that --layers and --heads leave, by their places, which in a model are their numbers."""
+    """The heads that --layers and --heads select, by their indices, which in a model are their
+    numbers."""
 
     def chosen(site: AttentionSite) -> list[int]:
         if site not in shapes or (layers is not None and site.layer not in layers):
@@ -130,7 +134,8 @@ def select_heads(
 def thumbnail_size(
     shapes: Mapping[AttentionSite, MapShape], chosen: Chosen, asked: bool, top: int | None
 ) -> int | None:
-    """Cells on a side that there is room for; None where maps were not asked for and are not small."""
+    """Largest number of cells per side that fits; None where maps were not requested and are not
+    small."""
     counts = {site: len(chosen(site)) for site in shapes}
     cells = sum(counts[site] * shape.queries * shape.keys for site, shape in shapes.items())
     longest = max((max(shape.queries, shape.keys) for shape in shapes.values()), default=0)

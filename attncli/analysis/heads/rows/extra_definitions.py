@@ -1,4 +1,5 @@
-"""What rows are called and say that are of no metric's file: pairs of tokens, and how exact maps of linear layers are."""
+"""Definitions of rows without a metric file: pairs of tokens, and how exact maps of linear layers
+are."""
 
 from attncli.records import Definition
 

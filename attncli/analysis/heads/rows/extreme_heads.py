@@ -1,4 +1,4 @@
-"""For the headline of metrics that no roles are made of: the head with the least of each, and the one with the most."""
+"""Headline of metrics without roles: for each, the head with the least and the head with the most."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ from attncli.analysis.controls import UNIFORM
 from attncli.records import Row
 
 TOLD = 2
-"""Metrics that a headline has room for."""
+"""Most metrics in a headline."""
 
 
 def describe_extremes(rows: Sequence[Row]) -> str:
@@ -35,7 +35,7 @@ def format_with_deviation(value: float, spread: float | None) -> str:
 
 
 def head_values(metric: str, rows: Sequence[Row]) -> Iterator[tuple[float, str, float | None]]:
-    """Every head's value, with its place in words and its standard deviation."""
+    """Every head's value, with its location in words and its standard deviation."""
     for row in rows:
         if row.metric == metric and row.head is not None and row.value is not None:
             yield row.value, format_head(row), row.spread

@@ -1,4 +1,5 @@
-"""From forward passes to rows: one for every metric and head, its nulls beside it, its spread over the texts."""
+"""Rows of forward passes: one per metric and head, with its controls and its standard deviation
+over the texts."""
 
 import math
 from collections import defaultdict
@@ -24,7 +25,7 @@ from attncli.records import NOT_APPLICABLE, Row, Scalar
 ON_REPEATS = "roles"
 """The group of metrics that are taken from random tokens repeated twice."""
 ON_RANDOM = "random tokens repeated twice"
-"""How a report says so."""
+"""Label of these texts in a report."""
 
 SILENT = f"{NOT_APPLICABLE}no row of the head holds any weight"
 
@@ -38,9 +39,9 @@ class Observations:
 
     texts: list[PassResult] = field(default_factory=list)
     repeated: list[PassResult] = field(default_factory=list)
-    """On random tokens that repeat themselves; empty where the model reads none."""
+    """Results on repeated random tokens; empty where the model reads none."""
     made: dict[str, list[PassResult]] = field(default_factory=dict)
-    """By the kind of text that attn makes; none where the model reads none."""
+    """Results by the kind of generated text; empty where the model reads none."""
     numbers: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
     """The true numbers of the heads, where not all of an attention are there."""
 
@@ -62,20 +63,21 @@ class Observations:
         return list(dict.fromkeys(site for seen in self.texts for site in seen.heads))
 
     def found(self, site: AttentionSite, metric: str, nulls: bool = False) -> "list[Tensor] | str":
-        """[head, …] for each text, or why there is none."""
+        """[head, …] for each text, or the reason why there is none."""
         kept = [seen.nulls if nulls else seen.heads for seen in self.passes(metric)]
         values = [of[site].get(metric, "") for of in kept if site in of]
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
 
     def is_silent(self, site: AttentionSite, head: int, metric: str = "") -> bool:
-        """Whether no row of the head holds any weight, on some text that a metric of maps is taken from."""
+        """Whether all weights of the head's map are zero, on some text that the metric uses."""
         passes = self.passes(metric) if metric else self.texts
         held = [seen.silent[site] for seen in passes if site in seen.silent]
         return any(bool(silent[head]) for silent in held)
 
     def short(self, site: AttentionSite, metric: str) -> "Tensor | None":
-        """[head]: by how much of themselves the singular values behind a metric may be too small; None for others."""
+        """[head]: relative error by which a metric's singular values may be too small; None for
+        other metrics."""
         if metric_spec(metric).of != "spectrum":
             return None
         return torch.stack([seen.short[site] for seen in self.texts]).amax(dim=0)
@@ -84,7 +86,8 @@ class Observations:
 def site_keys(
     sites: Sequence[AttentionSite], stacks: Sequence[Stack]
 ) -> dict[AttentionSite, dict[str, Scalar]]:
-    """What tells attentions of the same layer number apart, and nothing where there is nothing to tell apart."""
+    """Row keys that distinguish attention layers of the same number; empty where they are
+    unambiguous."""
     names = name_stacks(sites, stacks)
     spans = {site.span for site in sites if not site.is_linear}
     several = {
@@ -125,7 +128,7 @@ def build_head_rows(
     keys: Mapping[AttentionSite, dict[str, Scalar]],
     keeps: Keeps,
 ) -> Iterator[Row]:
-    """`nulls`: by the key under which their means stand beside the model's own."""
+    """Build the rows; `nulls`: observations of the controls, by the row's key for their means."""
     for metric in metrics:
         for site in observed.sites:
             found = observed.found(site, metric)
@@ -168,7 +171,8 @@ def build_site_rows(
     keeps: Keeps,
     numbers: Sequence[int],
 ) -> Iterator[Row]:
-    """The heads of one attention; of a metric with an axis of its own, every place on it."""
+    """Rows of the heads of one attention layer; a metric with an axis of its own has a row per
+    index."""
     axis = metric_spec(metric).axis
     for head, true_number in enumerate(numbers):
         if not keeps(site.layer, true_number):
@@ -192,7 +196,7 @@ def build_site_rows(
 
 
 def explain_null(row: Row) -> Row:
-    """With the metric's own reason where a head has no such number."""
+    """Give the metric's own reason where a head has no such number."""
     undefined = metric_spec(row.metric).undefined
     if row.value is not None or not undefined:
         return row
@@ -200,7 +204,7 @@ def explain_null(row: Row) -> Row:
 
 
 def note_unconverged(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:
-    """Says of a number that its iteration had not come to rest."""
+    """Note on a number that its iteration had not converged."""
     share = float(short[numbers.index(row.head)])
     if share <= STILL:
         return row
@@ -241,7 +245,7 @@ def reduce_over_texts(metric: str, found: "list[Tensor] | str") -> "Tensor | Non
 
 
 def pick_value(value: "Tensor | None", head: int, place: int | None) -> float | None:
-    """One head's number; uniform attention has one head, which stands for all."""
+    """One head's number; uniform attention has one head for all."""
     if value is None:
         return None
     own = value[head if len(value) > 1 else 0]
@@ -259,7 +263,7 @@ def build_state_rows(
     observed: Observations,
     nulls: Mapping[str, Observations],
 ) -> Iterator[Row]:
-    """States of every stack; the largest activation with the place where it is largest."""
+    """Rows of the states of every stack; the largest activation with its position."""
     places = list(dict.fromkeys(place for seen in observed.texts for place in seen.states))
     several = len({stack for stack, _ in places}) > 1
     for metric in metrics:

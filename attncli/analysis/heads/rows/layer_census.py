@@ -1,4 +1,4 @@
-"""What each layer of a model does with its tokens: which attend, which mix them otherwise, and what of it is looked at."""
+"""How each layer of a model mixes tokens: by attention or otherwise, and which of it is measured."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -17,18 +17,18 @@ class TokenMixing:
 
     stack: str
     kind: str
-    """A kind of attention that is looked at, or what another mixer is called."""
+    """A measured kind of attention, or the name of another mixer."""
     attention: bool
     layers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class LayerCensus:
-    """Of a whole model, whatever part of it is measured."""
+    """The layers of a whole model, whichever are measured."""
 
     layers: int
     attending: int
-    """Layers whose attention is seen."""
+    """Layers whose attention is captured."""
     idle: int
     """Layers that mix no tokens, as far as is seen."""
     mixers: tuple[TokenMixing, ...]
@@ -51,13 +51,13 @@ class LayerCensus:
         return cls(len(calls), sum(attends), sum(idle), group_mixers(seen))
 
     def described(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """JSON description."""
         mixers = [{**asdict(each), "layers": list(each.layers)} for each in self.mixers]
         return {**asdict(self), "mixers": mixers}
 
     @property
     def others(self) -> dict[str, list[TokenMixing]]:
-        """What mixes tokens beside attention, by its kind."""
+        """Token mixers other than attention, by kind."""
         found: dict[str, list[TokenMixing]] = {}
         for each in self.mixers:
             if not each.attention:
@@ -65,7 +65,8 @@ class LayerCensus:
         return found
 
     def headline(self) -> str:
-        """`2 of 8 layers attend; 6 are gated delta nets`; empty where every layer attends and none mixes otherwise."""
+        """`2 of 8 layers attend; 6 are gated delta nets`; empty where every layer attends and has
+        no other mixer."""
         if not self.others and not self.idle:
             return ""
         parts = [f"{self.attending} of {self.layers} layers attend"]
@@ -85,7 +86,7 @@ class LayerCensus:
         return "; ".join(parts)
 
     def unseen(self, looked_at: Collection[str] = ()) -> str:
-        """What findings say nothing of; `looked_at`: kinds that are."""
+        """Describe what findings do not cover; `looked_at`: kinds that are measured."""
         parts = [
             f"{pluralise(kind)} in {format_layers([layer for each in found for layer in each.layers])}"
             for kind, found in self.others.items()

@@ -12,7 +12,7 @@ class TokenNames(NamedTuple):
 
     own: Sequence[str]
     decoder: Sequence[str] = ()
-    """What the decoder of an encoder-decoder reads: the same, shifted."""
+    """Input tokens of an encoder-decoder's decoder: the same, shifted."""
 
     @classmethod
     def of_text(cls, text: ModelInput) -> "TokenNames":
@@ -21,7 +21,8 @@ class TokenNames(NamedTuple):
     def sides(
         self, site: AttentionSite, queries: int, keys: int
     ) -> tuple[Sequence[str], Sequence[str]]:
-        """Names of the queries and of the keys; none for a side that has not as many tokens as the text."""
+        """Names of the queries and of the keys; empty for a side whose length differs from the
+        text's."""
         own = self.decoder if self.decoder and "decoder" in site.name else self.own
         looked_at = own if site.is_self or site.is_difference else self.own
         return (

@@ -18,7 +18,7 @@ QUERY_TOKEN, KEY_TOKEN = "query_token", "key_token"
 OTHERS = "other_queries"
 """Key of a row: the mean weight that all other queries give the key."""
 FEW = 4
-"""Up to so many heads have a column each; of more each has a line."""
+"""Up to this many heads have a column each; otherwise each has a line."""
 
 
 def build_pair_rows(
@@ -67,7 +67,7 @@ class TokenPair(NamedTuple):
 def rank_pairs(
     own: Sequence[HeadPairs], words: Sequence[tuple[Sequence[str], Sequence[str]]], head: int
 ) -> list[TokenPair]:
-    """A head's pairs in all texts, the strongest first; what was hidden is left out."""
+    """A head's pairs in all texts, the strongest first, without hidden keys."""
     found = []
     for text, (pairs, (queries, seen)) in enumerate(zip(own, words, strict=True)):
         columns = (part[head].tolist() for part in pairs[:5])
@@ -94,9 +94,11 @@ def build_pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]
 
 
 def describe_clearest_pair(rows: Sequence[Row]) -> str:
-    """Of all pairs the one furthest above uniform attention, unless its key is a sink; empty where there is none.
+    """The pair furthest above uniform attention, unless its key is a sink; empty where there is
+    none.
 
-    What the other queries give the key counts as uniform attention does: above a sink no query stands out.
+    The weight that the other queries give the key counts like uniform attention: above a sink no
+    query is exceptional.
     """
     pairs = [row for row in rows if row.metric == PAIR and row.value is not None]
     if not pairs:

@@ -4,5 +4,4 @@ acceptance    make reports the baselines (`--accept`)
 check_runs    run one check and test its report
 command       `attn ci`
 named_checks  read the checks of the configuration file
-
 """

@@ -2,5 +2,4 @@
 
 catalogue  the entries of each list, as records
 command    `attn list`
-
 """

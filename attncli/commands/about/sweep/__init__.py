@@ -4,8 +4,6 @@ items     which models, and where their reports are saved
 runs      the runs, on an engine
 command   plan, run and report a sweep
 options   which models, on which engine
-report    one metric over many models, such as the checkpoints of a training run: a table, a trend,
-failures
+report    one metric over many models, such as the checkpoints of a training run: a table and a trend
 terminal  `attn sweep`
-
 """

@@ -3,5 +3,4 @@
 solutions    every method on every pattern, and the narrowest module
 module_fits  the study: width and logit scale
 decide       a verified module, or a proof that there is none
-
 """

@@ -5,5 +5,4 @@ trained_head  the study of free inputs
 token_table   queries and keys of every token in a head of layer 0
 token_search  coordinate search over the tokens of a text
 real_inputs   the study of real tokens, alongside free inputs
-
 """

@@ -5,5 +5,4 @@ path_measures  metrics of each term, and of their sum
 path_samples   single paths
 network_paths  the study: by length
 path_heads     by heads
-
 """

@@ -59,7 +59,8 @@ def decompose_output(
 
 
 def advance_terms(terms: Terms, frozen: FrozenLayer) -> Terms:
-    """The terms after one more layer; a bias begins a path where it stands, so the values' biases go through one head."""
+    """The terms after one more layer; a bias starts a path where it is added, so the values' biases
+    go through one head."""
     result: Terms = {}
 
     def add(length: int, x: SplitState | None) -> None:

@@ -1,4 +1,5 @@
-"""`attn paths` on trained models: the last block's output by path length, and what short paths predict."""
+"""`attn paths` on trained models: the last block's output by path length, and the loss of short
+paths."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ LOSSES: Mapping[str, Definition] = {
 
 @dataclass(frozen=True)
 class PathPlan:
-    """What is wanted of every text."""
+    """What to compute on every text."""
 
     steps: tuple[str, ...]
     metrics: Sequence[str]
@@ -52,12 +53,12 @@ class PathPlan:
 
 
 class DecomposedText(NamedTuple):
-    """What one text has shown, by the kind of step."""
+    """Results of one text, by the kind of step."""
 
     measured: dict[str, MeasuredTerms]
     counts: dict[str, dict[int, int]]
     losses: dict[str, list[float]]
-    """Per kind of step, the loss when only lengths up to each are kept."""
+    """Per kind of step, the loss of the stream truncated at each length."""
     full_loss: float | None
 
 
@@ -121,7 +122,7 @@ def decompose_text(subject: PathModel, text: ModelInput, plan: PathPlan) -> Deco
 
 
 def choices_per_layer(parts: PathDecomposition, stack: Stack, step: str) -> Sequence[int]:
-    """What a path can go through in each layer beside the skip."""
+    """Number of choices of a path in each layer, without the skip."""
     return parts.heads if step == "attention" else [1] * len(stack.calls)
 
 
@@ -137,7 +138,7 @@ def split_state(state: Tensor) -> SplitState:
 
 
 def cumulative_streams(terms: Tensor) -> Tensor:
-    """The stream when only lengths up to each are kept: what the rest of the model is given, as a batch."""
+    """The streams truncated at each length, as a batch for the rest of the model."""
     return terms.cumsum(dim=0)
 
 

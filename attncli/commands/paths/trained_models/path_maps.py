@@ -15,7 +15,8 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import own_precision
 
 UNEVEN = 1e-4
-"""How far the rows of a map may be from summing to one: beyond, 1c^T does not pass through it unchanged."""
+"""How far the rows of a map may be from summing to one; otherwise 1c^T does not pass through it
+unchanged."""
 
 
 class StackMaps:
@@ -45,7 +46,7 @@ class StackMaps:
             )
 
     def observe(self, site: AttentionSite, strip: Strip) -> None:
-        """Strips of the stack's own attentions put together; keys left out have weight 0."""
+        """Assemble the strips of the stack's attention layers; missing keys have weight 0."""
         other = enclosing_stack(site, self.subject.stacks) != self.subject.stack.name
         if other or site.kind != "self":
             return
@@ -60,7 +61,7 @@ class StackMaps:
         return [len(maps) for maps in self.layers]
 
     def log10_residual(self, path: Path) -> float:
-        """P(1c^T + V) = 1c^T + P V: the product's residual is carried apart and has no floor."""
+        """P(1c^T + V) = 1c^T + P V: the product's residual is computed separately and has no floor."""
         product = SplitState.of(np.eye(self.layers[0].shape[1])).split()
         for choice, maps in zip(path, self.layers, strict=True):
             if choice:

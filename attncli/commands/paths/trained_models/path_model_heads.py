@@ -25,7 +25,7 @@ STEP = "attention"
 LOST = "not finite"
 
 PAST = "past"
-"""Where a path does not go through a layer's attention: its skip, and biases that stand after it."""
+"""Paths that do not go through a layer's attention: its skip, and biases added after it."""
 
 OWN_METRICS: Mapping[str, Definition] = {
     OUTPUT: Definition(

@@ -30,13 +30,13 @@ from attncli.records import Definition, Report
 from attncli.tensor_subclasses.path_streams.path_run import run_along
 
 STEP = "attention"
-"""The variant of the rows: paths of attention alone, whatever MLPs stand between."""
+"""The variant of the rows: paths of attention only, whatever MLPs lie between."""
 
 TOGETHER = 16
 """Paths that go through the model in one pass."""
 
 STREAMS = 1 + TOGETHER
-"""That the pass carries."""
+"""Streams in memory during the pass."""
 
 METRICS: Mapping[str, Definition] = {
     RESIDUAL: OWN_METRICS[RESIDUAL],
@@ -86,7 +86,7 @@ def measure_named_paths(
     paths: Sequence[Path],
     progress: Progress = ignore_progress,
 ) -> Report:
-    """Some paths, by name, over all texts."""
+    """Measure the named paths on all texts."""
     read, about = follow_paths_of_texts(subject, texts, lambda place: paths, "named", progress)
     rows = tuple(
         row
@@ -103,11 +103,12 @@ def follow_paths_of_texts(
     what: str,
     progress: Progress,
 ) -> tuple[list[list[PathNumbers]], dict[str, Any]]:
-    """The paths of every text, by its place, and what the report says of the model."""
+    """Follow the paths of every text, by its index; also return the report's description of the
+    model."""
     done, steps = 0, 2 * sum(len(paths_of(place)) for place in rank_share(texts))
 
     def tick(numbers: int) -> None:
-        """A residual or a norm of so many paths."""
+        """Advance the progress by this many residuals or norms."""
         nonlocal done
         done += numbers
         progress(done, steps, "numbers of paths")
@@ -149,7 +150,7 @@ def log10_norms(
     paths: Sequence[Path],
     tick: Callable[[int], None],
 ) -> list[float]:
-    """Beside the norm of the whole output, some paths in one pass."""
+    """log10 of the norms of several paths, relative to the whole output, from one pass."""
     norms: list[float] = []
     with own_precision(subject.body):
         whole, _ = run_unmodified(subject.body, subject, text)

@@ -1,4 +1,4 @@
-"""A trained model's output by how many attentions and how many MLPs a path went through, the two counted apart."""
+"""A trained model's output by the number of attentions and the number of MLPs on a path."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -78,7 +78,7 @@ def measure_step_shares(
 
 
 def compute_step_shares(subject: PathModel, text: ModelInput) -> StepShares:
-    """Held against the model's own output."""
+    """Compute the shares on one text and check their sum against the model's own output."""
     with own_precision(subject.body):
         plain, _ = run_unmodified(subject.body, subject, text)
         terms = run_by_both_lengths(subject.body, subject.stack, text.kwargs).terms
@@ -114,7 +114,7 @@ def build_rows(found: Sequence[StepShares]) -> Iterator[Row]:
 
 
 def describe_largest_share(rows: Sequence[Row]) -> str:
-    """Where most of the output travels, and what goes through no attention at all."""
+    """Describe the largest share of the output, and the share without attention."""
     shares = [row for row in rows if row.metric == NORM_SHARE]
     top = max(shares, key=lambda row: row.value or 0.0)
     straight = sum(row.value or 0.0 for row in shares if row.keys["attentions"] == 0)

@@ -1,4 +1,4 @@
-"""The two arcs: places of the pair of points at every step."""
+"""The two arcs: positions of the pair of points at every step."""
 
 import math
 
@@ -16,6 +16,6 @@ STEP = 2.0 * RADIUS * math.sin(math.pi / AROUND)
 
 
 def arc_positions(steps: int) -> Array:
-    """Where the points are [step, point, 2]; beyond what is taught the circle goes on."""
+    """Positions of the points [step, point, 2]; after the training steps the circle continues."""
     angles = 2.0 * math.pi / AROUND * (np.arange(steps)[:, None] + np.array([0, PAIRS]))
     return RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=-1)

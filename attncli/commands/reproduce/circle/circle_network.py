@@ -105,7 +105,8 @@ def draw_weights(design: Design, seed: int) -> dict[str, Array]:
 
 
 class Dropout:
-    """Dropout that depends on seed and step alone, not on what else was drawn or which seeds stand beside."""
+    """Dropout that depends on seed and step only, not on other draws or on the other seeds of the
+    batch."""
 
     def __init__(self, rate: float, seeds: Sequence[int], step: int) -> None:
         self.rate = rate
@@ -123,7 +124,8 @@ def skip_dropout(states: Tensor) -> Tensor:
 
 
 def build_loss(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int], Tensor]:
-    """The squared distance to the next pair, summed over a batch and all seeds: none of them feels the others."""
+    """The squared distance to the next pair, summed over a batch and all seeds; seeds do not
+    interact."""
     design = network.design
     taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
     inputs = build_inputs(design, taught)
@@ -140,7 +142,8 @@ def build_loss(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int],
 
 
 def build_inputs(design: Design, taught: Tensor) -> Tensor:
-    """What stands for each pair; where predictions are added up, the pair plus the one a batch before, as released."""
+    """The input for each pair; where predictions are added up, the pair plus the previous batch's,
+    as released."""
     pairs = taught[:PAIRS]
     if not design.running_sum:
         return pairs

@@ -28,7 +28,7 @@ KNOWN = ("skip", "mlp", "mlp_skip")
 
 @dataclass(frozen=True)
 class Design:
-    """One network, whatever its weights."""
+    """The parts and sizes of one network, without its weights."""
 
     width: int
     switches: Switches
@@ -46,7 +46,8 @@ class Design:
 
     @property
     def spec(self) -> NetworkSpec:
-        """The layer as a synthetic network has it; its norms are applied apart, as they have gains and shifts."""
+        """The layer as a synthetic network; its norms are applied separately, since they have gains
+        and shifts."""
         return NetworkSpec(
             layers=1,
             tokens=2,
@@ -59,12 +60,12 @@ class Design:
 
 
 def design_by_name(width: int, variant: str) -> Design:
-    """What the variant's name says, and nothing else: without dropout."""
+    """The design that the variant's name states, without dropout."""
     return Design(width, VARIANTS[variant])
 
 
 def as_published(width: int, variant: str) -> Design:
-    """What the released script runs under that name."""
+    """The design that the released script runs under that name."""
     switches = VARIANTS[variant]
     if switches.mlp != switches.mlp_skip:
         raise UsageError(f"`as_published` has no {variant}: the released MLP keeps its skip.")

@@ -16,7 +16,7 @@ LEARNING_RATE = 1e-5
 
 @dataclass(frozen=True)
 class Experiment:
-    """What all designs of a study have in common."""
+    """Settings that all designs of a study share."""
 
     seeds: Sequence[int]
     training_steps: int = TRAINING_STEPS

@@ -1,4 +1,5 @@
-"""The network of the first seed while it is trained, with its attention as a module that can be watched."""
+"""The network of the first seed during training, with its attention as a module, so that capture
+works on it."""
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ class CircleAttention(nn.Module):
 
 
 class FirstCircle(nn.Module):
-    """Computes what the networks compute, for the first of them."""
+    """Computes the same as the batched networks, for the first of them."""
 
     def __init__(self, networks: CircleNetworks) -> None:
         super().__init__()

@@ -44,11 +44,11 @@ Designs = Mapping[tuple[int, str], Design]
 """By width and variant."""
 
 SavedAs = Callable[[str], SavedTraining | None]
-"""Where the training of this name is kept."""
+"""Returns the file of the training of this name, or None."""
 
 
 def train_without_saving(name: str) -> None:
-    """For trainings that nobody wants to go on with."""
+    """Save no training."""
 
 
 def measure_circle(
@@ -60,7 +60,8 @@ def measure_circle(
     watched: Watched = ignore_training,
     progress: Progress = ignore_progress,
 ) -> Report:
-    """Train every network of every seed, apply it to its own output, and say which of them collapse."""
+    """Train every network of every seed, apply it to its own output, and report which of them
+    collapse."""
     require_room(designs, len(experiment.seeds))
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
     runs = run_designs(designs, experiment, wanted, saved_as, watched, progress)
@@ -81,7 +82,8 @@ def measure_circle(
 
 
 def build_tracks(runs: Runs) -> Iterator[Track]:
-    """Of the first seed: a line for each width, a column for each variant, beside the arcs that were taught."""
+    """Tracks of the first seed: a line for each width, a column for each variant, with the taught
+    arcs."""
     arcs = point_tracks(arc_positions(PAIRS + 1))
     for (width, variant), (first, *_) in runs.items():
         if first.places is not None:
@@ -149,7 +151,7 @@ def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
 
 
 def describe_source(designs: Designs, experiment: Experiment, published: bool) -> dict[str, Any]:
-    """Everything needed to know what was trained, and exactly what each variant has."""
+    """Everything that defines the training, and the exact parts of each variant."""
     variants = {
         variant: {
             **network_switch_values(design.switches),

@@ -8,7 +8,7 @@ from attncli.commands.reproduce.options import task_option
 
 @dataclass(frozen=True)
 class CircleOptions:
-    """A layer that is trained here, and applied again and again to its own output."""
+    """Options of the layer that is trained and then applied again and again to its own output."""
 
     width: Annotated[
         int | None,

@@ -1,6 +1,7 @@
 """A trained network applied again and again to its own output, in split form.
 
-The points' common place and what sets them apart are carried each by itself, so that their distance is followed far
+The points' mean and their difference from it are computed separately, so that their distance is
+resolved far
 below the smallest float.
 """
 
@@ -39,7 +40,7 @@ def iterate_recurrence(design: Design, weights: Weights, steps: int) -> Iterator
 
 
 def predict_next(given: SplitState, design: Design, weights: Weights) -> SplitState:
-    """One application; points that rounding cannot tell apart are one point from there on."""
+    """Apply the network once; points that rounding cannot separate stay one point from there on."""
     step = partial(apply_network, design=design, weights=weights)
     try:
         return run_sub_block(given, step, skip=False, spec=design.spec)
@@ -54,7 +55,7 @@ def merge_points(state: SplitState) -> SplitState:
 
 
 def apply_network(given: SplitState, design: Design, weights: Weights) -> SplitParts:
-    """The network, in the form of what it is given."""
+    """Apply the network and return the same form (split or plain) as the input."""
     layer, switches, spec = build_layer(weights), design.switches, design.spec
     hidden = SplitState(
         *add_bias(given.parts @ weights["w_embed"], weights["b_embed"]), given.plain

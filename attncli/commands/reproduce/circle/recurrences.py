@@ -15,17 +15,19 @@ from attncli.maths.residuals.scaled import Array
 from attncli.metrics import METRICS
 
 TOGETHER = 0.01
-"""Residual below which two points are one: at the size of the circle they are then less than a line's width apart. Which
-runs collapse does not depend on it: after the default training, none of 60 had its lowest residual between 10^-6 and 0.5."""
+"""Residual below which two points are one: at the size of the circle, less than a line's width
+apart. Which
+runs collapse does not depend on it: after the default training, none of 60 had its lowest residual
+between 10^-6 and 0.5."""
 STILL = 0.01
-"""Share of the taught step below which a pair stands."""
+"""Share of the taught step below which a pair counts as standing still."""
 ASTRAY = 0.1
-"""Distance from the taught place, in radii, beyond which a point has left its arc."""
+"""Distance from the taught position, in radii, from which on a point has left its arc."""
 
 
 @dataclass(frozen=True)
 class CircleRun:
-    """What is measured on one network."""
+    """The measurements on one network."""
 
     training_loss: float
     curves: Mapping[str, Sequence[float]]
@@ -33,7 +35,7 @@ class CircleRun:
     moves: Sequence[float]
     """How far the pair went in each step, in taught steps."""
     distances: Sequence[float]
-    """The farther point's distance from its taught place after every step, in radii."""
+    """The farther point's distance from its taught position after every step, in radii."""
     places: Array | None = None
     """[step, point, 2]"""
 
@@ -49,7 +51,7 @@ class CircleRun:
 
     @property
     def collapse_order(self) -> float | None:
-        """Of the residual from there on, as far as it is resolved."""
+        """Order of convergence of the residual from there on, as far as it is resolved."""
         resolved = [value for value in self.curves[RESIDUAL] if math.isfinite(value)]
         return None if self.collapse_step is None else late_order(resolved)
 
@@ -64,7 +66,7 @@ class CircleRun:
 
 
 def first_lasting_index(holds: Sequence[bool]) -> int | None:
-    """The first place from which on it holds to the end."""
+    """The first index from which on all are true."""
     if not holds[-1]:
         return None
     return max((place + 1 for place, held in enumerate(holds) if not held), default=0)
@@ -78,7 +80,7 @@ def run_recurrence(
     metrics: Sequence[str],
     tick: Callable[[int], None],
 ) -> CircleRun:
-    """Apply the network so many times."""
+    """Apply the network this many times."""
     measures = {name: METRICS[name] for name in metrics}
     curves: dict[str, list[float]] = {name: [] for name in metrics}
     found: list[Array] = []

@@ -1,4 +1,4 @@
-"""What the runs of the circle come to: rows over their seeds, and words."""
+"""Rows and sentences about the runs of the circle, over their seeds."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,8 @@ SHARES = {"collapse_share": "collapse_step", "stop_share": "stop_step"}
 
 MEDIAN = 0.5
 QUANTILES = (0.0, MEDIAN, 1.0)
-"""Of a curve over the seeds: where some collapse and others do not, a mean tells of neither."""
+"""Quantiles of a curve over the seeds: where some collapse and others do not, a mean describes
+neither."""
 
 LAWS = {1: "by a constant factor a step", 3: "doubly exponentially"}
 """Orders that mean something."""
@@ -66,7 +67,8 @@ SMALLEST_FLOAT = -308.0
 """Its logarithm. A doubly exponential curve is far below it soon, and would press all others flat."""
 
 FINE = 10
-"""Steps that are all told; of the later ones each is a quarter beyond the one before."""
+"""The first steps, all of which are reported; after them each reported step is a quarter larger
+than the last."""
 
 ZERO = "zero, or rounding leaves nothing of it"
 
@@ -115,7 +117,7 @@ def known_values(group: Sequence[CircleRun], number: str) -> list[float]:
 def build_curve_rows(
     metric: str, group: Sequence[CircleRun], width: int, variant: str
 ) -> Iterator[Row]:
-    """Quantiles over the seeds after each step that is told."""
+    """Quantiles over the seeds after each reported step."""
     unit = definition(metric).unit
     curves = [run.curves[metric] for run in group]
     for step in select_shown_steps(len(curves[0]) - 1):
@@ -133,14 +135,14 @@ def build_curve_rows(
 
 
 def replace_unresolved(value: float) -> float:
-    """What rounding has swallowed was below all that it left."""
+    """-inf for values lost to rounding: they were below everything resolved."""
     return -math.inf if math.isnan(value) else value
 
 
 def build_views(
     metrics: Sequence[str], widths: Sequence[int], steps: int, seeds: int
 ) -> Iterator[View]:
-    """What became of the points, a table for each width; then the curves."""
+    """Views of the points' ends, a table for each width; then the curves."""
     over = f" over {seeds} seeds" if seeds > 1 else ""
     yield View("How each variant behaves", "variant", (), findings="behaviour")
     for width in widths:

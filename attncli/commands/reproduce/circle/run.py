@@ -25,7 +25,7 @@ MOST_TRAINING, MOST_STEPS = 10_000_000, 100_000
 
 
 def requested_metrics(given: Sequence[str] | None, conditions: "Sequence[Condition]") -> list[str]:
-    """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
+    """The requested columns and those that gates need; unknown names are refused before the work."""
     from attncli.commands.reproduce.circle.report import OWN_METRICS
     from attncli.metrics import METRICS
 
@@ -46,7 +46,7 @@ def prepare_circle(
     variants: Sequence[str],
     run: RunOptions,
 ) -> "Callable[..., Report]":
-    """Everything that can be refused is, before torch is imported."""
+    """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.circle.experiment import STEPS, TRAINING_STEPS, Experiment
 
     experiment = Experiment(

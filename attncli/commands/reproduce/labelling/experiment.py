@@ -1,4 +1,5 @@
-"""`attn reproduce memorise`, `sort` and `convex-hull`: what can a few paths of one length do alone, in a network trained here?"""
+"""`attn reproduce memorise`, `sort` and `convex-hull`: accuracy of a few paths of one length in a
+trained network."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -42,15 +43,15 @@ FLOAT = 4
 """Bytes."""
 
 PATHS = 3
-"""Stream of random numbers of a seed, after those of its training."""
+"""Index of a seed's random stream for paths, after those of its training."""
 
 SEQUENCE_COST = 3
-"""A sequence followed along all paths, in steps of training: for the progress bar alone."""
+"""Cost of a sequence along all paths, in training steps: for the progress bar only."""
 
 
 @dataclass(frozen=True)
 class LabellingRequest:
-    """What is trained, and what is asked of it."""
+    """The training, and the measurements after it."""
 
     name: str
     definition: str
@@ -62,9 +63,9 @@ class LabellingRequest:
     """Of paths that are added."""
     seeds: Sequence[int]
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None
-    """Where a training is kept."""
+    """Returns the file of a training, or None."""
     watched: Watched = ignore_training
-    """Who looks at the network while it is trained."""
+    """Callback that observes the network during training."""
 
 
 class SeedResults(NamedTuple):
@@ -74,7 +75,7 @@ class SeedResults(NamedTuple):
     """Variant → length → accuracy."""
     up_to_length: list[float]
     beside: dict[str, float]
-    """The entire model, and predictors that do not look."""
+    """Accuracy of the entire model, and of predictors that ignore the input."""
     completeness: float
 
 
@@ -105,7 +106,7 @@ def measure_task_paths(asked: LabellingRequest, progress: Progress = ignore_prog
 
 
 def require_room(asked: LabellingRequest) -> None:
-    """For the weights with what Adam keeps of them, and for all paths' states on their way through a block."""
+    """Check the memory for the weights, Adam's moments, and the states of all paths in a block."""
     task, sizes = asked.task, asked.sizes
     drawn_paths = DRAWS * sum(asked.numbers) * (sizes.layers + 1)
     paths = min(drawn_paths, (1 + sizes.heads) ** sizes.layers)
@@ -167,7 +168,7 @@ def group_by_variant(
 
 
 def blind_accuracies(seen: Examples, asked: Examples) -> dict[str, float]:
-    """Always the most frequent label of the training; and always that of the token's place."""
+    """Accuracy of the most frequent training label, and of the most frequent one at each position."""
     most = np.bincount(seen.labels.ravel()).argmax()
     of_place = [np.bincount(labels).argmax() for labels in seen.labels.T]
     return {
@@ -200,7 +201,7 @@ def build_row(metric: str, values: Sequence[float], variant: str | None, **keys:
 
 
 def describe_source(asked: LabellingRequest) -> dict[str, Any]:
-    """All that the networks were made from."""
+    """Everything that the networks were made from."""
     plan = asdict(build_plan(asked.name, asked.task, asked.sizes, asked.steps, asked.seeds[0]))
     del plan["identity"]
     return {

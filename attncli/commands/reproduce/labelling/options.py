@@ -10,7 +10,7 @@ from attncli.declare.options import Option
 
 @dataclass(frozen=True)
 class LabellingOptions:
-    """The network that learns the task, and what is done with its paths."""
+    """Options of the network that learns the task, and of its paths."""
 
     evaluate: Annotated[
         list[str],
@@ -42,7 +42,7 @@ class LabellingOptions:
     ] = None
 
     def sizes(self) -> dict[str, int]:
-        """The sizes that were given."""
+        """The sizes that the user has set."""
         named = {"layers": self.layers, "heads": self.heads, "width": self.width}
         return {name: size for name, size in named.items() if size is not None}
 
@@ -82,5 +82,5 @@ class MemoriseOptions:
 
     @property
     def is_set(self) -> bool:
-        """Whether the task differs from the one of its file."""
+        """Whether the task differs from that of its file."""
         return any(value not in (None, False) for value in asdict(self).values())

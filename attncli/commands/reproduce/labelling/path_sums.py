@@ -24,17 +24,17 @@ Sum = tuple[int, int]
 """How many paths are added, and their length."""
 
 ELEMENTS = 2**24
-"""Of all paths' states that are held at a time."""
+"""Most numbers of all paths' states in memory at a time."""
 
 
 @dataclass(frozen=True)
 class PathDraws:
-    """Random sums; a path may stand in one of them more than once, as published."""
+    """Random sums of paths; a path may occur in one sum more than once, as published."""
 
     paths: tuple[Path, ...]
     """All that are needed, each once."""
     sums: Mapping[Sum, Tensor]
-    """[draw, path]: how often each of `paths` stands in a sum."""
+    """[draw, path]: how often each of `paths` occurs in a sum."""
 
     def of(self, wanted: Sum, terms: Tensor) -> Tensor:
         """The sums [draw, …] of terms [path, …]."""
@@ -63,7 +63,7 @@ def draw_paths(
 
 
 class FrozenSums(NamedTuple):
-    """What the frozen network's paths make of all sequences."""
+    """Accuracies of the frozen network's paths on all sequences."""
 
     accuracies: dict[Sum, float]
     of_length: list[float]
@@ -76,7 +76,8 @@ class FrozenSums(NamedTuple):
 def measure_frozen_accuracies(
     network: Labeller, inputs: Tensor, labels: Tensor, draws: PathDraws, tick: Callable[[], None]
 ) -> FrozenSums:
-    """Attention and norm denominators stay those of the full pass, so that terms of paths can be added as they are.
+    """Measure sums of terms, with attention and norm denominators of the full pass, so that terms
+    add up.
 
     The classifier is linear: logits are added in place of states.
     """
@@ -104,13 +105,14 @@ def measure_frozen_accuracies(
 
 
 FEW = 3
-"""Paths on which the terms are held against those that the network's own code makes."""
+"""Number of paths on which the terms are compared with those of the network's own code."""
 
 
 def verify_terms(
     network: Labeller, stack: Stack, given: Mapping[str, Tensor], paths: Sequence[Path]
 ) -> None:
-    """That single paths' terms are what `attn paths MODEL --path` makes of them, on the first sequence."""
+    """Verify that single paths' terms equal those of `attn paths MODEL --path`, on the first
+    sequence."""
     few = [*paths[:FEW], *paths[-FEW:]]
     ours = torch.cat(run_frozen_paths(network, given["inputs"], few))
     own = run_along(network, stack, given, few).terms
@@ -124,7 +126,7 @@ def verify_terms(
 def terms_by_length(
     network: Labeller, stack: Stack, given: Mapping[str, Tensor]
 ) -> tuple[Tensor, float]:
-    """The terms [length, token, feature], held against the output of a plain pass."""
+    """The terms [length, token, feature], checked against the output of a plain pass."""
     terms = run_by_length(network, stack, given, count_attention=True)[0].terms
     output = network.states(**given)[0]
     error = float((terms.sum(dim=0) - output).norm() / output.norm())
@@ -139,7 +141,7 @@ def terms_by_length(
 def measure_rerun_accuracies(
     network: Labeller, inputs: Tensor, labels: Tensor, draws: PathDraws
 ) -> dict[Sum, float]:
-    """Sub-networks run on their own, some sequences at a time."""
+    """Run sub-networks on their own, some sequences at a time."""
     right: dict[Sum, list[Tensor]] = {wanted: [] for wanted in draws.sums}
     for part in split_sequences(network, inputs, len(draws.paths)):
         states = torch.stack(run_subnetworks(network, inputs[part], draws.paths))
@@ -155,13 +157,13 @@ def correct_shares(right: Mapping[Sum, list[Tensor]]) -> dict[Sum, float]:
 
 
 def split_sequences(network: Labeller, inputs: Tensor, paths: int) -> Iterator[slice]:
-    """Sequences whose states on all paths can be held."""
+    """Slices of sequences whose states on all paths fit in memory."""
     size = max(1, ELEMENTS // (paths * inputs.shape[1] * network.classifier.in_features))
     return (slice(start, start + size) for start in range(0, len(inputs), size))
 
 
 def accuracy(logits: Tensor, labels: Tensor) -> float:
-    """The part of all tokens whose largest logit is that of their label."""
+    """The fraction of all tokens whose largest logit is that of their label."""
     return float(is_correct(logits, labels).mean())
 
 

@@ -1,4 +1,5 @@
-"""What the accuracies of sums of paths mean, and what they say: do short paths carry more than long ones?"""
+"""Metrics and sentences about the accuracy of sums of paths: do short paths contribute more than
+long ones?"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ BLIND = {
     MAJORITY: "the most frequent label",
     MAJORITY_OF_PLACE: "the most frequent label of the place",
 }
-"""Predictors that do not look, and what they always say."""
+"""Predictors that ignore the input, and the label that each predicts."""
 
 EVALUATIONS = {"frozen": "frozen", "rerun": "run again"}
 """And in words."""
@@ -44,11 +45,12 @@ CLEAR = 2.0
 """Standard errors from which a mean difference over seeds is called one."""
 
 LEARNED = 0.9
-"""The accuracy below which a network has not learned enough for its paths to say much."""
+"""Accuracy below which a network has not learned enough for its paths to be informative."""
 
 
 def compare_short_and_long(by_length: Mapping[int, float]) -> float:
-    """Of lengths from 1 on, two at least; with an odd number of them the middle one is on neither side."""
+    """Short minus long, of at least two lengths from 1 on; the middle one of an odd number is on
+    neither side."""
     lengths = sorted(by_length)[1:]
     half = len(lengths) // 2
     apart = (
@@ -60,7 +62,8 @@ def compare_short_and_long(by_length: Mapping[int, float]) -> float:
 def format_headline(
     name: str, rows: Sequence[Row], evaluations: Sequence[str], numbers: Sequence[int]
 ) -> str:
-    """The answer, with the most paths, beside the entire model and a predictor that does not look."""
+    """The result with the most paths, next to the entire model and a predictor that ignores the
+    input."""
     variants = {EVALUATIONS[one]: f"{one} {max(numbers)}" for one in evaluations}
     blind = best_blind_row(rows)
     return (
@@ -71,13 +74,14 @@ def format_headline(
 
 
 def best_blind_row(rows: Sequence[Row]) -> Row:
-    """The better of the predictors that do not look: that of the places, where they are alike."""
+    """The better of the predictors that ignore the input; that of the positions on a tie."""
     found = [row for row in rows if row.variant in BLIND and row.metric == ACCURACY]
     return max(found, key=lambda row: (row.value or 0.0, row.variant == MAJORITY_OF_PLACE))
 
 
 def describe_claim(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
-    """Once where the evaluations agree; nothing where there is one length."""
+    """Describe short against long paths, once where the evaluations agree; empty where there is one
+    length."""
     found = {row.variant: row for row in rows if row.metric == ADVANTAGE}
     if not found:
         return ""
@@ -92,7 +96,8 @@ def describe_claim(rows: Sequence[Row], variants: Mapping[str, str], number: int
 
 
 def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number: int) -> str:
-    """What sums of paths of one length are worth: nothing is claimed of sums that blind guessing beats.
+    """Describe the accuracy of sums of paths of one length; claim nothing of sums that blind
+    guessing beats.
 
     Short paths carry more only where short ones themselves beat it, and as all paths up to their lengths together do,
     if these were measured; long ones likewise.

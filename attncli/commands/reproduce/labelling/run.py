@@ -59,7 +59,7 @@ def prepare_task(
     conditions: "Sequence[Condition]",
     memory: MemoriseOptions | None = None,
 ) -> "Callable[..., Report]":
-    """Everything that can be refused is, before torch is imported."""
+    """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.labelling.report import OWN_METRICS
 
     for condition in conditions:
@@ -84,7 +84,7 @@ def prepare_task(
 
 
 def describe_task(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
-    """What is learned, as the task's file says it or as it was asked for."""
+    """Describe what is learned, from the task's file or from the options."""
     if memory is None or not memory.is_set:
         return TASKS.summary(name)
     words = "words of their own" if memory.tokens_from is None else "the tokens of a file in order"
@@ -93,7 +93,7 @@ def describe_task(name: str, memory: MemoriseOptions | None, task: "Task") -> st
 
 
 def build_memorise_task(asked: MemoriseOptions) -> "Task":
-    """The task with its own sequences, those that were asked for, or the released script's."""
+    """The task with its own sequences, the requested ones, or the released script's."""
     from attncli.commands.reproduce.tasks.memorise import (
         LENGTH,
         SEQUENCES,
@@ -140,7 +140,7 @@ def parse_numbers(given: Sequence[str]) -> list[int]:
 
 
 def resolve_sizes(asked: LabellingOptions, own: "Sizes") -> "Sizes":
-    """The task's own sizes but for those that are given, refused as those of any network are."""
+    """The task's own sizes with the user's in their place, validated like those of any network."""
     from attncli.commands.reproduce.tasks import Sizes
 
     given = asked.sizes()

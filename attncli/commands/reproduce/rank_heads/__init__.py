@@ -1,10 +1,10 @@
 """Can many narrow heads do what one wide head does?
 
-nearest_token      the target, and questions about it
-head_layer         the layer with the weights of several seeds at once, and how it is trained
-head_plan          which layers, how long they are trained, and on what
+nearest_token      the target function, and test questions
+head_layer         the layer with the weights of several seeds at once, and its training
+head_plan          the layers, the length of training, and the data
 experiment         layers of heads trained on the nearest token: rank against heads
-rank_head_metrics  what the numbers of `rank_heads` mean
+rank_head_metrics  metrics of `rank_heads`
 run                from the options of `attn reproduce rank-heads` to a study
 command            `attn reproduce rank-heads`
 options            options of `attn reproduce rank-heads`

@@ -35,7 +35,7 @@ def rank_heads(
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None,
     progress: Progress = ignore_progress,
 ) -> Report:
-    """Train every layer of every seed, and ask it."""
+    """Train the layers of every seed and measure their errors."""
     require_room(wanted)
     layers = list(wanted.layers())
     questions = draw_test_questions(wanted.tokens, wanted.dimension, wanted.seeds)
@@ -77,7 +77,8 @@ def rank_heads(
 
 
 def require_room(wanted: RankHeads) -> None:
-    """Weights, gradients and two moments in float32, and what a batch leaves for the gradient."""
+    """Check the memory for weights, gradients and two moments in float32, and a batch's
+    activations."""
     heads = max(product // rank for product, rank in wanted.layers())
     d, widest = wanted.dimension, max(wanted.products)
     weights = 4 * 4 * (2 * d * widest + heads * d * d)
@@ -100,7 +101,8 @@ def evaluate_layer(questions: Sequence[SphereQuestions], given: Sequence[np.ndar
 
 
 def uniform_error(questions: SphereQuestions) -> float:
-    """Of the best multiple of the mean token: what a layer can do whose weights do not depend on the query."""
+    """Error of the best multiple of the mean token: of a layer whose weights do not depend on the
+    query."""
     mean, wanted = questions.tokens.mean(axis=1), questions.nearest
     factor = float((mean * wanted).sum() / np.square(mean).sum())
     return mean_squared_distance(factor * mean - wanted)

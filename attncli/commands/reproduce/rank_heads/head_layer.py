@@ -1,4 +1,5 @@
-"""H heads of rank r, one query, no norms and no biases; the weights of several seeds at once, none of which feels the others.
+"""H heads of rank r, one query, no norms and no biases; the weights of several independent seeds at
+once.
 
     y ↦ Σ_h V_h Σ_i softmax_i(x_i^T W_K,h W_Q,h^T y) x_i        W_Q, W_K [d, r], V [d, d]
 
@@ -59,7 +60,7 @@ def draw_weights(dimension: int, rank: int, heads: int, seed: int) -> dict[str, 
 
 
 def draw_test_questions(tokens: int, dimension: int, seeds: Sequence[int]) -> list[SphereQuestions]:
-    """What each seed's layer is asked after its training."""
+    """Draw the test questions of each seed."""
     return [
         draw_questions(np.random.default_rng([seed, ASKED]), ASKED_QUESTIONS, tokens, dimension)
         for seed in seeds

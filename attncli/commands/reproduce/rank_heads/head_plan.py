@@ -12,7 +12,7 @@ LEARNING_RATE = 0.02
 
 @dataclass(frozen=True)
 class RankHeads:
-    """What all layers of a study have in common, and the ones that there are."""
+    """The layers of a study, and the settings that they share."""
 
     dimension: int
     tokens: int

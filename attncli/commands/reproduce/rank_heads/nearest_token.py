@@ -31,7 +31,7 @@ class SphereQuestions(NamedTuple):
 def draw_questions(
     stream: np.random.Generator, number: int, tokens: int, dimension: int
 ) -> SphereQuestions:
-    """So many questions."""
+    """Draw this many questions."""
     points = stream.normal(size=(number, tokens + 1, dimension))
     points /= np.linalg.norm(points, axis=-1, keepdims=True)
     return SphereQuestions(points[:, 1:], points[:, 0])

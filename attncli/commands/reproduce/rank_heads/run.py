@@ -34,7 +34,7 @@ def refuse_other_gates(conditions: "Sequence[Condition]") -> None:
 def prepare_rank_heads(
     asked: RankHeadOptions, training: KeptTraining, run: DrawOptions
 ) -> "Callable[..., Report]":
-    """Everything that can be refused is, before torch is imported."""
+    """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.rank_heads.head_plan import (
         DIMENSION,
         TOKENS,
@@ -80,7 +80,7 @@ def parse_numbers(name: str, given: Sequence[str], most: int) -> list[int]:
 
 
 def refuse_parts_of_heads(ranks: Sequence[int], products: Sequence[int]) -> None:
-    """Every number that was asked for is used."""
+    """Refuse ranks that divide none of the products, and products that no rank divides."""
     for rank in ranks:
         if not any(product % rank == 0 for product in products):
             raise UsageError(

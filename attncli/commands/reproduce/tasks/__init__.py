@@ -36,15 +36,15 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Task:
-    """What is learned, and settings with which it is learned well."""
+    """A task, and settings with which it is learned well."""
 
     draw: Callable[[np.random.Generator, int], Examples]
-    """So many sequences."""
+    """Draws this many sequences."""
     length: int
     """Tokens of a sequence."""
     labels: int
     vocabulary: int | None
-    """None: the tokens are points."""
+    """Size of the vocabulary; None: the tokens are points."""
     sizes: Sizes
     """As published, or smaller."""
     steps: int
@@ -53,10 +53,11 @@ class Task:
     asked: int = 200
     """Sequences on which accuracies are taken."""
     by_heart: bool = False
-    """Just what is asked is trained on, again and again; else every step has new sequences, and so have the questions."""
+    """Train on the test questions themselves, again and again; else draw new sequences for every
+    step and for the test."""
     dropout: float = 0.0
     """While it is trained."""
     falling: bool = False
     """The learning rate falls from the first step to the last; else it rises over a tenth of them and falls over a half."""
     told_apart: Mapping[str, str | int | float] = field(default_factory=dict)
-    """What else makes this training another one than the task's own."""
+    """Settings that distinguish this training from the task's default."""

@@ -8,7 +8,7 @@ from attncli.commands.reproduce.tasks import Examples, Sizes, Task
 POINTS = 10
 SIDE = 10.0
 SHIFT = 3.3
-"""Standard deviation of what moves a whole cloud, along each axis."""
+"""Standard deviation of the shift of a whole cloud, along each axis."""
 
 
 def convex_hull() -> Task:

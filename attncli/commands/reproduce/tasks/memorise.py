@@ -21,7 +21,7 @@ class TokenStream(NamedTuple):
 
 
 class ReleasedScript(NamedTuple):
-    """What the released script is run with, for texts of RTE in the word pieces of bert-base-uncased."""
+    """Settings of the released script for texts of RTE in the word pieces of bert-base-uncased."""
 
     sequences: int = 500
     length: int = 128
@@ -71,7 +71,8 @@ def draw_examples(
     length: int = LENGTH,
     stream: TokenStream | None = None,
 ) -> Examples:
-    """As in texts a few words make most of a sequence; or the text's own tokens in their order, without padding."""
+    """Draw sequences in which a few words are frequent, as in texts; or take the text's own tokens
+    in order, without padding."""
     if stream is None:
         frequencies = 1.0 / np.arange(1, WORDS + 1)
         words = random.choice(WORDS, size=(number, length), p=frequencies / frequencies.sum())

@@ -1,26 +1,26 @@
-"""Find a model's blocks and attention while it runs, on its own unmodified code, and emit states and strips of maps.
+"""Find a model's blocks and attention while its unmodified code runs, and emit states and strips of attention maps.
 
-Its blocks, and what runs through them:
+Blocks and residual streams:
 
-forward_wrappers      a function put around the forward of modules for a while
+forward_wrappers      wrap the forward of modules temporarily
 attention_calls       which torch functions are attention
-stacks                the blocks of a model, found where its attention happens
-reruns                a model run under terms of ours: the same chance, float64, disturbed last bits
-model_errors          what a model's own code raises, told from errors of ours
+stacks                the blocks of a model, found where its attention runs
+reruns                run a model again: with fixed random numbers, in float64, with perturbed last bits
+model_errors          separate errors of a model's code from our own
 
-Its attention, as strips of rows that are handed on and dropped; the same for any architecture:
+Attention maps, as strips of rows that are emitted and dropped; the same for any architecture:
 
-strips                which attention is which, and its maps a strip of rows at a time
-other_mixers          what mixes tokens beside the attention that is seen
-context               the context in which a running model hands its strips on
-map_gradients         maps kept whole, to differentiate by
-passive               strips of a pass that runs as ever, gradients and all
-verification          that what was captured is the model's own attention
+strips                which attention is which, and its maps in strips of rows
+other_mixers          what mixes tokens besides the captured attention
+context               the context in which a running model emits its strips
+map_gradients         whole maps, for gradients
+passive               strips of a forward pass that runs unchanged, gradients included
+verification          check that the captured maps are the model's own attention
 position_counts       how many positions an image or a sound becomes
-unseen_attention      why no attention was seen, in words
-attention_properties  causal or not, positions in the attention or not
+unseen_attention      explain why no attention was seen
+attention_properties  is attention causal, does it use positions
 
-Rooms that are built on these:
+Packages built on these:
 
 linear                exact maps of recurrences and convolutions that are linear in their values
 saved_maps            maps in files, saved here or by other programs

@@ -1,7 +1,7 @@
-"""Which of the functions that torch runs are attention.
+"""Which torch functions are attention.
 
 A call of `scaled_dot_product_attention` or of torch's multi-head attention is. Elsewhere attention is a softmax of
-scores, and scores descend from the product of two activations: that tells them from a router's softmax, whose logits
+scores, and scores descend from the product of two activations: that separates them from a router's softmax, whose logits
 are the product of an activation and a weight. No module names are needed, and it does not matter which attention
 implementation the model is set to.
 """
@@ -18,10 +18,10 @@ ASKING = frozenset(
         *(getattr(torch.Tensor, name) for name in ("__len__", "dim", "is_floating_point", "numel", "size")),
     ]
 )  # fmt: skip
-"""What asks a tensor for its sizes and kinds, and gives none."""
+"""Functions that read a tensor's sizes and kinds, and return no tensor."""
 
 unseen = torch._C.DisableTorchFunction
-"""Within, what is asked of a tensor goes past all watchers: each of them would take microseconds to learn nothing."""
+"""Within, tensor queries skip all torch-function modes: each mode would cost microseconds and learn nothing."""
 
 FUSED = frozenset(
     {
@@ -42,7 +42,7 @@ PRODUCTS = frozenset(
 """Matrix products of two arguments, either of which may be a weight."""
 
 LINEAR = frozenset({"linear", "addmm", "conv1d", "conv2d", "conv3d", "embedding"})
-"""Their results are activations even where the input is a weight: learned queries are projected like any other."""
+"""Functions whose results are activations even where the input is a weight: learned queries are projected like any other."""
 
 UNCHANGED = frozenset(
     {
@@ -51,7 +51,7 @@ UNCHANGED = frozenset(
         "type_as", "unflatten", "unsqueeze", "view", "view_as",
     }
 )  # fmt: skip
-"""Functions that leave the numbers of a tensor what they were, up to their place and type."""
+"""Functions that leave a tensor's numbers unchanged, up to position and dtype."""
 
 
 def function_name(function: Callable[..., Any]) -> str:
@@ -61,7 +61,7 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def iter_tensors(values: Any) -> Iterator[torch.Tensor]:
-    """All tensors among arguments or results, in order; lists, tuples and mappings of any kind are looked into."""
+    """Iterate over all tensors in arguments or results, in order, inside lists, tuples and mappings of any kind too."""
     if isinstance(values, torch.Tensor):
         yield values
     elif isinstance(values, list | tuple):
@@ -77,43 +77,42 @@ def is_attention(name: str, scored: bool) -> bool:
 
 
 def result_has_scores(name: str, activations: int, scored: bool) -> bool:
-    """Whether a function's result descends from a product of two activations; attention and weights end that."""
+    """Whether a function's result descends from a product of two activations; attention and products with weights end that."""
     if name in PRODUCTS:
         return activations >= 2
     return scored and not is_attention(name, scored) and name not in LINEAR
 
 
 INPUT = -1
-"""Among the sources of a tensor: the model's own input."""
+"""The source number of the model's own input."""
 
 
 def tensor_version(tensor: torch.Tensor) -> int:
-    """How often the tensor was changed in place, under any name; inference tensors do not count it."""
+    """How often a tensor was changed in place, through any alias; inference tensors do not count it."""
     with unseen():
         return 0 if tensor.is_inference() else tensor._version
 
 
 class TensorTrace(NamedTuple):
-    """What is known of a tensor while a model is watched; it lives on the tensor and dies with it."""
+    """What is known of a tensor during capture; stored on the tensor itself."""
 
     watch: object
     scores: bool = False
-    """It descends from a product of two activations, and neither attention nor a product with weights since."""
+    """Whether it descends from a product of two activations, with no attention or product with weights since."""
     left: int | None = None
-    """Number of the call that it left unchanged, as its result."""
+    """Number of the call that returned it unchanged from its input."""
     lists: frozenset[str] = frozenset()
-    """Lists of modules whose elements have been given what it descends from."""
+    """Lists of modules whose elements received what it descends from."""
     sources: frozenset[int] = frozenset()
-    """Numbers of the calls whose results it descends from, with none in between. What is true or false of the
-    model's own input is a mask, and does not count as made of it."""
+    """Numbers of the calls whose results it descends from directly, but for masks (booleans) of the model's input."""
     gave: tuple[int, int] | None = None
-    """Number of the call that gave it, unchanged since, beside its stream, and its place among all that this gave."""
+    """Number of the call that returned it as an extra result, unchanged since, and its position among all results."""
     version: int = 0
-    """Of the tensor when this was known of it."""
+    """The tensor's version when this was recorded."""
 
 
 def merge_traces(traces: list[TensorTrace]) -> TensorTrace:
-    """The trace of what descends from all of these."""
+    """Merge the traces of several tensors for what descends from them."""
     return TensorTrace(
         traces[0].watch,
         any(trace.scores for trace in traces),
@@ -137,21 +136,21 @@ class AttentionTracer(TorchFunctionMode):
         lists: frozenset[str] = frozenset(),
         sources: frozenset[int] = frozenset({INPUT}),
     ) -> None:
-        """From here on these tensors count as activations."""
+        """Mark tensors as activations."""
         for tensor in iter_tensors(values):
             self.attach(tensor, TensorTrace(self, left=left, lists=lists, sources=sources))
 
     def attach(self, tensor: torch.Tensor, trace: TensorTrace) -> None:
-        """What is known of the tensor as it is now."""
+        """Attach a trace to the tensor as it is now."""
         masks = {INPUT} if tensor.dtype == torch.bool else set()
         known = trace._replace(sources=trace.sources - masks, version=tensor_version(tensor))
         tensor._attn_trace = known  # type: ignore[attr-defined]
 
     def trace(self, tensor: torch.Tensor) -> TensorTrace | None:
-        """What is known of a tensor; None for weights and constants, and for marks of an earlier watch.
+        """The trace of a tensor; None for weights and constants, and for traces of an earlier capture.
 
-        One that was changed in place under another name also descends from what was written there, which the trace of
-        its base knows.
+        A tensor that was changed in place through an alias also descends from what was written there, which the trace of its
+        base knows.
         """
         trace: TensorTrace | None = getattr(tensor, "_attn_trace", None)
         if trace is None or trace.watch is not self:
@@ -181,7 +180,7 @@ class AttentionTracer(TorchFunctionMode):
         inputs: list[tuple[torch.Tensor, int]],
         result: Any,
     ) -> None:
-        """Pass on what is known of the inputs to the result, and to what was written to."""
+        """Pass traces of the inputs on to the result, and to tensors that were written to."""
         passed = merge_traces(known) if known else TensorTrace(self)
         scored = passed.scores
         if is_attention(name, scored):
@@ -198,7 +197,7 @@ class AttentionTracer(TorchFunctionMode):
                 self.written(tensor, passed)
 
     def written(self, tensor: torch.Tensor, passed: TensorTrace) -> None:
-        """A tensor was written to: it and what it is a view of now descend from what was written."""
+        """Record a write: the tensor and its base now descend from what was written."""
         passed = passed._replace(left=None, gave=None)
         self.attach(tensor, passed)
         base = tensor._base

@@ -1,4 +1,4 @@
-"""What keeps a model's attention from becoming one common row, found out by trying rather than by its name."""
+"""Test what keeps a model's attention from collapsing to one common row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from attncli.capture.stacks.blocks import Stack
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 
 UNIFORM = 1e-4
-"""Largest spread of a row's weights on visible keys, relative to their mean, that counts as uniform."""
+"""Tolerance: largest range of a row's weights on visible keys, relative to their mean, that counts as uniform."""
 
 
 @dataclass(frozen=True)
 class AttentionProperties:
-    """Of one stack."""
+    """Properties of one stack's attention."""
 
     causal: bool
     positional: bool
-    """Whether queries tell keys apart by their places, so that equal tokens are attended to unequally."""
+    """Whether queries distinguish keys by position, so that equal tokens get unequal weights."""
     mixers: bool = False
-    """Whether something in its blocks mixes tokens without a softmax."""
+    """Whether anything in its blocks mixes tokens without a softmax."""
     mlps: bool = True
     """Whether any of its blocks adds an MLP."""
 
@@ -41,7 +41,7 @@ class AttentionProperties:
 def find_attention_properties(
     model: nn.Module, stacks: tuple[Stack, ...], inputs: Mapping[str, Any], proof: VerifiedCapture
 ) -> dict[str, AttentionProperties]:
-    """For every stack, from its maps on states without any difference between tokens."""
+    """Find the properties of every stack, from its maps on states in which all tokens are equal."""
     uneven: set[str] = set()
 
     def observe(site: AttentionSite, strip: Strip) -> None:
@@ -62,7 +62,7 @@ def find_attention_properties(
 
 
 def feed_equal_tokens(stacks: tuple[Stack, ...]) -> Any:
-    """Every stack's first block is given its first token in the place of all."""
+    """Replace all tokens of every stack's first input by its first token."""
 
     def around(forward: Any, _: nn.Module, args: Any, kwargs: Any) -> Any:
         stream = find_stream_input(args, kwargs)
@@ -75,7 +75,7 @@ def feed_equal_tokens(stacks: tuple[Stack, ...]) -> Any:
 
 
 def is_uniform(strip: Strip) -> bool:
-    """Whether every row is spread evenly over the keys that it sees at all."""
+    """Whether every row is uniform over its visible keys."""
     weights = strip.weights
     seen = weights > 0
     mean = weights.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)
@@ -83,5 +83,5 @@ def is_uniform(strip: Strip) -> bool:
 
 
 def is_in_stack(names: set[str], stack: Stack) -> bool:
-    """Whether one of the modules lies in a block of the stack."""
+    """Whether one of the modules is in a block of the stack."""
     return any(name.startswith(f"{call.name}.") for name in names for call in stack.calls)

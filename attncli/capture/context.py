@@ -1,4 +1,4 @@
-"""The context under which a model's attention is handed on, strip by strip, while it runs as ever."""
+"""Capture a model's attention strip by strip, while it runs."""
 
 import math
 from collections import Counter
@@ -31,20 +31,20 @@ from attncli.capture.strips.tensor_parallel_heads import gather_heads, tensor_pa
 from attncli.errors import InputError, NotFinite
 
 STRIP_MEMORY = 2**26
-"""Bytes, at most, for the rows of all heads that are worked on at a time, everything made on the way included."""
+"""Bytes, at most, for the rows of all heads that are processed at a time, intermediate arrays included."""
 
 ROW_SUM = 1e-3
-"""How far a row of float32 weights over many thousand keys may sum from 1."""
+"""Tolerance: how far a float32 row over many thousand keys may sum from 1."""
 
 SINK = "sink"
-"""In the names of parameters that take part in the softmax and are dropped after it."""
+"""Name part of parameters that take part in the softmax and are dropped after it."""
 
 Observe = Callable[[AttentionSite, Strip], bool | None]
-"""Called with every strip; True at the last one of a map asks for the whole map once more."""
+"""Called with every strip; True at a map's last strip requests the whole map once more."""
 
 
 class Capture:
-    """One model's attention on its way to an observer."""
+    """Emits one model's attention to an observer."""
 
     def __init__(
         self,
@@ -58,38 +58,38 @@ class Capture:
         self.observe = observe
         self.memory = memory
         self.proved = proved
-        """The attentions that every forward pass must have, with as many heads; None while they are found out."""
+        """The attentions that every forward pass must have, with as many heads; None during verification."""
         self.apart = apart
-        """Families of modules that may take a softmax which weighs no values; None while they are found out."""
+        """Families of modules that may take a softmax which weights no values; None during verification."""
         self.sites = SiteNamer(model)
         self.current: AttentionSite | None = None
         """The attention off the interface whose strips come now."""
         self.captured: list[AttentionSite] = []
         """The attentions of the current forward pass, in order."""
         self.shapes: dict[AttentionSite, MapShape] = {}
-        """Of the same attentions."""
+        """The shapes of these attentions."""
         self.rows: Counter[AttentionSite] = Counter()
         """How many rows of each have come."""
         self.on_interface: set[str] = set()
         """Names of modules that went through the attention interface."""
         self.masked: set[str] = set()
-        """Those of them that were handed a mask."""
+        """Those of them that received a mask."""
         self.sinks = {find_sink_owner(name) for name, _ in model.named_parameters() if SINK in name}
-        """Names of modules with learned sinks, which take their share of every row."""
+        """Names of modules with learned sinks, which take a share of every row."""
         self.watcher = SoftmaxCapture(model, self.found, memory)
         self.pairs = DifferentialPairs(model)
         self.group = tensor_parallel_group(model)
-        """The processes that divide the heads between them."""
+        """The processes that share the heads."""
 
     def restart(self, *_: Any) -> None:
-        """A new forward pass begins."""
+        """Start a new forward pass."""
         self.sites.restart()
         self.captured, self.shapes, self.rows = [], {}, Counter()
         self.watcher.restart()
         self.pairs.restart()
 
     def finish(self, *_: Any) -> None:
-        """The forward pass is over: all was seen that it attends to, and nothing else than what was proved."""
+        """End a forward pass: check that exactly the verified attentions were captured, in full."""
         self.refuse_what_was_missed()
         if self.proved is not None:
             refuse_changed_capture(self.shapes, self.proved)
@@ -103,7 +103,7 @@ class Capture:
         attention_mask: Tensor | None,
         **keywords: Any,
     ) -> tuple[Tensor, None]:
-        """In place of the model's eager attention, with its arguments and its output."""
+        """Replace the model's eager attention, with the same arguments and output."""
         exact = [to_float32(side) for side in (query, key, value)]
         more = {name: to_float32(value) for name, value in keywords.items()}
         call = EagerCall(module, exact[0], exact[1], exact[2], attention_mask, more)
@@ -118,7 +118,7 @@ class Capture:
             self.masked.add(site.name)
         self.watcher.silent = True
         try:
-            with torch.autocast(query.device.type, enabled=False):  # which would round the scores
+            with torch.autocast(query.device.type, enabled=False):  # or it rounds the scores
                 output = attend_in_strips(
                     unpatched_eager(module),
                     call,
@@ -134,7 +134,7 @@ class Capture:
         return output.to(query.dtype), None
 
     def found(self, module: nn.Module, strip: Strip) -> bool:
-        """A strip from the watcher; the first row of a map begins a new site, unless the map comes once more."""
+        """Take a strip from SoftmaxCapture; the first row of a map begins a new site, unless the map is repeated."""
         if strip.is_first:
             self.current = self.sites.site(module)
             self.captured.append(self.current)
@@ -142,7 +142,7 @@ class Capture:
         return self.hand_on(self.current, module, strip)
 
     def hand_on(self, site: AttentionSite, module: nn.Module, strip: Strip) -> bool:
-        """To the observer, once the strip is seen to be attention: weights that sum to one, or to less beside a sink."""
+        """Check that a strip is attention (weights sum to one, or to less with a sink), and emit it to the observer."""
         if self.group is not None:
             strip = gather_heads(strip, module, self.group)
         sums = strip.weights.sum(dim=-1)
@@ -163,13 +163,13 @@ class Capture:
         return self.observe(site, strip) is True
 
     def count(self, site: AttentionSite, strip: Strip) -> None:
-        """One more strip of a map that comes for the first time."""
+        """Count one more strip of a map in its first round."""
         heads, rows = strip.weights.shape[1:3]
         self.shapes[site] = MapShape(heads, strip.queries, strip.keys)
         self.rows[site] += rows
 
     def refuse_what_was_missed(self) -> None:
-        """Every softmax inside an attention that is seen was a map, and every row of every map was seen."""
+        """Refuse a pass in which a softmax inside a captured attention was no map, or a row of a map was missed."""
         refuse_partial_capture(self.model, self.watcher.unclaimed, self.captured, self.apart)
         self.pairs.refuse_unproved()
         for site, shape in self.shapes.items():
@@ -198,10 +198,10 @@ def capture_attention(
     proved: Mapping[AttentionSite, MapShape] | None = None,
     apart: Collection[str] | None = (),
 ) -> Iterator[Capture]:
-    """Every forward pass of the model in this context hands its attention to `observe` and gives its usual output.
+    """Every forward pass of the model in this context emits its attention to `observe` and returns its usual output.
 
-    `proved`: the attentions that a pass must show, no more and no fewer, as `Proof.shapes` has them. `apart`: families
-    of modules whose attention is not seen and may be left out, as `Proof.apart` has them; None: any beside one that is.
+    `proved`: the attentions that a pass must show, no more and no fewer, as `VerifiedCapture.shapes` has them. `apart`:
+    families of modules whose attention cannot be captured and may be left out, as `VerifiedCapture.apart` has them; None: any.
     """
     stream = Capture(model, observe, strip_memory, proved, apart)
     handles = [
@@ -225,7 +225,7 @@ def capture_attention(
 def refuse_changed_capture(
     found: Mapping[AttentionSite, MapShape], proved: Mapping[AttentionSite, MapShape]
 ) -> None:
-    """A longer input may take another way through the model's code: what was proved on the short one says nothing of it."""
+    """Refuse attentions other than the verified ones: a longer input may take another path through the model's code."""
     for site, shape in found.items():
         if site not in proved:
             raise InputError(
@@ -248,9 +248,9 @@ def refuse_changed_capture(
 
 @contextmanager
 def replace_eager_interface(attend: Callable[..., Any]) -> Iterator[None]:
-    """Registers the function and its masks under the name `eager`, so that models treat it as their eager attention.
+    """Register the function and its masks under the name `eager`, so that models treat it as their eager attention.
 
-    A name of its own would not do: models ask whether they are "eager" before they make masks and biases.
+    Another name would not do: models test for "eager" before they make masks and biases.
     """
     attentions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
     usual = masks["eager"]
@@ -264,7 +264,7 @@ def replace_eager_interface(attend: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def force_eager_attention(model: nn.Module) -> Iterator[None]:
-    """All configs of the model say `eager`, and afterwards what they said before."""
+    """Set all configs of the model to `eager`, and restore them afterwards."""
     configs = {id(config): config for config in iter_module_configs(model)}.values()
     before = [(config, config._attn_implementation_internal) for config in configs]
     try:
@@ -277,7 +277,7 @@ def force_eager_attention(model: nn.Module) -> Iterator[None]:
 
 
 def iter_module_configs(model: nn.Module) -> Iterator[PreTrainedConfig]:
-    """Every config that a module of the model holds, with the configs inside it."""
+    """Iterate over the configs of all modules of the model, with the configs inside them."""
     waiting = [getattr(module, "config", None) for module in model.modules()]
     while waiting:
         config = waiting.pop()

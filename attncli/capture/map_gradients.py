@@ -1,4 +1,4 @@
-"""Attention maps that the output hangs on, kept whole so that it can be differentiated by them."""
+"""Keep whole attention maps in the autograd graph, to differentiate the output by them."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from attncli.errors import InputError
 
 
 class DifferentiableMap(NamedTuple):
-    """The map of one attention, as it weighs the values."""
+    """The map of one attention, as it multiplies the values."""
 
     site: AttentionSite
     weights: Tensor
@@ -25,10 +25,10 @@ class DifferentiableMap(NamedTuple):
 def retain_maps(
     model: nn.Module, blocks: Collection[nn.Module]
 ) -> Iterator[list[DifferentiableMap]]:
-    """Within, one forward pass of the model, with gradients, leaves its maps in the list, in the order in which they ran.
+    """Within, one forward pass of the model, with gradients, appends its maps to the list, in the order in which they ran.
 
-    The model's own eager functions compute them. What comes before the `blocks` is what is differentiated from, so that
-    every map hangs on something; nothing of the model is changed afterwards.
+    The model's own eager functions compute them. Parameters before the `blocks` require gradients, so that every map is in
+    the graph; the model is restored afterwards.
     """
     sites, kept = SiteNamer(model), list[DifferentiableMap]()
 
@@ -50,7 +50,7 @@ def retain_maps(
 
 @contextmanager
 def require_input_gradients(model: nn.Module, blocks: Collection[nn.Module]) -> Iterator[None]:
-    """Parameters before the blocks, such as tables of words, are followed by autograd for a while."""
+    """Make parameters before the blocks, such as embeddings, require gradients temporarily."""
     inside = {id(weight) for block in blocks for weight in block.parameters()}
     before = [
         weight
@@ -69,7 +69,7 @@ def require_input_gradients(model: nn.Module, blocks: Collection[nn.Module]) -> 
 def refuse_incomplete_maps(
     kept: Collection[DifferentiableMap], proved: Collection[AttentionSite]
 ) -> None:
-    """All attentions that the model is known to have were kept, whole, and hang on the input."""
+    """Refuse incomplete maps: all known attentions must be there, whole, and depend on the input."""
     missed = set(proved) - {each.site for each in kept}
     if missed:
         site = min(missed, key=lambda site: site.name)

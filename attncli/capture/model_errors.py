@@ -20,7 +20,7 @@ def run_or_refuse(
     wrong: str = "with the sizes of its config",
     advice: str = ": check its config.json",
 ) -> Any:
-    """Run the model unchanged; where its own code fails, config and weights do not fit together, or `wrong` says what is wrong."""
+    """Run the model unchanged; if its own code fails, refuse config and weights, or what `wrong` names."""
     try:
         return model(**inputs)
     except AttnError:

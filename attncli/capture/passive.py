@@ -1,7 +1,7 @@
-"""The attention of a forward pass that runs as ever, gradients and all: its maps are computed beside it.
+"""Observe attention in a forward pass that runs unchanged, gradients included: maps are computed in addition.
 
-What the model computes is not touched: its own function of the attention interface gives the output, and is given
-what it would be given. Its arguments are then handed on, detached, as those of the model's eager attention.
+The model's own function of the attention interface computes the output from its own arguments. The same arguments are
+then passed on, detached, as those of the model's eager attention.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,14 +22,14 @@ Beside = Callable[[EagerCall], None]
 
 
 def attention_implementations(model: nn.Module) -> set[str]:
-    """Which functions compute the model's attention, by their names."""
+    """Names of the functions that compute the model's attention."""
     found = (getattr(config, "_attn_implementation", None) for config in iter_module_configs(model))
     return {str(name or EAGER) for name in found}
 
 
 @contextmanager
 def observe_attention(model: nn.Module, beside: Beside) -> Iterator[None]:
-    """Within, every attention on the interface is handed on once it has been computed."""
+    """Within, observe every attention on the interface after it was computed."""
     functions = AttentionInterface._global_mapping
     names = attention_implementations(model) & {SDPA, EAGER}
     before = {name: functions.get(name) for name in names}
@@ -48,7 +48,7 @@ def observe_attention(model: nn.Module, beside: Beside) -> Iterator[None]:
 def wrap_attention_function(
     name: str, usual: Callable[..., Any] | None, beside: Beside
 ) -> Callable[..., Any]:
-    """A function of the interface, and then what stands beside it."""
+    """Wrap a function of the interface: the observer is called after it."""
 
     def attend(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, *args: Any, **how: Any
@@ -67,7 +67,7 @@ def wrap_attention_function(
 
 
 def to_eager_mask(module: nn.Module, query: Tensor, mask: Tensor | None, how: Any) -> Tensor | None:
-    """A mask of sdpa as eager attention has it: numbers to add, causality among them."""
+    """Convert sdpa's mask to eager's: additive, with causality included."""
     least = torch.finfo(torch.float32).min
     if mask is not None:
         return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, least) if mask.dtype == torch.bool else mask  # fmt: skip

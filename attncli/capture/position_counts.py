@@ -1,4 +1,4 @@
-"""How many positions an image or a sound becomes: what the first block that attends is given."""
+"""Count the positions that an image or a sound becomes: the tokens of the first block that attends."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,11 +15,11 @@ from attncli.capture.stacks.token_layout import batch_size, to_token_layout
 
 
 class StopAtFirstAttention(Exception):
-    """The first attention has been reached: no more of the forward is needed."""
+    """Raised at the first attention, to skip the rest of the forward."""
 
 
 class FirstBlockProber(ForwardProber):
-    """Keeps what the open calls were given, until one of them attends."""
+    """Records the inputs of open calls, until one of them attends."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
@@ -38,7 +38,7 @@ class FirstBlockProber(ForwardProber):
 
 
 def count_positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
-    """By a forward that ends in the first block; None where there is none to be seen."""
+    """Count positions by a forward that ends in the first block; None where no attention runs."""
     prober = FirstBlockProber(model)
     aliases = {
         name: value.detach() if isinstance(value, torch.Tensor) else value
@@ -57,7 +57,7 @@ def count_positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
         return first_block_tokens(prober, find_block_lists(model, prober.found), batch_size(inputs))
     except Exception:
         with torch.no_grad():
-            run_or_refuse(model, inputs)  # which says so, if it is the model's own code that fails
+            run_or_refuse(model, inputs)  # this run raises the error if the model's own code fails
         raise
     return None
 

@@ -1,4 +1,4 @@
-"""Why no attention was seen in a forward pass, in words."""
+"""Explain why a forward pass showed no attention."""
 
 import sys
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from torch import nn
 from attncli.capture.stacks.foreign_modules import ForeignModule
 
 FLEX = "flex_attention"
-"""The function of torch, and the file that it is in."""
+"""The torch function, and its file."""
 
 
 def explain_unseen_attention(model: nn.Module, inputs: Mapping[str, Any]) -> str:
-    """By one more forward pass, as flex_attention computes no weights that anybody could be handed."""
+    """Explain unseen attention by one more forward pass: flex_attention computes no weights that could be captured."""
     module = model.model if isinstance(model, ForeignModule) else model
     name = type(module).__name__
     if calls_flex_attention(model, inputs):
@@ -31,7 +31,7 @@ def explain_unseen_attention(model: nn.Module, inputs: Mapping[str, Any]) -> str
 
 
 def calls_flex_attention(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
-    """By the interpreter's own record of calls: models import the function by name, so that none can stand in for it."""
+    """Detect flex_attention by Python's profiler: models import the function by name, so that it cannot be patched."""
     found = []
 
     def called(frame: FrameType, event: str, _: Any) -> None:

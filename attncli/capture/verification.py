@@ -1,6 +1,6 @@
-"""Proof that the captured attention is the model's own: on every strip as it passes, and once on a short input.
+"""Verify that the captured attention is the model's own: on every strip, and once on a short input.
 
-A capture that is wrong looks like any other numbers, so nothing is reported without these checks.
+A wrong capture yields plausible numbers, so nothing is reported without these checks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,25 +27,24 @@ DIFFERENCE: Mapping[torch.dtype, float] = {
     torch.bfloat16: 5e-2,
     torch.float16: 1e-2,
 }
-"""Largest change of the output under capture, relative to its size.
+"""Tolerance: largest change of the output under capture, relative to its size.
 
 In float64 it is what the float32 softmax in the models' own code leaves; in half precision strips are more precise
 than the model.
 """
 
 ROWS_AT_A_TIME = 3
-"""Of the short input, so that maps are really put together from strips."""
+"""Rows per strip of the short input, so that maps are really joined from several strips."""
 
 
 @dataclass
 class CaptureEvidence:
-    """What the strips of one forward pass say of each attention."""
+    """What the strips of one forward pass show of each attention."""
 
     above_diagonal: dict[AttentionSite, float] = field(default_factory=dict)
     """Largest weight on a later token than the query's own."""
     ahead: dict[AttentionSite, tuple[float, float]] = field(default_factory=dict)
-    """The same of the first and of the last keys alone, as many as there are queries: beside keys of tokens there may be
-    others, of a prefix before them or of compressed tokens behind."""
+    """The same for the first and the last keys alone, as many as queries: others may be a prefix or compressed."""
 
     def observe(self, site: AttentionSite, strip: Strip) -> None:
         largest = max(self.above_diagonal.get(site, 0.0), max_future_weight(strip))
@@ -61,30 +60,30 @@ class CaptureEvidence:
 
 @dataclass(frozen=True)
 class VerifiedCapture:
-    """What is known of a model's attention once the capture has been proved."""
+    """What is known of a model's attention after verification."""
 
     sites: tuple[AttentionSite, ...]
     shapes: Mapping[AttentionSite, MapShape]
-    """Of their maps on the short input."""
+    """Shapes of the maps on the short input."""
     causal: frozenset[AttentionSite]
     """Attentions that put no weight on later tokens."""
     whole_maps: tuple[AttentionSite, ...]
-    """Attentions off the interface, whose maps come in one piece."""
+    """Attentions off the interface, whose maps come whole."""
     difference: float
-    """Of the output under capture from the plain one, relative to its size."""
+    """The change of the output under capture, relative to its size."""
     eager_alone: bool
-    """Whether the implementation that the model is set to computes something else than its eager attention."""
+    """Whether the configured attention implementation computes something else than eager attention."""
     left_out: tuple[UncapturableAttention, ...] = ()
-    """What takes a softmax that weighs no values, beside these."""
+    """Modules with a softmax that weights no values."""
 
     @property
     def apart(self) -> frozenset[str]:
-        """The paths of what is left out, with stars for numbers."""
+        """The paths of these modules, with stars for numbers."""
         return frozenset(each.family for each in self.left_out)
 
 
 NOTHING_ATTENDS = VerifiedCapture((), {}, frozenset(), (), 0.0, False)
-"""Of a model in which no softmax weighs values."""
+"""The result for a model in which no softmax weights values."""
 
 
 def verify_capture(model: nn.Module, inputs: Mapping[str, Any]) -> VerifiedCapture:
@@ -126,7 +125,7 @@ def verify_capture(model: nn.Module, inputs: Mapping[str, Any]) -> VerifiedCaptu
 
 
 def refuse_broken_eager(model: nn.Module, as_set: list[Tensor], eager: list[Tensor]) -> None:
-    """Maps are those of eager attention: where that alone gives no numbers, the fault is in the model's code for it."""
+    """Refuse a model whose eager attention alone yields no numbers: maps come from that code."""
     if any(map(has_nan, eager)) and not any(map(has_nan, as_set)):
         raise InputError(
             f"{type(model).__name__} gives NaN with its eager attention, by which maps are seen, and numbers as it is set: "
@@ -147,7 +146,7 @@ def small_strip_memory(model: nn.Module, inputs: Mapping[str, Any]) -> int:
 
 
 def refuse_missed_attention(model: nn.Module, stream: Capture) -> None:
-    """Every attention module of a kind that was captured must have been captured, and all of its rows."""
+    """Refuse a capture that missed a module of a captured class, or any of its rows."""
     stream.refuse_what_was_missed()
     if not stream.captured:
         raise NoAttention(f"{type(model).__name__}: no attention was seen in its forward pass.")
@@ -160,7 +159,7 @@ def refuse_missed_attention(model: nn.Module, stream: Capture) -> None:
 
 
 def refuse_duplicate_sites(sites: Sequence[AttentionSite]) -> None:
-    """Numbers are told apart by stack, kind and layer: two attentions of one name would be taken for one."""
+    """Refuse two attentions with the same stack, kind and layer: their numbers could not be told from each other."""
     known: dict[tuple[str, str, int], AttentionSite] = {}
     for site in sites:
         other = known.setdefault(site.key, site)
@@ -176,10 +175,10 @@ def find_causal_sites(evidence: CaptureEvidence) -> frozenset[AttentionSite]:
 
 
 def refuse_causal_leaks(model: nn.Module, stream: Capture, evidence: CaptureEvidence) -> None:
-    """Attention that calls itself causal, is handed no mask and looks ahead all the same: sdpa would hide what is ahead.
+    """Refuse attention that is marked causal, gets no mask and sees later tokens: sdpa would hide these.
 
-    A mask that is handed on is the whole truth, in every implementation: LightGlue's layers say causal and are given one
-    that hides nothing. Where two stacks are joined there is nothing ahead.
+    A mask, where there is one, decides in every implementation: LightGlue's layers are marked causal and get one that hides
+    nothing. Between two stacks no token is later.
     """
     for site in stream.captured:
         module = model.get_submodule(site.name)
@@ -197,7 +196,7 @@ def refuse_causal_leaks(model: nn.Module, stream: Capture, evidence: CaptureEvid
 
 
 def lifts_causality(module: nn.Module) -> bool:
-    """Whether the config takes causality back: decoders that are used as bidirectional encoders."""
+    """Whether the config lifts causality: decoders that are used as bidirectional encoders."""
     config = getattr(module, "config", None)
     return getattr(config, "is_causal", True) is False or bool(
         getattr(config, "use_bidirectional_attention", False)
@@ -209,7 +208,7 @@ def sites_with_whole_maps(stream: Capture) -> tuple[AttentionSite, ...]:
 
 
 def max_future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> float:
-    """The largest weight above the diagonal, of these keys alone if they are told."""
+    """The largest weight above the diagonal, of only these keys if given."""
     rows, columns = strip.weights.shape[-2:]
     query = strip.first_query + torch.arange(rows, device=strip.weights.device)[:, None]
     key = strip.first_key + torch.arange(columns, device=strip.weights.device)[None, :] - start
@@ -220,7 +219,7 @@ def max_future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> 
 
 
 def output_tensors(output: Any) -> list[Tensor]:
-    """All floating tensors of a model's output, in order; but not its maps, which only eager attention returns."""
+    """All floating tensors of a model's output, in order, except maps, which only eager attention returns."""
     return [value for value in iter_outputs(output) if value.dtype.is_floating_point]
 
 
@@ -237,7 +236,7 @@ def iter_outputs(output: Any) -> Iterator[Tensor]:
 
 
 def largest_difference(first: list[Tensor], second: list[Tensor]) -> float:
-    """Relative to the size of each tensor; infinite where shapes differ, nan where numbers are missing."""
+    """The largest difference, relative to each tensor's size; infinite where shapes differ, nan where numbers are missing."""
     if [value.shape for value in first] != [value.shape for value in second]:
         return float("inf")
     sizes = [max(float(value.abs().max()), 1e-30) for value in first if value.numel()]

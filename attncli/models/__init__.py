@@ -1,14 +1,14 @@
-"""A name or a live module → a loaded model and its input.
+"""Load SOURCE or an in-memory model, and prepare its input.
 
-text_configs     the part of a config that is about what the model reads
+text_configs     the config of the part that reads text
 layer_configs    sizes that a config gives its layers
 model_classes    the class of transformers that runs a config
-forward_names    what a model's forward calls what it reads
-library_errors   whatever libraries raise, as a sentence about the folder
+forward_names    names of the arguments of a model's forward
+library_errors   libraries' exceptions as one sentence about the folder
 files            a checkpoint's files
-casting          a model's numbers in another type
-quiet_libraries  keeps libraries from printing while a model is loaded
+casting          convert a model to another dtype
+quiet_libraries  silence libraries while a model loads
 random           any model type with seeded random weights
-loading          a checkpoint, or a live module, as a model, strictly
-inputs           what a model reads
+loading          a checkpoint, or an in-memory module, as a model, strictly
+inputs           the inputs of a model
 """

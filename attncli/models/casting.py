@@ -1,4 +1,4 @@
-"""A model's numbers in another type, as a checkpoint of that type is loaded."""
+"""Convert a model to another dtype, as a checkpoint of that dtype would be loaded."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def cast_model(model: nn.Module, dtype: torch.dtype) -> None:
-    """In place. Indices and complex angles stay what they are."""
+    """Cast a model in place. Indices and complex angles keep their dtype."""
     with torch.no_grad():
         for tensor in iter_castable_tensors(model, dtype):
             if tensor.is_floating_point() and tensor.dtype != dtype:
@@ -15,7 +15,7 @@ def cast_model(model: nn.Module, dtype: torch.dtype) -> None:
 
 
 def iter_castable_tensors(model: nn.Module, dtype: torch.dtype) -> Iterator[Tensor]:
-    """Parameters and buffers, but those outside the checkpoint (rotary angles) where the type is short: they are never rounded."""
+    """Parameters and buffers, but no non-persistent ones (rotary angles) if the dtype is short: these are never rounded."""
     for module in model.modules():
         yield from module.parameters(recurse=False)
         computed = module._non_persistent_buffers_set if dtype.itemsize < 4 else set()

@@ -1,4 +1,4 @@
-"""What a model's forward calls the things that it reads."""
+"""Argument names of a model's forward."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ ANYTHING = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 def forward_signature(module: nn.Module) -> inspect.Signature:
-    """Of its own forward, or, where that hands on whatever comes (`*args, **kwargs`), of the next one that names it."""
+    """The signature of a model's forward; of the next one that names arguments, if it passes on `*args, **kwargs`."""
     own = inspect.signature(module.forward)
     if named_parameters(own):
         return own
@@ -19,12 +19,12 @@ def forward_signature(module: nn.Module) -> inspect.Signature:
 
 
 def named_parameters(signature: inspect.Signature) -> Mapping[str, inspect.Parameter]:
-    """Parameters that have names."""
+    """Parameters with names."""
     return {name: each for name, each in signature.parameters.items() if each.kind not in ANYTHING}
 
 
 def inherited_forwards(kind: type) -> list[Callable[..., object]]:
-    """That of the class and of those that it is made from; what torch says of all modules is no forward."""
+    """The forwards of a class and its bases; torch's Module defines none."""
     return [
         each.__dict__["forward"]
         for each in kind.__mro__
@@ -33,6 +33,6 @@ def inherited_forwards(kind: type) -> list[Callable[..., object]]:
 
 
 def signature_without_self(function: Callable[..., object]) -> inspect.Signature:
-    """Without `self`."""
+    """A signature without `self`."""
     signature = inspect.signature(function)
     return signature.replace(parameters=list(signature.parameters.values())[1:])

@@ -8,17 +8,17 @@ if TYPE_CHECKING:
 
 
 def config_value(config: "PreTrainedConfig", name: str) -> Any:
-    """What it has under transformers' usual name, whatever its own is; read past the guard where layers differ in it."""
+    """The value under transformers' usual name, whatever the config's own; read past the guard where layers differ."""
     return vars(config).get(config.attribute_map.get(name, name))
 
 
 def per_layer_configs(config: "PreTrainedConfig") -> "Sequence[PreTrainedConfig]":
-    """One for each layer where these have sizes of their own, else the one for all."""
+    """One config for each layer where these have sizes of their own, else the one for all."""
     return config.per_layer_config if config.is_heterogeneous else (config,)
 
 
 def head_counts(config: "PreTrainedConfig") -> set[int]:
-    """All numbers of heads that its layers have; some types list one for every stage."""
+    """All numbers of heads of its layers; some types list one for every stage."""
     found = set()
     for each in per_layer_configs(config):
         said = config_value(each, "num_attention_heads")
@@ -37,6 +37,6 @@ LAYERS = ("num_hidden_layers", "encoder_layers", "decoder_layers", "num_decoder_
 
 
 def most_layers(config: "PreTrainedConfig") -> int | None:
-    """How many layers the deepest stack of the model has; None where no part of the config says it as one number."""
+    """The layers of the model's deepest stack; None where no config gives a single number."""
     counts = [config_value(part, name) for part in configs_within(config) for name in LAYERS]
     return max((count for count in counts if isinstance(count, int)), default=None)

@@ -1,4 +1,4 @@
-"""Which class of transformers runs a config: the body, without a head, where there is one."""
+"""The class of transformers that runs a config: the body, without a head, where there is one."""
 
 import importlib
 import inspect
@@ -24,11 +24,11 @@ def body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
 
 
 def body_classes(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
-    """All classes made for this config, the one to take first."""
+    """All classes made for this config, in order of preference."""
     others = sorted(find_model_classes(type(config)), key=body_rank)
     try:
         found: Any = MODEL_MAPPING[type(config)]
-    except (KeyError, ValueError):  # of no mapping, or mapped to a class that does not exist
+    except (KeyError, ValueError):  # in no mapping, or mapped to a class that does not exist
         return others
     chosen: type[PreTrainedModel] = found[0] if isinstance(found, tuple) else found
     return [chosen, *(other for other in others if other is not chosen)]
@@ -49,7 +49,7 @@ def find_model_classes(kind: type[PreTrainedConfig]) -> list[type[PreTrainedMode
 
 
 def iter_modelling_modules(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]:
-    """The file beside the config's own, and any other in its folder."""
+    """The modelling file next to the config's own, and any other in its folder."""
     folder, _, own = kind.__module__.rpartition(".configuration_")
     try:
         names = [
@@ -63,7 +63,7 @@ def iter_modelling_modules(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]
 
 
 def body_rank(found: type[PreTrainedModel]) -> tuple[bool, bool, int]:
-    """Bodies before heads: `XModel` before `XEncoder` before `XForCausalLM`."""
+    """Sort key that puts bodies before heads: `XModel` before `XEncoder` before `XForCausalLM`."""
     name = found.__name__
     return ("For" in name, not name.endswith("Model"), len(name))
 

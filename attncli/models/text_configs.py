@@ -1,4 +1,4 @@
-"""The part of a model's config that is about what it reads."""
+"""The config of the part of a model that reads its input."""
 
 from typing import TYPE_CHECKING
 
@@ -7,8 +7,8 @@ if TYPE_CHECKING:
 
 
 def text_config(config: "PretrainedConfig") -> "PretrainedConfig":
-    """transformers' own answer; where several parts have texts of their own (MusicGen), that of the encoder, which reads."""
+    """The text config by transformers' own method; where several parts have one (MusicGen), the encoder's, which reads."""
     try:
         return config.get_text_config()
-    except ValueError:  # its word for "ambiguous"
+    except ValueError:  # transformers' error for an ambiguous text config
         return config.get_text_config(encoder=True)

@@ -1,8 +1,8 @@
 """Steps inside a mixer's own forward: a scan that is written there, between two tensors that its code names.
 
-A step is a place in the code of the forward where one torch function gives one tensor, once in every run. The mixer is run
-again with another tensor at one step, and what stands at a later one is its output: a call like any other, whose
-linearity is tried and whose map is held against what the model had there.
+A step is a place in the forward's code where one torch function makes one tensor, once in every run. The mixer is run
+again with another tensor at one step, and the tensor at a later step is its output: a call like any other, whose
+linearity is tested and whose map is compared with what the model had there.
 """
 
 import inspect
@@ -29,7 +29,7 @@ ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
 
 @dataclass(frozen=True)
 class InnerStep:
-    """From one tensor of a forward to a later one."""
+    """The part of a forward from one tensor to a later one."""
 
     taken: int
     """Where in the code the values are made."""
@@ -37,7 +37,7 @@ class InnerStep:
     """Where in the code the output is made."""
     value: str
     output: str
-    """The names that the code gives to both."""
+    """The names of both in the code."""
 
     @property
     def name(self) -> str:
@@ -46,22 +46,22 @@ class InnerStep:
 
 @dataclass
 class RecordedSteps:
-    """One run of a mixer."""
+    """One recorded run of a mixer."""
 
     forward: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     code: CodeType
     made: dict[int, list[Any]] = field(default_factory=dict)
-    """What was made at each place of the code."""
+    """Results at each place of the code."""
 
     def once(self) -> list[tuple[int, Tensor]]:
-        """The floating tensors that were made where nothing else was, in order."""
+        """The floating tensors from places with exactly one result, in order."""
         alone = [(place, found[0]) for place, found in self.made.items() if len(found) == 1]
         return [(place, found) for place, found in alone if isinstance(found, Tensor) and found.is_floating_point()]  # fmt: skip
 
     def call(self, step: InnerStep) -> KernelCall | None:
-        """The run from one step to the other; None where either was made more than once, or not at all."""
+        """The call from one step to the other; None where either has several results, or none."""
         made = dict(self.once())
         if step.taken not in made or step.told not in made:
             return None
@@ -79,7 +79,7 @@ class RecordedSteps:
 
 
 class StopForward(Exception):
-    """The step that was waited for is made."""
+    """Raised once the output step has its tensor."""
 
     def __init__(self, found: Tensor) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class StopForward(Exception):
 
 
 class CodeTracer(TorchFunctionMode):
-    """Knows where in a function's code a torch function is called."""
+    """Finds the place in a function's code from which a torch function is called."""
 
     def __init__(self, code: CodeType) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class CodeTracer(TorchFunctionMode):
 
 
 class StepRecorder(CodeTracer):
-    """Keeps what is made at each place, or at some of them."""
+    """Records the results at all places, or at some of them."""
 
     def __init__(self, seen: RecordedSteps, places: Sequence[int] | None = None) -> None:
         super().__init__(seen.code)
@@ -118,7 +118,7 @@ class StepRecorder(CodeTracer):
 
 
 class StepReplayer(CodeTracer):
-    """Puts another tensor in the place of what one step makes, and stops at the other."""
+    """Replaces the result of one step, and stops at the other."""
 
     def __init__(self, code: CodeType, step: InnerStep, instead: Tensor) -> None:
         super().__init__(code)
@@ -142,7 +142,7 @@ def forward_code(mixer: nn.Module) -> CodeType:
 def record_runs(
     model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any]
 ) -> dict[nn.Module, RecordedSteps]:
-    """One run of each of these mixers."""
+    """Run each of these mixers once, recorded."""
     runs: dict[nn.Module, RecordedSteps] = {}
 
     def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -156,7 +156,7 @@ def record_runs(
 
 
 def find_linear_step(seen: RecordedSteps, tokens: int) -> tuple[InnerStep, ValueArgument] | None:
-    """The last tensor of a forward that is linear in an earlier one which reaches other tokens, and that one."""
+    """Find the last tensor of a forward that is linear in an earlier one which affects other tokens, and that one."""
     made = seen.once()
     for number in reversed(range(len(made))):
         told, output = made[number]
@@ -178,18 +178,18 @@ def can_be_values(value: Tensor, tokens: int) -> bool:
 
 
 def reproduces_run(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
-    """Whether the run from the same values ends where the model's did, and has a map that weighs them."""
+    """Whether a run from the same values gives the model's output, and has a map that combines values."""
     again = call.output(values.key, call.arguments()[values.key])
     if not torch.equal(again, to_float32(output)):
         return False
     try:
         return weighs_values(call, values)
-    except RuntimeError:  # what has no derivative
+    except RuntimeError:  # a function without a derivative
         return False
 
 
 def variable_name_at(code: CodeType, place: int) -> str:
-    """The name that the code gives to what is made there; the line where it gives none."""
+    """The variable's name in the code at that place; else the line."""
     line = next(row for at, row in iter_code_lines(code) if at == place)
     text = linecache.getline(code.co_filename, line)
     assigned = ASSIGNED.match(text)

@@ -1,4 +1,4 @@
-"""Functions and parts that a token mixer calls while it runs: remembered with what they were given, and called again."""
+"""Record the functions and submodules that a token mixer calls with their arguments, and call them again."""
 
 import inspect
 from collections import Counter
@@ -18,10 +18,10 @@ from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.strips.attention_interface import to_float32
 
 BASES = {"torch", "builtins"}
-"""Packages whose classes have no scans of a model's own."""
+"""Packages whose classes contain no scans of a model's own."""
 
 Key = int | str
-"""An argument: its place, or its name."""
+"""An argument: its position, or its name."""
 
 
 @dataclass(frozen=True)
@@ -29,22 +29,22 @@ class KernelCall:
     """One call from inside a mixer."""
 
     name: str
-    """Of the function, or the path of a part within the mixer."""
+    """The function's name, or a submodule's path within the mixer."""
     number: int
-    """How often the same has been called before in one run of the mixer."""
+    """How many calls of the same preceded it in one run of the mixer."""
     function: Callable[..., Any] = field(repr=False)
     args: tuple[Any, ...] = field(repr=False)
     kwargs: Mapping[str, Any] = field(repr=False)
     is_method: bool = False
-    """Whether it is a method of the mixer, or of one of its parts, beside their forward."""
+    """Whether it is a method of the mixer or of a submodule, other than forward."""
 
     @property
     def place(self) -> tuple[str, int]:
-        """What tells it from every other call of a run of the mixer."""
+        """The key that identifies it among the calls of a run of the mixer."""
         return self.name, self.number
 
     def arguments(self) -> dict[Key, Tensor]:
-        """Its floating tensors."""
+        """Its floating tensor arguments."""
         given: list[tuple[Key, Any]] = [*enumerate(self.args), *self.kwargs.items()]
         return {
             key: value
@@ -53,7 +53,7 @@ class KernelCall:
         }
 
     def with_arguments(self, change: Callable[[Key, Any], Any]) -> "KernelCall":
-        """The same with another of each argument."""
+        """The same call with every argument transformed."""
         return replace(
             self,
             args=tuple(change(place, value) for place, value in enumerate(self.args)),
@@ -61,7 +61,7 @@ class KernelCall:
         )
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
-        """The same with another of each floating tensor."""
+        """The same call with every floating tensor transformed."""
 
         def other(_: Key, value: Any) -> Any:
             floating = isinstance(value, Tensor) and value.is_floating_point()
@@ -70,30 +70,30 @@ class KernelCall:
         return self.with_arguments(other)
 
     def constants(self) -> "KernelCall":
-        """The same without gradients and without half precision."""
+        """The same call without gradients and half precision."""
         return self.changed(lambda tensor: to_float32(tensor.detach()))
 
     def output(self, key: Key, instead: Tensor) -> Tensor:
-        """The first floating tensor that it gives, with another tensor for one argument."""
+        """The first floating tensor of its result, with another tensor for one argument."""
         found = self.answer(key, instead)
         return next(value for value in iter_tensors(found) if value.is_floating_point())
 
     def answer(self, key: Key, instead: Tensor) -> Any:
-        """All that it gives."""
+        """Run the call; return its whole result."""
         given = self.with_arguments(lambda place, value: instead if place == key else value)
         return self.function(*given.args, **given.kwargs)
 
 
 class CallRecorder:
-    """Hands on every call that mixers make of their functions and parts, after it has been answered."""
+    """Emits every call that mixers make of their functions and submodules, after it has returned."""
 
     def __init__(self, take: Callable[[nn.Module, KernelCall], None]) -> None:
         self.take = take
         self.current: list[nn.Module] = []
-        """The mixers that run."""
+        """The mixers that run now."""
         self.counts: Counter[tuple[int, str]] = Counter()
         self.silent = False
-        """While calls are made once more."""
+        """Whether to ignore calls, while they are repeated."""
 
     def around_mixer(self, forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
         self.current.append(mixer)
@@ -128,7 +128,7 @@ class CallRecorder:
 def record_kernel_calls(
     mixers: Iterable[nn.Module], take: Callable[[nn.Module, KernelCall], None]
 ) -> Iterator[None]:
-    """Within, `take` is handed what these mixers call; their outputs are what they are."""
+    """Within, `take` receives what these mixers call; results are unchanged."""
     mixers = list(dict.fromkeys(mixers))
     calls = CallRecorder(take)
     names = {part: path for mixer in mixers for path, part in iter_submodules(mixer)}
@@ -152,7 +152,7 @@ def iter_submodules(mixer: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 @contextmanager
 def replace_function(place: dict[str, Any], name: str, calls: CallRecorder) -> Iterator[None]:
-    """Within, a function of a file of code is the same function, seen."""
+    """Within, a function of a source file is wrapped by one that records it."""
     own = place[name]
 
     @wraps(own)
@@ -168,7 +168,7 @@ def replace_function(place: dict[str, Any], name: str, calls: CallRecorder) -> I
 
 @contextmanager
 def replace_method(part: nn.Module, name: str, path: str, calls: CallRecorder) -> Iterator[None]:
-    """Within, a method of one module is the same method, seen."""
+    """Within, a method of one module is wrapped by one that records it."""
     own = getattr(part, name)
 
     @wraps(own)
@@ -183,7 +183,7 @@ def replace_method(part: nn.Module, name: str, path: str, calls: CallRecorder) -
 
 
 def find_called_methods(mixers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module, str, str]]:
-    """The methods that the code of mixers and their parts calls on itself, with their paths within the mixer."""
+    """Find the methods that the code of mixers and their submodules calls on `self`, with their paths within the mixer."""
     seen: set[nn.Module] = set()
     for mixer in mixers:
         for path, part in mixer.named_modules():
@@ -195,11 +195,11 @@ def find_called_methods(mixers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module
 
 
 def find_internal_methods(kind: type) -> set[str]:
-    """Of a class and of those that it is made of, but for torch's: those that the others' code names."""
+    """Methods of a class and its bases, except torch's, that other methods' code names."""
     written = [each for each in kind.__mro__ if each.__module__.partition(".")[0] not in BASES]
     members = {
         name: inspect.unwrap(member)
-        for each in reversed(written)  # what a class says itself comes last
+        for each in reversed(written)  # a class's own methods come last, and override
         for name, member in vars(each).items()
         if inspect.isfunction(member)
     }
@@ -208,7 +208,7 @@ def find_internal_methods(kind: type) -> set[str]:
 
 
 def find_called_functions(mixers: Iterable[nn.Module]) -> list[tuple[dict[str, Any], str]]:
-    """The functions of their own files of code that the classes of mixers and of their parts name."""
+    """Find the functions of their own source files that the classes of mixers and their submodules call."""
     classes = {type(part) for mixer in mixers for part in mixer.modules()}
     found = {}
     for each in classes:
@@ -236,6 +236,6 @@ def names_in_code(code: CodeType) -> set[str]:
 
 @contextmanager
 def call_in_float64(call: KernelCall) -> Iterator[KernelCall]:
-    """The call in float64, where what it computes is float64 throughout."""
+    """Run the call in float64, if its computation is float64 throughout."""
     with torch.no_grad(), force_float64():
         yield call.changed(lambda tensor: tensor.detach().double())

@@ -1,7 +1,7 @@
-"""Which argument of a call its output is linear in, found by trying: sums, multiples, other channels, other tokens.
+"""Test in which argument the output of a call is linear: sums, multiples, other channels, other tokens.
 
 The values of a linear layer are the argument v with y = A v: the output is additive and homogeneous in it, has its
-shape, moves it from token to token, and does the same to all features of a head or keeps its channels apart. Keys and
+shape, moves it between tokens, and does the same to all features of a head or keeps its channels separate. Keys and
 queries, which many kernels are linear in too, mix features or no tokens.
 """
 
@@ -14,33 +14,33 @@ from torch import Tensor
 from attncli.capture.linear.kernel_calls import KernelCall, Key, call_in_float64
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
-"""Of what is the same number but for rounding, as a part of the largest."""
+"""Tolerance for equal numbers up to rounding, relative to the largest."""
 
 LOUD = 30.0
-"""How much larger than the other one probe is: what saturates shows there."""
+"""How much larger one probe is than the other, which reveals saturation."""
 
 WIDE = 5
-"""Times the features of a head, for kernels that take values of any width."""
+"""Width in head widths, to test whether a kernel takes values of any width."""
 
 
 @dataclass(frozen=True)
 class ValueArgument:
-    """Where a call takes its values, and what its axes are."""
+    """The argument of a call that is its values, and its axes."""
 
     key: Key
     token: int
     """The axis of tokens."""
     shared: int | None
-    """The axis of features that all are mixed alike; None where every channel has a map of its own."""
+    """The axis of features that are mixed alike; None where every channel has a map of its own."""
     wide: bool
     """Whether it takes values with any number of such features."""
     causal: bool
     axes: int
-    """How many there are."""
+    """The number of axes."""
 
     @property
     def fixed(self) -> tuple[int, int]:
-        """The batch and the tokens; all other axes but the shared one are heads."""
+        """The batch and token axes; all other axes but the shared one are heads."""
         return 0, self.token
 
 
@@ -48,7 +48,7 @@ Function = Callable[[Tensor], Tensor]
 
 
 def find_value_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
-    """Of a call on a text of so many tokens; None where no argument is one."""
+    """Find the values of a call on a text of so many tokens; None where no argument fits."""
     for attempt in (find_values_in_float64, find_values_in_native_precision):
         found, tried = attempt(call, tokens)
         if tried:
@@ -57,7 +57,7 @@ def find_value_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
 
 
 def find_values_in_float64(call: KernelCall, tokens: int) -> tuple[ValueArgument | None, bool]:
-    """Whether it could be tried: parts have weights of their own, which stay what they are."""
+    """Whether float64 is possible, and the values then: submodules keep their own weights' dtype."""
     try:
         with call_in_float64(call) as full:
             return first_linear_argument(full, tokens), True
@@ -87,14 +87,14 @@ def first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument | None
 
 
 def classify_axes(call: KernelCall, key: Key, given: Tensor, tokens: int) -> ValueArgument | None:
-    """What the axes of an argument are, if the output is linear in it."""
+    """Classify the axes of an argument, if the output is linear in it."""
     draw = RandomDraw(given)
 
     def apply(values: Tensor) -> Tensor:
         return call.output(key, values) - rest
 
     rest = torch.zeros_like(given)
-    rest = apply(rest)  # what does not depend on the values, such as a bias
+    rest = apply(rest)  # the part that does not depend on the values, such as a bias
     if not is_linear(apply, draw):
         return None
     mixing = [
@@ -112,7 +112,7 @@ def classify_axes(call: KernelCall, key: Key, given: Tensor, tokens: int) -> Val
 
 
 class RandomDraw:
-    """Random values, always the same ones, as those of one argument."""
+    """Draws random values, always the same, in the shape of one argument."""
 
     def __init__(self, like: Tensor) -> None:
         self.like = like
@@ -141,12 +141,12 @@ def is_linear(apply: Function, draw: RandomDraw) -> bool:
 
 
 def mixes_along_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
-    """Whether what stands at one place reaches others along an axis."""
+    """Whether an entry affects others along an axis."""
     return not is_independent_along_axis(apply, draw, axis)
 
 
 def is_independent_along_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
-    """Whether places along an axis do not reach one another."""
+    """Whether entries along an axis do not affect one another."""
     if draw.like.shape[axis] == 1:
         return True
     values = draw()
@@ -170,7 +170,7 @@ def is_shared_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
 
 
 def accepts_more_features(call: KernelCall, key: Key, draw: RandomDraw, axis: int) -> bool:
-    """Whether values with more features go through as those with fewer do."""
+    """Whether values with more features work as those with fewer do."""
     parts = [draw() for _ in range(WIDE)]
     try:
         found = call.output(key, torch.cat(parts, axis))
@@ -181,7 +181,7 @@ def accepts_more_features(call: KernelCall, key: Key, draw: RandomDraw, axis: in
 
 
 def is_causal(apply: Function, draw: RandomDraw, token: int) -> bool:
-    """Whether a token reaches none before it, exactly."""
+    """Whether a token affects none before it, exactly."""
     values = draw()
     size = values.shape[token]
     values.narrow(token, 0, size // 2).zero_()

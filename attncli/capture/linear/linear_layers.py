@@ -1,7 +1,7 @@
-"""The linear layers of a model: which calls of its token mixers have maps, and those maps as strips while it runs.
+"""The linear layers of a model: which calls of its token mixers have maps, and these maps as strips while it runs.
 
-Which call, and which argument, is found on a short input by trying; on every input the map is held against what the
-call gave, so that a layer that is not what it was is refused.
+Which call and which argument have a map is tested on a short input; on every input the map is compared with the call's
+output, so that a layer that changed is refused.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,16 +33,16 @@ from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
 from attncli.errors import InputError, NotFinite
 
 WHOLE = 4
-"""Times the memory of strips that whole maps of single channels may take, which are slow to read off by rows."""
+"""Memory for whole maps of single channels, in units of that for strips: these maps are slow to compute by rows."""
 
 INCOMPLETE = {torch.float64: 1e-9, torch.float32: 1e-4}
-"""‖A v - y‖ / ‖y‖ from which on a map is not the layer's."""
+"""Tolerance: ‖A v - y‖ / ‖y‖ from which a map is not the layer's."""
 
 NO_HEAD = -1
-"""A number that is kept where all are, and never where heads are named."""
+"""A head number that is kept where all are, and never where heads are named."""
 
 LOOKED_AT = 16
-"""Of a layer with more channels that have maps of their own so many are looked at, evenly spaced."""
+"""How many channels to measure, evenly spaced, in a layer with more channels that have maps of their own."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class LinearLayer:
     heads: int
     shortcuts: LinearShortcuts = field(default=NONE, repr=False, compare=False)
     step: InnerStep | None = None
-    """Where in the mixer's own forward the call is; None where it is one of a function, a part or a method."""
+    """The step in the mixer's own forward that has the map; None where it is a function, a submodule or a method."""
 
     @property
     def is_channels(self) -> bool:
@@ -67,7 +67,7 @@ class LinearLayer:
         return self.place[0]
 
     def chosen(self, keeps: Callable[[int, int], bool]) -> list[int]:
-        """The heads that are looked at."""
+        """The heads that are measured."""
         asked = [head for head in range(self.heads) if keeps(self.site.layer, head)]
         named = not keeps(self.site.layer, NO_HEAD)
         if named or not self.is_channels or self.heads <= LOOKED_AT:
@@ -77,18 +77,18 @@ class LinearLayer:
 
 @dataclass(frozen=True)
 class LinearLayers:
-    """Of one model."""
+    """The linear layers of one model."""
 
     found: tuple[LinearLayer, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Kinds of mixers whose maps are not understood, and why."""
+    """Kinds of mixers without a known map, and why."""
     kinds: frozenset[str] = frozenset()
     """Kinds of mixers that have maps."""
 
 
 @dataclass(frozen=True)
 class LinearHeads:
-    """Those that are looked at."""
+    """The heads that are measured."""
 
     layers: tuple[LinearLayer, ...] = ()
     heads: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
@@ -112,7 +112,7 @@ NO_LINEAR = LinearHeads()
 def find_linear_layers(
     model: nn.Module, mixers: Sequence[TokenMixer], inputs: Mapping[str, Any], *lengths: int
 ) -> LinearLayers:
-    """`lengths`: how many tokens `inputs` may have; what every class of mixers calls is tried once."""
+    """Find linear layers: try the calls of every class of mixers once; `lengths`: token counts that `inputs` may have."""
     modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
     calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
     with torch.no_grad(), record_kernel_calls(calls, lambda mixer, call: calls[mixer].append(call)):
@@ -160,7 +160,7 @@ class InnerCall(NamedTuple):
 def find_inner_calls(
     model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any], lengths: Sequence[int]
 ) -> dict[type, InnerCall]:
-    """Of those mixers of whose calls none has maps, by their classes."""
+    """Find steps with maps inside forwards of mixers none of whose calls has one, by class."""
     if not mixers:
         return {}
     found: dict[type, InnerCall] = {}
@@ -177,11 +177,11 @@ def find_inner_calls(
 def find_linear_calls(
     calls: Sequence[KernelCall], lengths: Sequence[int]
 ) -> dict[tuple[str, int], ValueArgument]:
-    """The last function with maps, as often as it is called; what comes before feeds its values.
+    """Find the calls of a mixer with maps: the last such function, as often as it is called; earlier ones feed its values.
 
-    One that is given nothing but its values, such as a shift by one token, is the same map whatever the tokens are: it is
-    taken where there is no other. A method comes last, as what it is made of says more where that can be seen; one that
-    only puts tokens in another order is no mixer's map.
+    A call with no input but its values, such as a shift by one token, has the same map for all texts: it is taken only where
+    there is no other. Methods come last, as the functions inside them say more where these can be seen; a call that only
+    permutes tokens is no mixer's map.
     """
     told = [call for call in calls if len(call.arguments()) > 1]
     others = [call for call in calls if len(call.arguments()) <= 1 and not call.is_method]
@@ -221,7 +221,7 @@ def iter_linear_layers(
     calls: Iterable[KernelCall],
     step: InnerStep | None = None,
 ) -> Iterator[LinearLayer]:
-    """The layers of one module; several of a kind are numbered."""
+    """Iterate over the layers of one module; several of a kind are numbered."""
     there = {call.place: call for call in calls}
     alone = len(mixer.paths) == 1
     for number, (place, values) in enumerate(own.items(), 1):
@@ -247,10 +247,10 @@ Observe = Callable[[AttentionSite, Strip], bool | None]
 
 @dataclass
 class LinearCapture:
-    """What one forward pass has shown of its linear layers."""
+    """Observations of the linear layers in one forward pass."""
 
     missed: dict[AttentionSite, float] = field(default_factory=dict)
-    """‖A v - y‖ / ‖y‖ of each."""
+    """The reconstruction error ‖A v - y‖ / ‖y‖ of each."""
 
 
 @contextmanager
@@ -261,7 +261,7 @@ def capture_linear_layers(
     observe: Observe,
     memory: int,
 ) -> Iterator[LinearCapture]:
-    """Within, every forward pass hands the maps of these layers to `observe`; its output is what it is."""
+    """Within, every forward pass emits the maps of these layers to `observe`; its output is unchanged."""
     run = LinearCapture()
     modules = {layer.site.name: model.get_submodule(layer.site.name) for layer in layers}
     there = {(modules[layer.site.name], layer.place): layer for layer in layers}
@@ -295,7 +295,7 @@ def capture_linear_layers(
 def emit_maps(
     layer: LinearLayer, call: KernelCall, heads: Sequence[int], observe: Observe, memory: int
 ) -> float:
-    """The maps of one layer, strip by strip; how far A v misses y."""
+    """Emit the maps of one layer, strip by strip; return the reconstruction error of A v against y."""
     if call.arguments()[layer.values.key].ndim != layer.values.axes:
         raise InputError(
             f"layer {layer.site.layer} ({layer.site.name}) is given its values in another order here than on the short input on "
@@ -319,7 +319,7 @@ def emit_maps(
 
 
 def to_strip(layer: LinearLayer, strip: LinearStrip, tokens: int) -> Strip:
-    """Shares of the sizes beside the map itself, up to the last key that the rows see."""
+    """Make a strip: |A| normalised by row along with the map itself, up to the last key that the rows see."""
     weights, first = strip.weights[None], strip.first
     visible = None
     if layer.values.causal:
@@ -337,7 +337,7 @@ def to_strip(layer: LinearLayer, strip: LinearStrip, tokens: int) -> Strip:
 
 
 def check_reconstruction(site: AttentionSite, missed: float, outputs: Tensor) -> float:
-    """‖A v - y‖ / ‖y‖, small enough."""
+    """Check that ‖A v - y‖ / ‖y‖ is small enough."""
     size = float(outputs.double().square().sum())
     found = sqrt(missed / size) if size > 0.0 else missed
     if found != found:

@@ -26,7 +26,7 @@ NONE = LinearShortcuts()
 ROWS = 64
 """That are read off at once, where a kernel takes values of any width."""
 COLUMNS = 2**20
-"""Numbers of values that go through beside one another."""
+"""Numbers of values that are processed in one batch of columns."""
 
 
 class LinearStrip(NamedTuple):
@@ -38,13 +38,13 @@ class LinearStrip(NamedTuple):
 
 
 def weighs_values(call: KernelCall, values: ValueArgument) -> bool:
-    """Whether an output takes from several values at once; sorting, shifting and gathering tokens do not."""
+    """Whether an output combines several values; sorting, shifting and gathering tokens do not."""
     strips = LinearMap(call, values).by_rows(ROWS)
     return any(bool(((strip.weights != 0.0).sum(dim=-1) > 1).any()) for strip in strips)
 
 
 class LinearMap:
-    """The maps of one call, those of the heads that are looked at."""
+    """The maps of one call, for the heads that are measured."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class LinearMap:
             call, heads = select_channels(call, shortcuts.channels, heads), None
         self.call, self.values, self.shortcuts = call, values, shortcuts
         self.heads = None if heads is None else torch.tensor(heads)
-        """The numbers of those that are read; None: all."""
+        """The head numbers to compute; None: all."""
         self.given = self.call.arguments()[values.key]
         self.tokens = self.given.shape[values.token]
 
     def as_heads(self, tensor: Tensor) -> Tensor:
-        """[batch, head, token, feature] of values or outputs."""
+        """Values or outputs as [batch, head, token, feature]."""
         token, shared = self.values.token, self.values.shared
         if shared is None:
             found = tensor.movedim(token, -1)[..., None]
@@ -73,7 +73,7 @@ class LinearMap:
         return found if self.heads is None else found[:, self.heads.to(found.device)]
 
     def strips(self, rows: int, memory: int) -> Iterator[LinearStrip]:
-        """All rows in order, so many at a time; `memory` bytes may be held for whole maps."""
+        """All rows in order, so many at a time; whole maps may take `memory` bytes."""
         if self.shortcuts.carried is not None:
             return self.from_the_state(self.shortcuts.carried, rows)
         heads = self.as_heads(self.given).shape[1]
@@ -103,7 +103,7 @@ class LinearMap:
             yield LinearStrip(self.as_heads(output)[0], first)
 
     def by_columns(self, rows: int) -> Iterator[LinearStrip]:
-        """Every channel at once, a batch of columns at a time."""
+        """Compute every channel at once, a batch of columns at a time."""
         whole: Tensor | None = None
         at_once = max(1, min(self.tokens, COLUMNS // self.given.numel()))
         nothing = self.call.output(self.values.key, torch.zeros_like(self.given))
@@ -131,7 +131,7 @@ class LinearMap:
             yield LinearStrip(torch.cat(parts, 1), first)
 
     def derivative(self) -> tuple[Callable[[int, int], Tensor], int]:
-        """What gives [head, row, key] of some rows, and how many of them."""
+        """A function that computes [head, row, key] for some rows, and how many rows at a time."""
         token, shared = self.values.token, self.values.shared
         shape = list(self.given.shape)
         if shared is not None and self.values.wide:
@@ -153,12 +153,12 @@ class LinearMap:
         return rows, 1 if shared is None else shape[shared]
 
     def applied(self, strip: LinearStrip) -> Tensor:
-        """[head, row, feature]: what these rows make of the values."""
+        """Apply rows to the values: [head, row, feature]."""
         seen = strip.weights.shape[-1]
         return strip.weights @ self.as_heads(self.given)[0, :, :seen]
 
     def outputs(self) -> Tensor:
-        """[head, token, feature]: what the call makes of its values beyond what it makes of none."""
+        """The linear part of the output: [head, token, feature], without what zero values give."""
         with torch.no_grad():
             found = self.call.output(self.values.key, self.given)
             nothing = self.call.output(self.values.key, torch.zeros_like(self.given))

@@ -1,8 +1,8 @@
-"""What makes long maps of a call affordable, where it holds, found by trying: states that are carried, channels left out.
+"""Shortcuts that make long maps of a call affordable, each verified by a test: states, batches of columns, fewer channels.
 
-a state     a recurrence goes on from the state that it has left, so that a strip of rows costs no more than its rows
-columns     a batch of other values goes through beside one another, each of it another column of the map
-channels    those that are not looked at are left out of all arguments
+state     a recurrence continues from a given state, so that a strip of rows costs no more than its rows
+columns   a batch of other values runs at once, each giving another column of the map
+channels  those that are not measured are left out of all arguments
 """
 
 import inspect
@@ -18,17 +18,17 @@ from attncli.capture.linear.kernel_calls import KernelCall, Key
 from attncli.capture.linear.linear_arguments import RandomDraw, ValueArgument, is_close
 
 STATES = {"initial_state": "output_final_state", "initial_states": "return_final_states"}
-"""Names that kernels have for a state that they go on from, and for being asked for the one that they leave."""
+"""Kernels' argument names for an initial state, and for returning the final one."""
 
 
 @dataclass(frozen=True)
 class CarriedState:
-    """How a call goes on from a state."""
+    """How a call continues from a state."""
 
     given: str
     asked: str
     width: int
-    """The axis of the state on which the features of the values are."""
+    """The axis of the state for the features of the values."""
     tokens: Mapping[Key, int]
     """The axis of tokens of each argument that has one."""
 
@@ -44,7 +44,7 @@ class CarriedState:
     def run(
         self, call: KernelCall, key: Key, values: Tensor, state: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """What it gives, and the state that it leaves."""
+        """Run the call; return its output and final state."""
         kwargs = {**call.kwargs, self.given: state, self.asked: True}
         given = replace(call, kwargs=kwargs)
         output, left = list(iter_tensors(given.answer(key, values)))[:2]
@@ -53,7 +53,7 @@ class CarriedState:
 
 @dataclass(frozen=True)
 class LinearShortcuts:
-    """Of one call."""
+    """The shortcuts of one call."""
 
     carried: CarriedState | None = None
     batched: bool = False
@@ -62,7 +62,7 @@ class LinearShortcuts:
 
 
 def find_shortcuts(call: KernelCall, values: ValueArgument) -> LinearShortcuts:
-    """Of a call on a short text; what fails is no shortcut."""
+    """Find the shortcuts of a call on a short text; one that fails is left out."""
     call = call.constants()
     found = LinearShortcuts()
     with torch.no_grad():
@@ -75,7 +75,7 @@ def find_shortcuts(call: KernelCall, values: ValueArgument) -> LinearShortcuts:
 
 
 def try_carried_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
-    """Two parts one after the other give what the whole gives, with more features in the second."""
+    """Test whether two parts in sequence equal the whole, with more features in the second."""
     if values.shared is None or not values.wide or not values.causal:
         return {}
     named = inspect.signature(inspect.unwrap(call.function)).parameters
@@ -107,7 +107,7 @@ def try_carried_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]
 
 
 def find_axes(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
-    """The first axis of that size of each argument."""
+    """The first axis of that size in each argument."""
     return {
         key: after + list(value.shape[after:]).index(size)
         for key, value in call.arguments().items()
@@ -124,7 +124,7 @@ def try_batch(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
 
 
 def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
-    """The call on a batch, with the same of all but its values."""
+    """Repeat the call along the batch, the same for all arguments but its values."""
 
     def many(tensor: Tensor) -> Tensor:
         alone = tensor.ndim > 2 and tensor.shape[0] == 1
@@ -134,7 +134,7 @@ def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
 
 
 def try_channels(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
-    """Every second channel alone gives what it gives among all."""
+    """Test whether every second channel alone gives the same as among all."""
     value = call.arguments()[values.key]
     if values.shared is not None or value.ndim != 3:
         return {}
@@ -148,7 +148,7 @@ def try_channels(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
 
 
 def select_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]) -> KernelCall:
-    """The call without the channels that are not chosen."""
+    """Remove the channels from the call that are not chosen."""
 
     def few(key: Key, value: Any) -> Any:
         axis = axes.get(key)

@@ -1,8 +1,7 @@
-"""The matrices that mix the streams of a token, where a model has several residual streams (hyper-connections).
+"""Matrices that mix the residual streams of a token, in models with several (hyper-connections).
 
-A module that takes a softmax and reaches no other token, and is given the streams [batch, token, stream, feature],
-mixes streams; what these very streams are then multiplied with, [batch, token, stream, stream], is the matrix, whatever
-the model's code calls it.
+A module that takes a softmax, reaches no other token, and receives streams [batch, token, stream, feature] mixes
+streams; what these very streams are multiplied by next, [batch, token, stream, stream], is the matrix, whatever its name.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +21,7 @@ class StreamMixing(NamedTuple):
     """One mixing of the streams."""
 
     path: str
-    """Of the module that it belongs to."""
+    """The path of its module."""
     matrix: Tensor | None
     """[token, stream out, stream in] in float64; None where the streams were not seen to be multiplied."""
 
@@ -30,9 +29,9 @@ class StreamMixing(NamedTuple):
 def find_stream_mixings(
     model: nn.Module, found: Collection[UncapturableAttention], inputs: Mapping[str, Any]
 ) -> list[StreamMixing]:
-    """All mixings of one forward in their order; none where no module is given several streams of a token.
+    """All mixings of one forward in their order; none where no module receives several streams of a token.
 
-    Those of one class do the same wherever they stand: before an MLP they are not looked at for attention.
+    Modules of one class are treated alike wherever they are: before an MLP they are not tested for attention.
     """
     kinds = {one.kind for one in found if one.reaches is False}
     modules = {
@@ -47,14 +46,14 @@ def find_stream_mixings(
 
 
 class StreamProducts(TorchFunctionMode):
-    """Sees by what the streams are multiplied that a module was given."""
+    """Finds the factor by which the streams of a module are multiplied."""
 
     def __init__(self, modules: Mapping[nn.Module, str]) -> None:
         super().__init__()
         self.modules = modules
         self.found: list[StreamMixing] = []
         self.streams: Tensor | None = None
-        """What the last of the modules was given, until it is multiplied."""
+        """The input of the latest module, until it is multiplied."""
 
     def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         output = forward(*args, **kwargs)
@@ -75,7 +74,7 @@ class StreamProducts(TorchFunctionMode):
 
 
 def is_stream_mixing(args: Sequence[Any], streams: Tensor) -> bool:
-    """Whether a matrix for each token is multiplied with these very streams."""
+    """Whether these very streams are multiplied by a matrix for each token."""
     if len(args) != 2 or not all(isinstance(each, Tensor) for each in args):
         return False
     matrix, other = args
@@ -89,7 +88,7 @@ def is_stream_mixing(args: Sequence[Any], streams: Tensor) -> bool:
 
 
 class BlockStreamMixing(TorchFunctionMode):
-    """Sees whether a block multiplies the streams that it is given by a matrix for each token."""
+    """Finds whether a block multiplies its streams by a matrix for each token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +122,7 @@ class BlockStreamMixing(TorchFunctionMode):
 def find_blocks_mixing_streams(
     model: nn.Module, blocks: Collection[nn.Module], inputs: Mapping[str, Any]
 ) -> set[nn.Module]:
-    """Those of these blocks whose stream is several of each token, which they mix."""
+    """The blocks whose stream is several of each token, which they mix."""
     seen = BlockStreamMixing()
     with torch.no_grad(), wrap_forwards(blocks, seen.around), seen:
         model(**inputs)

@@ -1,4 +1,4 @@
-"""Mixers and layers in words."""
+"""Format mixers and layers for messages."""
 
 from collections.abc import Iterable
 from itertools import groupby

@@ -1,8 +1,8 @@
-"""What moves anything from token to token in a model's layers beside its attention: recurrences, convolutions, kernels.
+"""Token mixers in a model's layers other than attention: recurrences, convolutions, kernels.
 
-Found out by trying, not by name: a part of a block mixes tokens if another state of one token changes what it gives for
-others. Blocks of one make are tried once. A mixer is called what its class is called, without what the block's class
-begins with too.
+They are found by tests, not names: a submodule of a block mixes tokens if another state of one token changes its output
+for others. Blocks of one structure are tested once. A mixer has the name of its class, without the words with which the
+block's class begins too.
 """
 
 import re
@@ -21,29 +21,29 @@ from attncli.capture.strips.attention_sites import AttentionSite, MapShape
 from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
 
 ROUNDING = 32.0
-"""Of the last digit of the largest number: experts that are given other tokens sum in another order."""
+"""Tolerance, in last digits of the largest number: experts with other tokens sum in another order."""
 
 WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+(?:\d+[dD]?(?![a-z]))?")
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 EMPTY = frozenset({"mixer", "layer", "block", "module", "cell", "encoder", "decoder"})
-"""Words that do not say how tokens are mixed."""
+"""Words that do not describe how tokens are mixed."""
 
 
 @dataclass(frozen=True)
 class TokenMixer:
-    """One of them, in one layer."""
+    """A token mixer in one layer."""
 
     stack: str
     layer: int
     kind: str
-    """Such as `gated delta net`."""
+    """Its kind, such as `gated delta net`."""
     paths: tuple[str, ...] = ()
-    """Of the modules that mix so in this layer."""
+    """Paths of the modules of this kind in this layer."""
 
 
 @dataclass
 class ModuleInputs:
-    """What a module was called with."""
+    """The inputs of a module."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -56,7 +56,7 @@ def find_mixers(
     shapes: Mapping[AttentionSite, MapShape],
     length: int = 0,
 ) -> tuple[TokenMixer, ...]:
-    """`shapes`: of the attentions that are seen on these inputs; `length`: their tokens, where nothing attends."""
+    """Find mixers; `shapes`: of the captured attentions on these inputs; `length`: tokens, if nothing attends."""
     queries = {model.get_submodule(site.name): shape.queries for site, shape in shapes.items()}
     return find_mixers_besides_attention(model, stacks, inputs, queries, 0 if shapes else length)
 
@@ -68,9 +68,9 @@ def find_mixers_besides_attention(
     queries: Mapping[nn.Module, int],
     length: int,
 ) -> tuple[TokenMixer, ...]:
-    """`queries`: the modules that attend, with their tokens; `length`: tokens of blocks of stacks where these differ.
+    """Find mixers; `queries`: the modules that attend, with their tokens; `length`: tokens of blocks where these differ.
 
-    Parts of a layer that runs over several processes are not tried.
+    Parts of a layer that runs over several processes are not tested.
     """
     if tensor_parallel_group(model) is not None:
         return ()
@@ -102,7 +102,7 @@ def find_mixers_besides_attention(
 
 
 def group_by_kind(block: nn.Module, found: Iterator[tuple[str, nn.Module]]) -> dict[str, list[str]]:
-    """The paths of the parts of a block that mix tokens, by what they are called."""
+    """The paths of the submodules of a block that mix tokens, by kind."""
     kinds: dict[str, list[str]] = {}
     for path, part in found:
         kinds.setdefault(name_mixer_kind(part, path, block), []).append(path)
@@ -110,14 +110,14 @@ def group_by_kind(block: nn.Module, found: Iterator[tuple[str, nn.Module]]) -> d
 
 
 def block_signature(block: nn.Module, attentions: Collection[nn.Module]) -> tuple[Any, ...]:
-    """What blocks have in common that work alike: their parts, and which of these are seen to attend."""
+    """What blocks with the same behaviour share: their submodules, and which of these attend."""
     return tuple((path, type(part), part in attentions) for path, part in block.named_modules())
 
 
 def record_module_inputs(
     model: nn.Module, inputs: Mapping[str, Any], modules: Collection[nn.Module]
 ) -> dict[nn.Module, ModuleInputs]:
-    """What these modules are given in a forward of the model, those that run."""
+    """Record the inputs of these modules in a forward of the model."""
     given: dict[nn.Module, ModuleInputs] = {}
 
     def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -136,7 +136,7 @@ def iter_mixing_parts(
     attentions: Collection[nn.Module],
     tokens: int,
 ) -> Iterator[tuple[str, nn.Module]]:
-    """The parts of a block that mix tokens and hold no attention that is seen, with their paths.
+    """The submodules of a block that mix tokens and contain no captured attention, with their paths.
 
     One that only wraps another is left out; one with a convolution of its own is more than what it wraps.
     """
@@ -157,7 +157,7 @@ def iter_mixing_parts(
 def iter_called_parts(
     module: nn.Module, given: Mapping[nn.Module, ModuleInputs], path: str = ""
 ) -> Iterator[tuple[str, nn.Module]]:
-    """The parts that a module runs, also those in its lists."""
+    """The submodules that a module runs, also those in its lists."""
     for name, child in module.named_children():
         here = f"{path}.{name}".lstrip(".")
         if child in given:
@@ -167,18 +167,18 @@ def iter_called_parts(
 
 
 def is_torch_layer(module: nn.Module) -> bool:
-    """A layer of torch's own: what it is for is known by the part that holds it."""
+    """Whether it is a layer of torch, which counts as part of its parent."""
     return type(module).__module__.startswith("torch.nn")
 
 
 def count_tokens(blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]) -> int:
-    """How many tokens all attentions of these blocks have; 0 where they differ or there are none."""
+    """The token count of all attentions of these blocks; 0 where they differ or there are none."""
     found = {queries[part] for block in blocks for part in block.modules() if part in queries}
     return found.pop() if len(found) == 1 else 0
 
 
 def mixes_tokens(module: nn.Module, given: ModuleInputs, tokens: int) -> bool:
-    """Whether another state of the middle token changes what the module gives for others; False where it cannot be tried."""
+    """Whether another state of the middle token changes the module's output for others; False where that cannot be tested."""
     stream = find_stream_input(given.args, given.kwargs)
     if stream is None or (axis := find_token_axis(stream, tokens)) is None:
         return False
@@ -192,7 +192,7 @@ def mixes_tokens(module: nn.Module, given: ModuleInputs, tokens: int) -> bool:
             outputs_with_state(module, given, stream, each.clone())
             for each in (stream, stream, moved)
         )
-    except Exception:  # parts that are called otherwise than they can be called once more
+    except Exception:  # submodules with an unusual calling convention cannot be called again
         return False
     if any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
         return False
@@ -219,14 +219,14 @@ def find_token_axis(tensor: Tensor, tokens: int) -> int | None:
 
 
 def noise_like(like: Tensor) -> Tensor:
-    """As large as the state itself."""
+    """Noise as large as the state itself."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(like.shape, generator=generator, dtype=torch.float32)
     return drawn.to(like) * like.abs().mean().clamp_min(1e-3)
 
 
 def differs_at_other_tokens(first: Tensor, other: Tensor, axis: int | None, place: int) -> bool:
-    """Whether two outputs differ at another token than that place, by more than rounding."""
+    """Whether two outputs differ at other tokens than this one, by more than rounding."""
     if axis is None or first.shape != other.shape:
         return False
     change = (first - other).abs()
@@ -236,7 +236,7 @@ def differs_at_other_tokens(first: Tensor, other: Tensor, axis: int | None, plac
 
 
 def name_mixer_kind(mixer: nn.Module, path: str, block: nn.Module) -> str:
-    """The words of its class that the block's class does not begin with; the part's own name beside empty words."""
+    """The words of its class with which the block's class does not begin; the module's own name if these are empty words."""
     words = split_class_name(type(mixer).__name__)
     known = split_class_name(type(block).__name__) if mixer is not block else []
     while words and known and words[0] == known[0]:

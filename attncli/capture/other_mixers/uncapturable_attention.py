@@ -1,9 +1,9 @@
-"""Attention that is not seen beside attention that is: a softmax that goes on to weigh no whole rows of values.
+"""Attention that cannot be captured: a softmax that weights no whole rows of values.
 
-Chunked, sampled (deformable) and additive attention are such; their maps cannot be captured. What is captured beside
-them is what it is all the same: every captured map went into a product with its own values, and the output under
-capture is the plain one. A softmax also mixes what are no tokens, the streams of hyper-connections. Which it is, is
-found by trying: whether another state of one token changes what the module gives for others.
+Chunked, sampled (deformable) and additive attention are such. Other maps of the same model remain valid: every captured
+map went into a product with its own values, and the output under capture is the plain one. A softmax may also mix what
+are no tokens, the streams of hyper-connections. Which it is, is tested: does another state of one token change the
+module's output for others?
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -29,17 +29,17 @@ from attncli.errors import InputError
 
 
 class UncapturableAttention(NamedTuple):
-    """Modules of one make whose softmax weighs no whole rows of values."""
+    """Modules of one family whose softmax weights no whole rows of values."""
 
     family: str
     """Their path, with a star for the numbers in it."""
     kind: str
     """Their class."""
     reaches: bool | None
-    """Whether they carry anything from token to token; None where that could not be tried."""
+    """Whether they mix tokens; None where that could not be tested."""
 
     def said(self) -> str:
-        """What a reader of the others' numbers should know."""
+        """Describe it for readers of the other attentions' numbers."""
         if self.reaches is False:
             return (
                 f"{self.family} ({self.kind}) takes a softmax that reaches no other token: "
@@ -57,7 +57,7 @@ def find_uncapturable_mixers(
     known: Iterable[TokenMixer],
     model: nn.Module,
 ) -> tuple[TokenMixer, ...]:
-    """The layers that such attention mixes tokens in, where it is not among the mixers that are known."""
+    """The layers in which such attention mixes tokens, unless they are among the known mixers."""
     families = {one.family for one in found if one.reaches is not False}
     paths = [name for name, _ in model.named_modules() if NUMBER.sub("*", name) in families]
     told = [path for mixer in known for path in mixer.paths]
@@ -71,7 +71,7 @@ def find_uncapturable_mixers(
 
 
 def refuse_uncapturable(found: Iterable[UncapturableAttention]) -> None:
-    """For questions about all that a model attends to."""
+    """Refuse such attention in questions about all that a model attends to."""
     for one in found:
         if one.reaches is not False:
             raise InputError(one.said())
@@ -83,10 +83,10 @@ def refuse_partial_capture(
     sites: Collection[AttentionSite],
     apart: Collection[str] | None,
 ) -> None:
-    """What takes such a softmax must be known to, be apart from all that is captured, and must not be all there is.
+    """Refuse such modules unless they are known, separate from all captured ones, and not the model's only attention.
 
-    A module of the same make as a captured one, or around or inside it, would have been seen in part. `apart`: the
-    families of those that are known; None while they are found out.
+    A module of a captured module's family, or around or inside it, would have been captured in part. `apart`: the families
+    that are known; None while they are being found.
     """
     names = {module: name for name, module in model.named_modules()}
     seen = {NUMBER.sub("*", site.name) for site in sites}
@@ -111,7 +111,7 @@ def is_path_within(path: str, other: str) -> bool:
 def find_uncapturable_attention(
     model: nn.Module, inputs: Mapping[str, Any], unclaimed: Collection[nn.Module], tokens: set[int]
 ) -> tuple[UncapturableAttention, ...]:
-    """The modules by their makes, the first of each tried; `tokens`: how many the attentions that are seen have."""
+    """Find these modules by family, testing the first of each; `tokens`: token counts of the captured attentions."""
     names = {module: name for name, module in model.named_modules()}
     first: dict[tuple[str, str], nn.Module] = {}
     for module in unclaimed:
@@ -125,10 +125,10 @@ def find_uncapturable_attention(
 
 
 def reaches_other_tokens(module: nn.Module, given: ModuleInputs, tokens: set[int]) -> bool | None:
-    """Whether another state of the middle token changes what the module gives for others.
+    """Whether another state of the middle token changes the module's output for others.
 
-    Told only where it is given one such state, and one axis alone between those of batch and features is as long as
-    the tokens: what is given another's states attends to these.
+    Tested only where the module has one such input, and exactly one axis between batch and features is as long as the
+    tokens: a module that takes another stack's states attends to these.
     """
     stream = find_stream_input(given.args, given.kwargs)
     axis = None if stream is None else single_token_axis(stream, tokens)
@@ -142,7 +142,7 @@ def reaches_other_tokens(module: nn.Module, given: ModuleInputs, tokens: set[int
             outputs_with_state(module, given, stream, each.clone())
             for each in (stream, stream, moved)
         )
-    except Exception:  # parts that are called otherwise than they can be called once more
+    except Exception:  # submodules with an unusual calling convention cannot be called again
         return None
     if not first or any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
         return None

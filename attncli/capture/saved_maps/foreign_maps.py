@@ -1,4 +1,4 @@
-"""Attention maps as other programs keep them, found among arrays by their names and shapes.
+"""Attention maps saved by other programs, recognised among arrays by their names and shapes.
 
 What a shape means is never guessed: one array may be
 
@@ -9,7 +9,7 @@ What a shape means is never guessed: one array may be
 
 and several arrays are layers, named by their numbers (`attentions.3`), each [query, key], [head, query, key] or
 [batch, head, query, key]. `encoder_attentions.0`, `decoder_attentions.0` and `cross_attentions.0` are those of an
-encoder-decoder; arrays called as `--save-maps` calls them keep their names.
+encoder-decoder; arrays with the names of `--save-maps` keep these.
 """
 
 import re
@@ -37,23 +37,23 @@ WHOLE = {
 """The axes of a single array by their number."""
 OF_A_LAYER = {2: (QUERY, KEY), 3: (HEAD, QUERY, KEY), 4: (BATCH, HEAD, QUERY, KEY)}
 ONE_NUMBER = re.compile(r"(?P<before>\D*)(?<!\.-)(?<!\A-)(?P<layer>\d{1,6})(?P<after>\D*)")
-"""A layer is not counted from the end: `layers.-1` names none, `layer-1` does."""
+"""A name with one number; negative numbers name no layer: `layers.-1` does not, `layer-1` does."""
 POSITIONAL = re.compile(r"arr_\d+")
-"""What numpy calls an array that was given no name."""
+"""numpy's names for arrays saved without one."""
 SIDES = {
     "encoder_attentions": "encoder.layers.{}.attention",
     "decoder_attentions": "decoder.layers.{}.attention",
     "cross_attentions": "decoder.layers.{}.cross_attention",
 }
-"""What transformers calls the maps of an encoder-decoder, and what files of maps do."""
+"""transformers' names for the maps of an encoder-decoder, and those in files of maps."""
 
 
 class MapLocation(NamedTuple):
-    """Where one layer's map lies."""
+    """The location of one layer's map in an array."""
 
     array: str
     lead: tuple[int, ...]
-    """Its place along the array's first axes."""
+    """Its index along the array's first axes."""
     axes: tuple[str, ...]
     """All axes of the array."""
     shape: tuple[int, int, int]
@@ -65,7 +65,7 @@ class MapLocation(NamedTuple):
 
 
 class ForeignMaps:
-    """Arrays under the names and in the shapes of a file of maps."""
+    """Arrays of another program, under the names and in the shapes of a file of maps."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ForeignMaps:
         batch: int | None = None,
         advice: str = "",
     ) -> None:
-        """`batch`: which text of several; `advice`: what else such a file may be."""
+        """`batch`: which of several texts; `advice`: what else such a file may be."""
         self.arrays = arrays
         self.path = arrays.path
         self.advice = advice
@@ -98,7 +98,7 @@ class ForeignMaps:
         self.arrays.readable(self.places[name].array)
 
     def block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[Any]:
-        """Entries `start` to `stop` of an axis, and all of the others."""
+        """Read entries `start` to `stop` of an axis, and all of the others."""
         place = self.places[name]
         if not place.one_head:
             return self.arrays.block(place.array, start, stop, axis, place.lead)
@@ -107,12 +107,12 @@ class ForeignMaps:
         return self.arrays.block(place.array, start, stop, axis - 1, place.lead)[None]
 
     def called(self, name: str) -> str:
-        """A map in the words of who saved it."""
+        """The name of a map as the other program saved it."""
         place = self.places[name]
         return f"{place.array}, read as [{', '.join(place.axes)}],"
 
     def described(self) -> str:
-        """What was read as what; of many arrays the first."""
+        """Describe how arrays were read; of many arrays the first."""
         places = {place.array: place for place in self.places.values()}
         first = next(iter(places.values()))
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
@@ -138,7 +138,7 @@ class ForeignMaps:
         yield from self.in_one(name, shape, batch)
 
     def layers_by_name(self, usable: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-        """The arrays that are one layer each; none where a single one holds all, or names do not tell."""
+        """The arrays that are one layer each; none where a single one is all, or names are unclear."""
         own = {name: name for name in usable if NAME.fullmatch(name)}
         if own:
             return own
@@ -192,7 +192,7 @@ class ForeignMaps:
         return MapLocation(name, lead, axes, (last[0] if HEAD in axes else 1, last[-2], last[-1]))
 
     def text_of(self, name: str, texts: int, batch: int | None) -> int:
-        """Which text of an array of several."""
+        """Choose one text of an array of several."""
         if batch is None and texts > 1:
             raise UsageError(
                 f"{self.path}: {name} holds {texts} texts: name one of 0 … {texts - 1} with `batch`."
@@ -202,7 +202,7 @@ class ForeignMaps:
         return batch or 0
 
     def refused(self, why: str, shapes: Mapping[str, tuple[int, ...]]) -> AttnError:
-        """What is there, and what would be understood."""
+        """Refuse the arrays: list what is there, and what would be read."""
         named = [f"{name} {list(shape)}" for name, shape in list(shapes.items())[:3]]
         more = f" and {len(shapes) - 3} more" if len(shapes) > 3 else ""
         holds = why or f"{', '.join(named)}{more}"
@@ -217,7 +217,7 @@ def name_stem(match: re.Match[str]) -> str:
 
 
 def refuse_other_labels(labels: Sequence[str], shapes: Sequence[tuple[int, int, int]]) -> None:
-    """Tokens that are none of any map's are of another text."""
+    """Refuse labels that fit no map's number of tokens: they belong to another text."""
     sides = sorted({size for _, queries, keys in shapes for size in (queries, keys)})
     if len(labels) not in sides:
         tokens = format_count(sides[-1], "token")

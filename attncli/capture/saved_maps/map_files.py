@@ -28,11 +28,11 @@ from attncli.errors import InputError, format_count
 from attncli.io.arrays import StoredArrays
 
 TRIFLE = 1e-3
-"""Part of a row on later tokens up to which a map was meant to look back alone."""
+"""Tolerance: share of a row on later tokens up to which a map counts as causal."""
 ELEMENTS = 2**22
-"""Of a strip that is read at a time."""
+"""Numbers of a strip that is read at a time."""
 ROW_SUM = 1e-2
-"""How far above 1 a row may sum: maps may have been rounded to half precision."""
+"""Tolerance: how far above 1 a row may sum, as maps may have been rounded to half precision."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class SavedMap:
     name: str
     site: AttentionSite
     heads: tuple[int, ...]
-    """True numbers of the heads that are there."""
+    """True numbers of the heads in it."""
     shape: tuple[int, int, int]
     double: bool
     """Whether it is in float64."""
     causal: bool
-    """No mask is saved, and no head looks ahead."""
+    """Whether it has no mask, and no head attends to later tokens."""
 
 
 class MapFile:
@@ -56,15 +56,15 @@ class MapFile:
     def __init__(
         self, path: Path | str, own: ForeignMaps | None = None, labels: Sequence[str] | None = None
     ) -> None:
-        """`own`: maps that other programs have saved, or the caller's own; `labels`: the tokens along both sides."""
+        """`own`: maps of other programs, or the user's arrays; `labels`: the tokens along both sides."""
         self.path = path
         self.own = own
         self.file = StoredArrays(Path(path)) if own is None else own
         self.metadata: dict[str, str] = dict(self.file.metadata)
         self.slightly_ahead: dict[str, float] = {}
-        """Of maps that look ahead by next to nothing, by how much."""
+        """Maps with a slight weight on later tokens, and how much."""
         self.row_sums: dict[str, tuple[Tensor, Tensor]] = {}
-        """Of every map that was read, [head]: the least sum of a row, and the largest size of one."""
+        """For every map that was read, [head]: the least sum of a row, and the largest magnitude of one."""
         if labels is not None:
             self.metadata |= {"tokens": json.dumps(list(labels)), "decoder_tokens": "[]"}
         self.names = set(self.file.names())
@@ -88,7 +88,7 @@ class MapFile:
             )
 
     def refuse_one_name_for_two(self) -> None:
-        """`layers.0.attention` and `layers.00.attention` would be reported as one."""
+        """Refuse two tensors with one layer number: `layers.0.attention` and `layers.00.attention`."""
         known: dict[tuple[str, str, int], SavedMap] = {}
         for saved in self.maps:
             other = known.setdefault(saved.site.key, saved)
@@ -100,7 +100,7 @@ class MapFile:
 
     @property
     def model(self) -> dict[str, Any]:
-        """What the file says of the model that made it."""
+        """The metadata's description of the model."""
         found: dict[str, Any] = self.said("model")
         return found
 
@@ -110,11 +110,11 @@ class MapFile:
 
     @property
     def decoder_labels(self) -> tuple[str, ...]:
-        """What the decoder of an encoder-decoder has read."""
+        """The tokens that the decoder of an encoder-decoder has read."""
         return tuple(self.said("decoder_tokens", list, str))
 
     def said(self, key: str, kind: type[Any] = dict, of: type = object) -> Any:
-        """What the metadata say under a key, as JSON; nothing where they are silent."""
+        """The JSON value of a metadata key; None where it is missing."""
         try:
             found = json.loads(self.metadata.get(key, "null"))
         except (ValueError, RecursionError):
@@ -154,7 +154,7 @@ class MapFile:
         return SavedMap(name, site, heads, shape, self.file.dtype(name) == "F64", causal)
 
     def numbers_of(self, name: str, count: int) -> tuple[int, ...]:
-        """The true numbers of a map's heads, as the metadata have them."""
+        """The true numbers of a map's heads, by the metadata."""
         said = self.said("heads").get(name) or list(range(count))
         whole = isinstance(said, list) and all(type(each) is int and each >= 0 for each in said)
         if not whole or len(set(said)) != count or len(said) != count:
@@ -169,7 +169,7 @@ class MapFile:
         for start in range(0, queries, step):
             stop = min(start + step, queries)
             weights = to_tensor(self.file.block(saved.name, start, stop, axis=1))
-            weights = weights.double() if self.double else weights  # one type for all that follows
+            weights = weights.double() if self.double else weights  # one dtype for all later steps
             if start == 0 and saved.site.is_difference:
                 total = float(weights[0, 0].sum())
             self.check(saved, weights, start, total)
@@ -190,7 +190,7 @@ class MapFile:
         return None
 
     def check(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
-        """What is no attention is refused by its place; the weights of a difference of two have both signs."""
+        """Refuse numbers that are no attention, with their position; a difference of two maps has both signs."""
         sums = weights.sum(dim=-1)
         self.add_sums(saved.name, sums)
         if saved.site.is_difference:
@@ -206,7 +206,7 @@ class MapFile:
             )
 
     def check_hidden(self, saved: SavedMap, weights: Tensor, seen: Tensor, start: int) -> None:
-        """A key that the mask hides has no weight; a row that sees nothing may be even, as softmax makes it."""
+        """Check that hidden keys have no weight; a row that sees no key may be uniform, as softmax makes it."""
         hidden = weights.abs().masked_fill(seen, 0.0).sum(dim=-1)
         wrong = (hidden > TRIFLE) & seen.any(dim=-1)
         if not bool(wrong.any()):
@@ -218,7 +218,7 @@ class MapFile:
         )
 
     def add_sums(self, name: str, sums: Tensor) -> None:
-        """Rows [head, query] of a map."""
+        """Add the sums of rows [head, query] of a map."""
         least, largest = sums.amin(dim=-1), sums.abs().amax(dim=-1)
         if name in self.row_sums:
             before = self.row_sums[name]
@@ -226,7 +226,7 @@ class MapFile:
         self.row_sums[name] = least, largest
 
     def least_sums(self) -> dict[str, float]:
-        """Of every map the least sum of a row, but for heads that hold no weight at all."""
+        """The least row sum of every map, except for heads without any weight."""
         own = {name: least[largest > 0.0] for name, (least, largest) in self.row_sums.items()}
         return {name: float(least.min()) for name, least in own.items() if len(least)}
 
@@ -237,13 +237,13 @@ def causal_visibility(start: int, stop: int, keys: int) -> Tensor:
 
 
 def to_tensor(weights: NDArray[Any]) -> Tensor:
-    """float64 as it is, everything else in float32."""
+    """Keep float64, convert everything else to float32."""
     wide = weights.dtype == np.float64
     return torch.from_numpy(weights if wide else weights.astype(np.float32))
 
 
 def future_mass(file: StoredArrays | ForeignMaps, name: str, shape: tuple[int, ...]) -> float:
-    """The largest part of a row above the diagonal of a square map of several tokens; infinite where it is no trifle."""
+    """The largest share of a row above the diagonal of a square map; infinite where it exceeds the tolerance."""
     _, queries, keys = shape
     if queries != keys or keys < 2:
         return math.inf

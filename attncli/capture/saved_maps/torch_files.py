@@ -1,4 +1,4 @@
-"""Plain tensors in files of torch.save: nothing else in them is read, and no code of theirs is run."""
+"""Read plain tensors from files of torch.save, without running code in them."""
 
 import pickle
 import warnings
@@ -19,12 +19,12 @@ from attncli.io.in_memory_arrays import (
 from attncli.limits import require_memory
 
 BROKEN = (RuntimeError, ValueError, EOFError, OSError, KeyError, IndexError, TypeError, AttributeError, AssertionError)  # fmt: skip
-"""What torch raises on a file that is none of its own or cut off."""
+"""What torch raises on a file that is not its own or truncated."""
 RECIPE = "torch.save([each.cpu() for each in output.attentions], FILE)"
 
 
 def read_torch_file(path: Path) -> InMemoryArrays:
-    """A tensor, or lists and dicts of tensors, under names such as `attentions.3`."""
+    """Read a tensor, or lists and dicts of tensors, under names such as `attentions.3`."""
     require_memory(3 * unpacked_size(path), f"{path}, read whole,", "save fewer tokens or heads")
     try:
         with warnings.catch_warnings():
@@ -47,7 +47,7 @@ def read_torch_file(path: Path) -> InMemoryArrays:
 
 
 def unpacked_size(path: Path) -> int:
-    """Bytes that the file says it holds: an archive may hold more than its own size."""
+    """The size that the file declares: an archive may unpack to more than its own size."""
     size = path.stat().st_size
     try:
         with zipfile.ZipFile(path) as archive:
@@ -57,7 +57,7 @@ def unpacked_size(path: Path) -> int:
 
 
 def require_dense(path: Path, name: str, value: Any) -> Any:
-    """A dense tensor all of whose numbers are in the file."""
+    """Refuse tensors that are not dense, or not all of whose numbers are in the file."""
     if not isinstance(value, Tensor):
         raise InputError(f"{path}: {name} is no tensor: save it by {RECIPE}.")
     refuse_partial_tensor(value, f"{path}: {name}")

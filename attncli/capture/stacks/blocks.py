@@ -51,7 +51,7 @@ class BlockCall:
     order: int
     """Running index among the block calls of a forward, all stacks together."""
     second: tuple[int, int] | None
-    """Positions of a second stream (XLNet's query stream) in arguments and in results; None with one stream. States are the first's."""
+    """Positions of a second stream (XLNet's query stream) in arguments and results; states are the first's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,10 @@ def are_alike(container: nn.Module, attending: set[nn.Module]) -> bool:
 
 
 def split_into_runs(calls: list[ModuleCall]) -> list[list[ModuleCall]]:
-    """Split calls into sequences: one goes on while each call takes the previous output, or is of the same list."""
+    """Split calls into sequences: one goes on while each call takes the previous output, or is of the same list.
+
+    The same module again, on another input than the previous output, begins a new sequence.
+    """
     runs: list[list[ModuleCall]] = []
     for call in calls:
         last = runs[-1] if runs else []
@@ -250,7 +253,10 @@ def make_block_call(
     second: tuple[int, int] | None,
     origins: Callable[[Iterable[int]], set[int]],
 ) -> BlockCall:
-    """Make BlockCalls, one for each execution of a block."""
+    """Make BlockCalls, one for each execution of a block.
+
+    `attends`: at all, and by its own code; `origins`: the blocks of the stack that sources lead back to.
+    """
     joined = before is None or (call.follows is not None and call.follows == before.result)
     last = {before.number} if before else set()
     others = [beside for beside in call.beside if second is None or beside.place != second[0]]

@@ -27,7 +27,7 @@ class ExtraTensor(NamedTuple):
     sources: frozenset[int]
     """Numbers of the calls whose results it descends from directly."""
     gave: tuple[int, int] | None
-    """If another call returned this very tensor as an extra result: that call's number, and the tensor's position in its results."""
+    """Number of the call that returned this very tensor as an extra result, and its position there."""
 
 
 @dataclass(eq=False)

@@ -208,7 +208,7 @@ class SoftmaxCapture(TorchFunctionMode):
                     setattr(source, MARK, None)  # changed in place; `weights` is a copy
 
     def masked(self, number: int, hidden: Tensor) -> None:
-        """Follow a pending map of which weights are set to zero; its softmax input is dropped, as it no longer gives these weights."""
+        """Follow a pending map with weights set to zero; its softmax input no longer gives them, and is dropped."""
         found = self.pending[number]
         found.weights = found.weights.masked_fill(hidden, 0.0)
         found.scores = None

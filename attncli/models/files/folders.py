@@ -1,4 +1,4 @@
-"""A model folder before anything is loaded: is there a config, does it name a model, is it one that can be read?"""
+"""Check a model folder before anything is loaded: is there a config, does it name a model, can it be read?"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,15 +13,15 @@ MOST = (
     (re.compile(r".*(layer|block|depth|expert|head|group|stage)s?|.*_per_.*"), 10_000),
     (re.compile(r".*labels?"), 1_000_000),
 )
-"""Numbers that a config may ask for by their names: each is made in a loop, so a spoilt one would never end."""
+"""Upper limits of config numbers, by name: each is created in a loop, so a corrupt one would never end."""
 
 
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
-"""What PEFT writes, alone or beside the base that it changes."""
+"""What PEFT saves, alone or next to the base model."""
 
 
 def read_config_json(folder: Path) -> dict[str, Any]:
-    """What config.json says; where there is none, what the folder holds instead."""
+    """Read config.json; if it is missing, the error says what the folder contains instead."""
     path = folder / "config.json"
     if not path.is_file():
         refuse_adapter(folder)
@@ -31,7 +31,7 @@ def read_config_json(folder: Path) -> dict[str, Any]:
 
 
 def refuse_adapter(folder: Path) -> None:
-    """Weights that an adapter changes are not those of the model that was trained with it."""
+    """Refuse an adapter: the weights it changes are not those of the trained model."""
     found = next((name for name in ADAPTER if (folder / name).is_file()), None)
     if found is not None:
         raise InputError(
@@ -41,13 +41,13 @@ def refuse_adapter(folder: Path) -> None:
 
 
 def refuse_changed_weights(folder: Path, said: Mapping[str, Any]) -> None:
-    """Tensors that are not yet the model's weights: an adapter is to be added, or numbers unpacked."""
+    """Refuse tensors that are not yet the model's weights: an adapter to be merged, or packed numbers."""
     refuse_adapter(folder)
     refuse_quantised(folder / "config.json", said)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """What config.json says, refused where it cannot name a model."""
+    """Read config.json, and refuse one that names no model."""
     path = folder / "config.json"
     said = read_config_json(folder)
     kind = said.get("model_type")
@@ -62,7 +62,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def refuse_quantised(path: Path, said: Mapping[str, Any]) -> None:
-    """Quantised weights come as packed integers whose meaning lies in other libraries."""
+    """Refuse quantised weights: packed integers that only other libraries can interpret."""
     found = said.get("quantization_config")
     if found:
         method = found.get("quant_method") if isinstance(found, dict) else found
@@ -81,14 +81,14 @@ def refuse_oversized_values(
 
 
 def refuse_invalid_probabilities(path: Path, said: Mapping[str, Any]) -> None:
-    """Dropout is never applied here, but the library checks its numbers at every pass."""
+    """Refuse invalid dropout: it is never applied here, but torch checks its numbers in every pass."""
     for name, value in iter_config_numbers(said):
         if "drop" in name and not 0 <= value <= 1:
             raise InputError(f"{path} has no usable {name}: {value} is no probability.")
 
 
 def iter_config_numbers(said: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Every number by its own name, in nested configs too."""
+    """Iterate over every number of a config by its own name, nested configs included."""
     for name, value in said.items():
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, dict):

@@ -1,4 +1,4 @@
-"""One pass over all weights: are they numbers, and which are they?
+"""Hash all weights in one pass, and check that they are finite.
 
 The hash covers names, types, shapes and bytes in the order of the names. Shards, metadata and the order in a file
 do not enter it, so that two copies of the same weights have the same hash however they were saved.
@@ -16,11 +16,11 @@ from attncli.io.arrays import read_bytes
 from attncli.io.headers import TensorPlace
 
 CHUNK = 1 << 22
-"""Bytes looked at at a time; a multiple of every width."""
+"""Bytes read at a time; a multiple of every width."""
 
 
 class ExponentBits(NamedTuple):
-    """Where a floating type keeps its exponent: all ones there means NaN or Inf."""
+    """The exponent bits of a floating type: all ones means NaN or Inf."""
 
     word: str
     exponent: int
@@ -38,16 +38,16 @@ class WeightBytes(NamedTuple):
     """A tensor as bytes."""
 
     where: str
-    """The file, for a sentence about it."""
+    """The file, for error messages."""
     name: str
     dtype: str
     shape: tuple[int, ...]
     chunks: Iterable[NDArray[np.uint8]]
-    """All of it, a piece at a time."""
+    """All its bytes, in chunks."""
 
 
 def hash_weights(weights: Iterable[WeightBytes]) -> str:
-    """The hash of tensors that come in the order of their names; one that is not finite is refused by name."""
+    """Hash tensors that come in the order of their names; one that is not finite is refused by name."""
     digest = hashlib.sha256()
     for weight in weights:
         digest.update(repr((weight.name, weight.dtype, weight.shape)).encode())
@@ -79,13 +79,13 @@ def refuse_non_finite(weight: WeightBytes, chunk: NDArray[np.uint8], start: int)
 
 
 def iter_stored_weights(places: Mapping[str, TensorPlace]) -> Iterator[WeightBytes]:
-    """The tensors of safetensors files, none of them read whole or mapped into memory."""
+    """Iterate over the tensors of safetensors files; none is read whole or mapped into memory."""
     for name, place in sorted(places.items()):
         yield WeightBytes(str(place.path), name, place.dtype, place.shape, read_chunks(place))
 
 
 def read_chunks(place: TensorPlace) -> Iterator[NDArray[np.uint8]]:
-    """A tensor's bytes; each piece takes the place of the one before."""
+    """Read a tensor's bytes in chunks; each chunk overwrites the one before."""
     room = np.empty(min(CHUNK, place.size), np.uint8)
     for start in range(0, place.size, CHUNK):
         chunk = room[: place.size - start]

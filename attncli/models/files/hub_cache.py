@@ -51,7 +51,7 @@ def fetch_model(
 def download_snapshot(
     source: Source, revision: str | None, offline: bool, patterns: tuple[str, ...]
 ) -> Path:
-    """Downloaded, or found in the cache; every way to fail is one sentence."""
+    """Download the snapshot, or find it in the cache; every failure becomes one sentence."""
     name = f"{source.name}@{revision}" if revision else source.name
     local = suggest_local_path(source)
     try:
@@ -63,7 +63,7 @@ def download_snapshot(
                 local_files_only=offline,
             )
         )
-    except IncompleteSnapshotError as error:  # perhaps only of files that this run can do without
+    except IncompleteSnapshotError as error:  # perhaps of files not needed here
         return Path(error.snapshot_path)
     except GatedRepoError:
         raise InputError(
@@ -93,7 +93,7 @@ def download_snapshot(
 
 
 def suggest_local_path(source: Source) -> str:
-    """A folder or file of this name, or a folder that is called almost so."""
+    """Suggest a folder or file of this name, or of almost this name."""
     if source.warnings:
         return f", or ./{source.name} for what lies on this machine"
     near = nearest_folder(Path(source.name))
@@ -101,12 +101,12 @@ def suggest_local_path(source: Source) -> str:
 
 
 def is_cached(name: str) -> bool:
-    """Whether any file of the model lies in the cache."""
+    """Whether any file of the model is in the cache."""
     return any(repository.repo_id == name for repository in scan_cache())
 
 
 def remove_from_cache(name: str) -> None:
-    """Every revision of the model that the cache holds."""
+    """Remove every revision of the model from the cache."""
     from huggingface_hub import scan_cache_dir
 
     commits = [
@@ -120,7 +120,7 @@ def remove_from_cache(name: str) -> None:
 
 
 def scan_cache() -> list[Any]:
-    """The models in the cache; none where there is no cache yet."""
+    """List the models in the cache; none where there is no cache yet."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 

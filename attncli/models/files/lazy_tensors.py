@@ -1,7 +1,7 @@
-"""Tensors of safetensors files that are read when they are asked for.
+"""Tensors of safetensors files that are read on access.
 
-They are read into memory, never mapped: a file that is cut off while it is read is then an error that can be said, and one
-that is overwritten later changes no weight of a model that runs. Only where there is no room are they mapped.
+They are read into memory, not mapped: a file that is truncated while it is read is then an ordinary error, and one that
+is overwritten later changes no weight of a running model. Only where memory is short are they mapped.
 """
 
 import ctypes
@@ -41,7 +41,7 @@ TYPES = {name: dtype for dtype, name in STORED_AS.items()} | {
 
 
 class LazyTensor:
-    """Has of safetensors' slices what transformers asks of them."""
+    """Has the methods of safetensors' slices that transformers calls."""
 
     def __init__(self, place: TensorPlace) -> None:
         self.place = place
@@ -64,7 +64,7 @@ def read_lazily(places: Mapping[str, TensorPlace]) -> dict[str, Any]:
 
 @contextmanager
 def memory_map_tensors(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """Tensors that the system pages from the files, which takes no memory of its own."""
+    """Map tensors into memory: the system pages them from the files."""
     explain_truncated_file(files[0].parent)
     with ExitStack() as stack:
         opened = [stack.enter_context(safe_open(path, framework="pt")) for path in files]
@@ -72,16 +72,16 @@ def memory_map_tensors(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 
 def fit_in_memory(files: Sequence[Path]) -> bool:
-    """Whether the files would fit into memory."""
+    """Whether the files would fit in memory."""
     return fits_memory(sum(path.stat().st_size for path in files))
 
 
 GUARD: list[Any] = []
-"""The handler, which ctypes would else forget."""
+"""The signal handler: ctypes drops a callback that nothing references."""
 
 
 def explain_truncated_file(folder: Path) -> None:
-    """A mapped file that is cut off ends the process (SIGBUS): with a sentence, where it would end without one."""
+    """Explain a mapped file that is truncated: SIGBUS ends the process, and this handler prints why."""
     if not hasattr(signal, "SIGBUS") or signal.getsignal(signal.SIGBUS) is not signal.SIG_DFL:
         return
     sentence = f"attn: a file of {folder} was cut off while it was read: run again.\n".encode()
@@ -90,6 +90,6 @@ def explain_truncated_file(folder: Path) -> None:
         os.write(2, sentence)
         os._exit(InputError.exit_code)
 
-    # Python's own handlers run once the access has succeeded, which here is never.
+    # Python's own signal handlers run only after the access succeeds, which it never does here.
     GUARD[:] = [ctypes.CFUNCTYPE(None, ctypes.c_int)(end)]
     ctypes.CDLL(None).signal(signal.SIGBUS, GUARD[0])

@@ -17,20 +17,20 @@ class LocalModel(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What people call it: the folder's own name, or the hub's id."""
+        """The name for people: the folder's own, or the hub's id."""
         return self.folder.name if self.source.kind == "folder" else self.source.name
 
     def described(self) -> dict[str, str | None]:
-        """For the report: how it was named, and a hub model's commit."""
+        """How the report names it: the source, and a hub model's commit."""
         if self.source.kind == "folder":
             return {"kind": "folder", "path": self.source.name}
         named = {"kind": "hub", "name": self.source.name, "revision": self.revision}
-        return {**named, "commit": self.folder.name}  # the cache names snapshots so
+        return {**named, "commit": self.folder.name}  # the hub's cache names snapshots by commit
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How a hub model comes onto this machine; the defaults trust nothing."""
+    """How a hub model is fetched; the defaults trust nothing."""
 
     revision: str | None = None
     offline: bool = False
@@ -43,7 +43,7 @@ NOTHING_TRUSTED = FetchSettings()
 
 
 def find_local_folder(source: Source | str, how: FetchSettings = NOTHING_TRUSTED) -> LocalModel:
-    """The folder that SOURCE names; a hub model, or its config alone, is taken from the cache, or fetched there."""
+    """Find the folder that SOURCE names; a hub model, or its config alone, comes from the cache or is fetched."""
     source = parse_source(source) if isinstance(source, str) else source
     revision = requested_revision(source, how.revision)
     require_kind(source, SAVED_MODELS, "reading weights")
@@ -67,7 +67,7 @@ def find_local_folder(source: Source | str, how: FetchSettings = NOTHING_TRUSTED
 
 
 def requested_revision(source: Source, asked: str | None) -> str | None:
-    """From the id or from --revision; only the hub has any."""
+    """The revision in the id or in --revision; only hub models have any."""
     if asked is not None and source.kind != "hub":
         raise UsageError(
             f"`revision` is for models of the hub: {source.name} has none.", about=["revision"]

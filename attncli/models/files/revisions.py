@@ -1,4 +1,4 @@
-"""The branches and tags of a model on the hub, where training runs keep their steps."""
+"""List the branches and tags of a hub model, in which training runs save their steps."""
 
 from fnmatch import fnmatchcase
 from typing import cast
@@ -13,7 +13,7 @@ UNREACHABLE = cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
 
 
 def list_revisions(name: str, pattern: str) -> list[str]:
-    """Those that match, by the hub's own list: the cache only knows what was once fetched."""
+    """List the matching revisions by the hub's own list: the cache only knows those once fetched."""
     try:
         refs = HfApi().list_repo_refs(name)
     except (HfHubHTTPError, HFValidationError) as error:

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class TensorReader:
-    """All tensors of a folder by name; nothing but headers is read until one is asked for."""
+    """Reads tensors of a folder by name; at first only headers are read."""
 
     def __init__(self, folder: Path, files: Sequence[Path] = ()) -> None:
         self.folder = folder
@@ -29,11 +29,11 @@ class TensorReader:
         self.before = take_stamps(self.files)
         self.places = read_headers(self.files)
         self.read_from: set[str] = set()
-        """Names of the tensors of which some part was read."""
+        """Names of the tensors that were read, wholly or in part."""
         self.name = cache(self.find)
 
     def find(self, suffix: str) -> str | None:
-        """The one tensor called `suffix`, or so after a prefix such as `bert.`; None if there is none."""
+        """Find the one tensor called `suffix`, possibly after a prefix such as `bert.`; None if there is none."""
         found = [name for name in self.places if name == suffix or name.endswith(f".{suffix}")]
         if len(found) > 1:
             raise InputError(
@@ -48,14 +48,14 @@ class TensorReader:
         return self.places[name].dtype
 
     def rows(self, name: str, part: slice) -> Array:
-        """Some rows (of a matrix) or entries (of a vector), exact in float64; nothing else is read."""
+        """Read some rows (of a matrix) or entries (of a vector), exact in float64; nothing else is read."""
         return self.read(name, (part,))
 
     def columns(self, name: str, part: slice) -> Array:
         return self.read(name, (slice(None), part))
 
     def sha256(self) -> str:
-        """Of the tensors that were read from, whole and as they are stored; one that is not finite is refused."""
+        """Hash the tensors that were read from, whole and as stored; one that is not finite is refused."""
         found = hash_weights(
             iter_stored_weights({name: self.places[name] for name in self.read_from})
         )
@@ -72,7 +72,7 @@ class TensorReader:
         axis = len(part) - 1
         start, stop, _ = part[axis].indices(place.shape[axis])
         piece = StoredArrays(place.path, Header({name: place}, {})).block(name, start, stop, axis)
-        with np.errstate(invalid="ignore"):  # a NaN that signals: it is refused by name
+        with np.errstate(invalid="ignore"):  # a signalling NaN: it is refused by name
             result: Array = piece.astype(np.float64)
         if not np.isfinite(result).all():
             raise InputError(f"{place.path}: tensor {name} holds a number that is not finite.")

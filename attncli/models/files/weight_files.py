@@ -1,4 +1,4 @@
-"""Which files of a model folder hold its weights: one, or the shards that an index names."""
+"""Find the weight files of a model folder: one, or the shards that an index names."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,11 +12,11 @@ ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 NOT_WEIGHTS = ("training_args.bin", "optimizer.pt", "optimizer.bin", "scheduler.pt")
-"""What a trainer leaves beside the weights."""
+"""Files that a trainer saves along with the weights."""
 
 
 class WeightFileLayout(NamedTuple):
-    """The names that one way of saving gives to its files."""
+    """The file names of one way of saving."""
 
     whole: str
     listing: str
@@ -26,7 +26,7 @@ SAFETENSORS, PICKLED = WeightFileLayout(ONE_FILE, INDEX), WeightFileLayout(PICKL
 
 
 def find_weight_files(folder: Path) -> list[Path]:
-    """The one file, or the shards that the index names."""
+    """Find the one weight file, or the shards that the index names."""
     found = layout_files(folder, SAFETENSORS)
     if found:
         return found
@@ -41,7 +41,7 @@ def find_weight_files(folder: Path) -> list[Path]:
 
 
 def choose_pickles(folder: Path, allow_pickle: bool) -> list[Path]:
-    """None where there are safetensors; where there is nothing else, only if the user allows it."""
+    """Choose pickles: None where there are safetensors; otherwise only if the user allows it."""
     found = [] if has_safetensors(folder) else layout_files(folder, PICKLED)
     if found and not allow_pickle:
         raise InputError(
@@ -52,13 +52,13 @@ def choose_pickles(folder: Path, allow_pickle: bool) -> list[Path]:
 
 
 def refuse_unreadable(folder: Path, allow_pickle: bool) -> None:
-    """What the files' names and headers show, without a tensor read."""
+    """Refuse what names and headers of the files show to be unreadable, before reading a tensor."""
     if not choose_pickles(folder, allow_pickle):
         read_headers(find_weight_files(folder))
 
 
 def describe_unread_shards(folder: Path) -> str | None:
-    """A sentence about shards beside a whole file, which is what transformers reads too."""
+    """Describe shards next to a whole file, which is the one that transformers reads too."""
     if all((folder / name).is_file() for name in SAFETENSORS):
         return (
             f"{folder} has both {ONE_FILE} and {INDEX}: {ONE_FILE} is read, and the shards are not."
@@ -67,7 +67,7 @@ def describe_unread_shards(folder: Path) -> str | None:
 
 
 def refuse_gguf(path: Path) -> None:
-    """llama.cpp's format holds weights that are quantised, renamed and reordered."""
+    """Refuse GGUF, llama.cpp's format: its weights are quantised, renamed and reordered."""
     if path.suffix.lower() == ".gguf" or (path.is_dir() and any(path.glob("*.gguf"))):
         raise InputError(
             f"{path} is GGUF, llama.cpp's format, which is not read: give the safetensors checkpoint it was made from."
@@ -95,7 +95,7 @@ def layout_files(folder: Path, layout: WeightFileLayout) -> list[Path]:
 
 
 def read_weight_map(index: Path) -> Mapping[str, str]:
-    """Which shard holds which tensor, as the index says; shards lie beside it and nowhere else."""
+    """Read the index: which shard holds which tensor; all shards must be in the folder itself."""
     said = read_json(index).get("weight_map")
     if not isinstance(said, dict):
         raise InputError(f"{index} has no weight_map: it is no index of shards.")
@@ -106,7 +106,7 @@ def read_weight_map(index: Path) -> Mapping[str, str]:
 
 
 def read_headers(files: Sequence[Path]) -> dict[str, TensorPlace]:
-    """All tensors by name; one that two shards hold, or that the index puts elsewhere, is refused."""
+    """Read all tensors' headers by name; refuse one in two shards, or in another shard than the index says."""
     places: dict[str, TensorPlace] = {}
     for path in files:
         found = read_tensor_places(path)
@@ -120,7 +120,7 @@ def read_headers(files: Sequence[Path]) -> dict[str, TensorPlace]:
 
 
 def refuse_mismatched_index(index: Path, places: Mapping[str, TensorPlace]) -> None:
-    """The index and the shards must tell the same story about every tensor."""
+    """Refuse an index and shards that disagree about a tensor."""
     said = read_weight_map(index)
     for name in sorted(said.keys() | places.keys()):
         held = places[name].path.name if name in places else "no shard"

@@ -1,7 +1,7 @@
-"""The weights of a model folder: their names, types, hash, and the tensors themselves for transformers to place.
+"""All weights of a model folder: names, types, hash, and the tensors for transformers to place.
 
-The files that are hashed are the very ones that are loaded: transformers is handed tensors, not a folder in which it
-would choose files (and adapters, and generation code) by itself.
+The files that are hashed are the ones that are loaded: transformers gets tensors, not a folder in which it would choose
+files (and adapters, and generation code) by itself.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,13 +37,13 @@ from attncli.models.files.weight_files import choose_pickles, find_weight_files,
 from attncli.models.library_errors import translate_library_errors
 
 EXTRA = "_extra_state"
-"""How torch ends the name of what a module notes beside its tensors."""
+"""The suffix of torch's names for extra state that a module saves along with its tensors."""
 
 COPIES = 3
-"""A pickle's tensors, and as many again in a type twice as wide."""
+"""Copies in memory: a pickle's tensors, and twice as much for a dtype twice as wide."""
 
 State = Mapping[str, Any]
-"""Tensors, or slices that become tensors when they are read."""
+"""Tensors by name, or slices that become tensors when read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class LoadedWeights:
     dtypes: Mapping[str, str]
     shapes: Mapping[str, tuple[int, ...]]
     sha256: Callable[[], str]
-    """Read once, with all numbers checked to be finite."""
+    """Computes the hash; reads all numbers once and checks that they are finite."""
     opened: Callable[[], AbstractContextManager[State]]
 
     def floats(self) -> int:
-        """How many numbers there are."""
+        """How many floating numbers there are."""
         return sum(
             torch.Size(shape).numel()
             for name, shape in self.shapes.items()
@@ -68,7 +68,7 @@ class LoadedWeights:
 
 
 def read_weights(folder: Path, allow_pickle: bool) -> LoadedWeights:
-    """All that is there, in whichever format."""
+    """Read all weights, in either format."""
     pickled = choose_pickles(folder, allow_pickle)
     return read_pickled_weights(folder, pickled) if pickled else read_safetensors_weights(folder)
 
@@ -95,7 +95,7 @@ def read_safetensors_weights(folder: Path) -> LoadedWeights:
 
 
 def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
-    """Tensors alone: torch's restricted reader builds no other objects and runs no code."""
+    """Read pickled weights, tensors alone: torch's restricted unpickler builds no other objects and runs no code."""
     state: dict[str, torch.Tensor] = {}
     for path in files:
         found = translate_library_errors(
@@ -123,7 +123,7 @@ def unpickle_tensors(path: Path) -> Any:
         explain_truncated_file(path.parent)
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=paged)
-    except UnpicklingError:  # torch's own advice is to run the code
+    except UnpicklingError:  # torch's own message advises running the code
         raise not_tensors_error(path) from None
 
 
@@ -155,7 +155,7 @@ def stored_type_name(tensor: torch.Tensor) -> str:
 
 
 def hash_state(where: str, state: Mapping[str, Any]) -> str:
-    """The hash of tensors in memory: the one that they would have in a file; what modules note beside them is none."""
+    """Hash tensors in memory as if they were in a file; modules' extra state does not enter."""
     held = {name: value for name, value in state.items() if not name.endswith(EXTRA)}
     for name, value in held.items():
         if not isinstance(value, torch.Tensor):

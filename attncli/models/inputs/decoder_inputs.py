@@ -10,7 +10,7 @@ from attncli.errors import InputError
 
 
 def shift_ids_right(model: PreTrainedModel, ids: Tensor) -> Tensor:
-    """`_shift_right` where the class has it (T5), `shift_tokens_right` of its file where that has it (BART), else by hand."""
+    """Shift ids right: by `_shift_right` of the class (T5), `shift_tokens_right` of its file (BART), else by hand."""
     config = model.config
     start = getattr(config, "decoder_start_token_id", None)
     own = getattr(model, "_shift_right", None)
@@ -23,7 +23,7 @@ def shift_ids_right(model: PreTrainedModel, ids: Tensor) -> Tensor:
             arguments = (config.pad_token_id, start)
             moved = of_file(ids, *arguments[: len(inspect.signature(of_file).parameters) - 1])
     except (TypeError, ValueError, AttributeError) as error:
-        if start is None or isinstance(error, TypeError):  # of a padding that is None
+        if start is None or isinstance(error, TypeError):  # fails where the padding id is None
             raise missing_start_error(model) from None
         raise InputError(
             f"{type(model).__name__} cannot shift a text for its decoder: {error}."

@@ -1,4 +1,4 @@
-"""What a model's forward needs beside a text's ids, made by the rules of random inputs; and whether it reads ids at all."""
+"""Inputs that a model's forward needs in addition to ids, drawn by the rules of random inputs; and whether it reads ids."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,26 +23,26 @@ from attncli.models.random.dummy_inputs import (
 WORDS = "input_ids"
 OF_WORDS = frozenset({WORDS, "decoder_input_ids"})
 SHORT = 12
-"""Tokens of the input on which it is found out."""
+"""Tokens of the input on which these are determined."""
 LONG = 256
-"""More tokens than any text of our own making has."""
+"""More tokens than any synthetic text has."""
 TEXT_OPTIONS = ["text", "text_file", "token_ids"]
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraInputs:
-    """Names of a forward's inputs."""
+    """The names of a forward's inputs."""
 
     reads_decoder_ids: bool
     every: tuple[str, ...] = ()
-    """All, where ids alone do not suffice."""
+    """All input names, where ids alone do not suffice."""
 
     @property
     def others(self) -> tuple[str, ...]:
         return tuple(name for name in self.every if name not in OF_WORDS)
 
     def made(self, body: PreTrainedModel, tokens: int, seed: int) -> dict[str, Any]:
-        """The others, beside a text of so many tokens."""
+        """Make the other inputs for a text of this many tokens."""
         if not self.others:
             return {}
         found = make_named_inputs(body, self.every, tokens, seed, small=False)
@@ -50,12 +50,12 @@ class ExtraInputs:
 
 
 def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
-    """Of ids: what the forward reads with them, seen on a short input; refused where it reads none, or several a token."""
+    """Find what the forward needs with ids, on a short input; refuse a model that reads no ids, or several a token."""
     taken = forward_signature(body).parameters
     any_name = any(each.kind is each.VAR_KEYWORD for each in taken.values())
     decoder = any_name or "decoder_input_ids" in taken
     names = required_input_names(body)
-    if not names and any_name:  # a class of its own, which says nothing of what it reads
+    if not names and any_name:  # a class of its own, whose signature does not show what it reads
         return ExtraInputs(decoder)
     if WORDS not in names:
         refuse_text_options(body, join_parameters(names, " and ") or "nothing that is known")
@@ -72,7 +72,7 @@ def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
 def runs_on_ids_alone(
     body: PreTrainedModel, alone: Mapping[str, Any], short: Mapping[str, Any]
 ) -> bool:
-    """Whether the model runs on ids alone, and none of its parts is idle then that attends beside them.
+    """Whether the model runs on ids alone, and every attention still runs that does with other inputs.
 
     Where others would put the text's own part to rest, as speech does, the text is what was asked about.
     """
@@ -83,7 +83,7 @@ def runs_on_ids_alone(
 
 
 def find_attention_paths(body: PreTrainedModel, inputs: Mapping[str, Any]) -> set[tuple[str, ...]]:
-    """Where attention happens, by the modules around it."""
+    """Find where attention happens, by the modules around it."""
     with native_precision(body):
         return {
             tuple(call.name for call in around) for around in probe_forward(body, inputs).attention
@@ -91,7 +91,7 @@ def find_attention_paths(body: PreTrainedModel, inputs: Mapping[str, Any]) -> se
 
 
 def refuse_unread_ids(body: PreTrainedModel, short: Mapping[str, Any]) -> None:
-    """What it needs beside ids may take their place: then other ids change nothing."""
+    """Refuse a model whose output ignores ids: other inputs may replace them."""
     moved = {**short, WORDS: short[WORDS].roll(1, dims=1)}
     with torch.no_grad(), native_precision(body):
         one, other = (output_tensors(body(**each)) for each in (short, moved))
@@ -108,13 +108,13 @@ def refuse_text_options(body: PreTrainedModel, read: str) -> None:
 
 
 def has_one_id_per_token(inputs: Mapping[str, Any]) -> bool:
-    """Decoders of sound read one code of each codebook."""
+    """Whether a token is one id: audio decoders read one code of each codebook."""
     ids = inputs.get(WORDS)
     return isinstance(ids, Tensor) and ids.dim() == 2 and len(ids) == 1
 
 
 def reads_ids_alone(body: PreTrainedModel) -> bool:
-    """Whether texts of our own making can be read: one id a token, nothing beside them, and as many as we like."""
+    """Whether the model can read synthetic texts: one id per token, no other inputs, and any length."""
     names = required_input_names(body)
     if not OF_WORDS.issuperset(names) or WORDS not in names:
         return False

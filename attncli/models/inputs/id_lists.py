@@ -14,11 +14,11 @@ FILE = "@"
 NUMBER = re.compile(r"\s*[+-]?[0-9]{1,30}\s*", re.ASCII)
 
 Named = tuple[str, list[int]]
-"""What a report calls a text, and its ids."""
+"""A text's name in reports, and its ids."""
 
 
 def read_id_lists(given: Sequence[str]) -> list[Named]:
-    """One for every text, in the order of the command line."""
+    """Read token ids: one list for each text, in the order of the command line."""
     found: list[Named] = []
     for place, text in enumerate(given, start=1):
         name = f"{OPTION} {place}" if len(given) > 1 else OPTION
@@ -40,7 +40,7 @@ def parse_ids(text: str) -> list[int]:
 
 
 def parse_whole_numbers(parts: Sequence[str]) -> list[int] | None:
-    """None where a part is no number; digits of other scripts and 1_000 are none."""
+    """Parse whole numbers; None where a part is no number, as digits of other scripts and 1_000."""
     return [int(part) for part in parts] if all(map(NUMBER.fullmatch, parts)) else None
 
 
@@ -57,7 +57,7 @@ def read_id_file(path: str) -> list[Named]:
 
 
 def parse_json_ids(content: str) -> list[list[int]] | None:
-    """A JSON list of ids, or of such lists."""
+    """Parse a JSON list of ids, or of such lists."""
     try:
         found = json.loads(content)
     except BROKEN_JSON:
@@ -73,7 +73,7 @@ def is_id_list(value: Any) -> bool:
 
 
 def parse_id_lines(content: str, path: str) -> Iterator[list[int]]:
-    """In each line a JSON list, or numbers with commas or blanks between them."""
+    """Parse lines: in each a JSON list, or numbers with commas or blanks between them."""
     for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip():
             continue

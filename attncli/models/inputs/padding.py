@@ -1,4 +1,4 @@
-"""Padding of one text, cut off: a padded token is none, and nothing is measured on it."""
+"""Remove padding from one text: a padded token is not measured."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from attncli.models.random.dummy_inputs import required_input_names
 Given = Mapping[str, Any]
 
 ALONG_TOKENS = ("input_ids", "inputs_embeds", "input_values", "input_features")
-"""What a model may read, with one place for each token, sample or frame."""
+"""Inputs with one position for each token, sample or frame."""
 OF_DECODERS = ("decoder_input_ids", "decoder_inputs_embeds")
 PADDING = {
     "attention_mask": ALONG_TOKENS,
@@ -23,17 +23,17 @@ PADDING = {
     "pixel_mask": ("pixel_values",),
     "decoder_attention_mask": OF_DECODERS,
 }
-"""Masks that say what is no padding, and of what."""
+"""Masks that mark padding, and the inputs that they belong to."""
 WORDS = {"input_ids", "inputs_embeds", *OF_DECODERS}
-"""What a mask that hides nothing says nothing of: a model makes the same one where it is given none."""
+"""Inputs whose mask can be dropped if it hides nothing: the model makes the same one by itself."""
 BESIDE = re.compile(r"(decoder_)?(\w*token_type_ids|position_ids|bbox|labels|global_attention_mask|special_tokens_mask)")  # fmt: skip
-"""What goes along the tokens of a text."""
+"""Names of inputs that run along the tokens of a text."""
 IMAGES = "pixel_values"
-"""Which have axes of their own, as long as they may be."""
+"""Images have axes of their own, which may be as long as the text."""
 
 
 def remove_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str, Any]:
-    """A batch of one, cut to what its masks leave."""
+    """Cut a batch of one to what its masks leave."""
     found = dict(given)
     for mask, inputs in PADDING.items():
         value = found.get(mask)
@@ -56,7 +56,7 @@ def shape(value: Any) -> tuple[int, ...]:
 
 
 def refuse_unsupported_mask(mask: str, value: Tensor, text: str) -> None:
-    """A mask of another shape than what is read; those of attention's own pairs of tokens are no padding."""
+    """Refuse a mask of another shape than its input; masks of token pairs mark no padding."""
     pairs = mask in ("attention_mask", "decoder_attention_mask") and value.ndim > 2
     if not pairs and not bool((value != 0).all()):
         raise UsageError(
@@ -66,7 +66,7 @@ def refuse_unsupported_mask(mask: str, value: Tensor, text: str) -> None:
 
 
 def unpadded_slice(mask: str, value: Tensor, text: str) -> slice:
-    """What is no padding, in one piece."""
+    """The slice without padding, in one piece."""
     numbers = value[0].cpu()
     if not bool(((numbers == 0) | (numbers == 1)).all()):
         raise UsageError(f"{mask} of {text} must hold 1 for tokens and 0 for padding alone.")
@@ -84,7 +84,7 @@ def unpadded_slice(mask: str, value: Tensor, text: str) -> slice:
 def cut_padding(
     name: str, value: Any, of: str, mask: str, real: slice, length: int, text: str
 ) -> Any:
-    """What goes along the same tokens, without those that are padding."""
+    """Cut padding from inputs that run along the same tokens."""
     sizes = shape(value)
     of_decoder = name.startswith("decoder_")
     if length not in sizes[1:] or of_decoder != (of in OF_DECODERS) or (name.startswith(IMAGES) and of != IMAGES):  # fmt: skip

@@ -1,4 +1,4 @@
-"""Random tokens repeated twice: the text on which heads that look for earlier copies of a token give themselves away."""
+"""Random tokens repeated twice, on which heads that look for earlier copies of a token show themselves."""
 
 from typing import NamedTuple
 
@@ -12,10 +12,10 @@ from attncli.models.inputs.token_ranges import max_positions, ordinary_ids
 from attncli.models.random.dummy_inputs import required_input_names
 
 PERIOD = 24
-"""Tokens before the repeat: enough pairs for a mean, short enough to cost next to nothing beside a text."""
+"""Tokens before the repeat: enough pairs for a mean, and short enough to cost little."""
 SHORTEST = 4
 DRAWS = 8
-"""How often the tokens are drawn: what a head does on one draw it may not do on the next."""
+"""Number of draws: what a head does on one draw it may not do on the next."""
 
 
 class RepeatedTokens(NamedTuple):
@@ -30,7 +30,7 @@ class RepeatedTokens(NamedTuple):
 
 
 def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | None:
-    """Draws of random tokens, each of them twice over; None where the model does not read tokens alone or has no place for them."""
+    """Draw random tokens, each text repeated twice; None if the model does not read tokens alone or has too few positions."""
     names = token_argument_names(body)
     if names is None:
         return None
@@ -47,7 +47,7 @@ def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | N
 
 
 def token_argument_names(body: PreTrainedModel) -> set[str] | None:
-    """The arguments of a model that reads tokens alone; None where it reads anything else, or nobody knows what."""
+    """Argument names of a model that reads tokens alone; None for any other."""
     if isinstance(body, ForeignModule) or not reads_ids_alone(body):
         return None
     return set(required_input_names(body))

@@ -1,4 +1,4 @@
-"""What is said of what a model is to read, before anything heavy is imported."""
+"""Options for a model's input, checked before any heavy import."""
 
 from dataclasses import dataclass
 
@@ -6,31 +6,31 @@ from attncli.errors import UsageError
 from attncli.models.inputs.id_lists import FILE, parse_ids
 
 MOST_SAMPLES = 10_000
-"""All are made before the first is measured."""
+"""All samples are drawn before the first is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedInput:
-    """What the user wants the model to read; nothing at all means the text that ships with the package."""
+    """The input that the user requests; no option at all means the text that ships with the package."""
 
     texts: tuple[str, ...] = ()
     text_file: str | None = None
-    """Texts stand apart by blank lines, or by what the file's ending says. `-` is stdin."""
+    """Texts are separated by blank lines, or as the file's ending implies. `-` is stdin."""
     token_ids: tuple[str, ...] = ()
-    """Each a text as `101,2023,102`, special tokens included, or @FILE of several."""
+    """Token ids of a text as `101,2023,102`, special tokens included, or @FILE for several texts."""
     random_tokens: int | None = None
-    """Random texts of this many tokens."""
+    """Read random texts of this many tokens."""
     samples: int = 1
-    """How many random texts or images."""
+    """How many random texts or images to draw."""
     tokens: int | None = None
     """The longest text in tokens; longer ones are cut, their special tokens kept."""
     seed: int = 0
     own_texts: int = 1
-    """How many of the package's own texts are read where nothing else is said: 1 or 2."""
+    """How many of the package's own texts to read if no option names an input: 1 or 2."""
 
 
 def refuse_impossible(options: RequestedInput) -> None:
-    """Sizes and ids that there are not."""
+    """Refuse impossible sizes and ids."""
     for name, size in (
         ("tokens", options.tokens),
         ("random_tokens", options.random_tokens),

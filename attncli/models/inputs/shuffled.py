@@ -1,4 +1,4 @@
-"""The same tokens in another order: what is left of a head's numbers without the text."""
+"""Shuffle a text's tokens, as a control: what a head's numbers are without the text's order."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.texts import ModelInput
 
 PLACES = "position_ids"
-"""Which stay where they are, or nothing would have moved."""
+"""Positions are not shuffled, or nothing would have moved."""
 
 
 def is_shuffled_argument(name: str, value: object) -> bool:
@@ -16,7 +16,7 @@ def is_shuffled_argument(name: str, value: object) -> bool:
 
 
 def shuffle_tokens(text: ModelInput, seed: int) -> ModelInput | None:
-    """The first and last token, which may be special, stay; None where the model reads no tokens."""
+    """Shuffle all but the first and last token, which may be special; None if the model reads no tokens."""
     ids = text.kwargs.get(WORDS)
     if ids is None or ids.dim() != 2:
         return None

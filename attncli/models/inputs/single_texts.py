@@ -1,4 +1,4 @@
-"""A batch taken apart, as a tokenizer or processor makes one: each row is a text of its own, without its padding."""
+"""Split a batch, as a tokenizer or processor makes one: each row becomes a text of its own, without its padding."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,13 +14,13 @@ from attncli.models.text_configs import text_config
 IDS = ("input_ids", "decoder_input_ids")
 POSITIONS = "position_ids"
 OTHER_ENDS = ("bos_token_id", "eos_token_id", "sep_token_id")
-"""Where one of these is the padding token too, a text may begin or end in it."""
+"""If one of these is also the padding token, a text may begin or end in it."""
 NEVER_BY_TEXT = ("cache_position",)
 ADVICE = "give a list with a batch of one for each text"
 
 
 def split_batch(model: PreTrainedModel, given: Given) -> Iterator[dict[str, Any]]:
-    """The texts of one set of arguments, in order."""
+    """Split one set of arguments into its texts, in order."""
     given = add_batch_axis(given)
     count = count_texts(model, given)
     if count == 0:
@@ -33,7 +33,7 @@ def split_batch(model: PreTrainedModel, given: Given) -> Iterator[dict[str, Any]
 
 
 def add_batch_axis(given: Given) -> Given:
-    """Token ids without an axis of texts are one text, and so is what comes beside them."""
+    """Add a batch axis to token ids of a single text, and to its other inputs."""
     ids = given.get(IDS[0])
     if not isinstance(ids, Tensor) or ids.ndim != 1:
         return given
@@ -42,7 +42,7 @@ def add_batch_axis(given: Given) -> Given:
 
 
 def count_texts(model: PreTrainedModel, given: Given) -> int:
-    """How many there are; one where the first axis is of something else than texts, as of patches of images."""
+    """How many texts there are; one where the first axis is not the batch, as with patches of images."""
     tensors = {name: each for name, each in given.items() if isinstance(each, Tensor) and each.ndim}
     if all(len(each) == 1 for each in tensors.values()):
         return 1
@@ -60,7 +60,7 @@ def count_texts(model: PreTrainedModel, given: Given) -> int:
 
 
 def main_input_name(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> str:
-    """What is read, rather than what says how."""
+    """The name of the main input: what is read, rather than a mask or positions."""
     named: Any = model.main_input_name
     own: list[str] = [named] if isinstance(named, str) else list(named)
     names = [*own, *ALONG_TOKENS, *tensors]
@@ -70,9 +70,9 @@ def main_input_name(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> st
 def refuse_hidden_batch(
     model: PreTrainedModel, main: str, tensors: Mapping[str, Tensor], usual: Mapping[str, Tensor]
 ) -> None:
-    """Several texts of a model whose first axis is no axis of texts: packed patches, codebooks of a sound, frames.
+    """Refuse several texts in a model whose first axis is not the batch: packed patches, codebooks of a sound, frames.
 
-    What stands beside it once for each text says how many there are; without that, another length than usual may be two.
+    Inputs with one entry per text show how many there are; without them, another length than usual may mean two.
     """
     counts = {name: len(each) for name, each in tensors.items() if name in usual and len(usual[name]) == 1}  # fmt: skip
     several = [name for name, count in counts.items() if count > 1]
@@ -86,7 +86,7 @@ def refuse_hidden_batch(
 
 
 def select_row(name: str, value: Any, row: int, count: int) -> Any:
-    """One text's own; positions may be the same for all."""
+    """One text's row of a tensor; positions may be shared by all."""
     if not isinstance(value, Tensor) or not value.ndim:
         return value
     if name == POSITIONS and value.ndim == 2 and len(value) == 1:
@@ -101,7 +101,7 @@ def select_row(name: str, value: Any, row: int, count: int) -> Any:
 
 
 def refuse_unmarked_padding(model: PreTrainedModel, given: Given) -> None:
-    """Rows of one length that begin or end in padding, and no mask that says so."""
+    """Refuse rows of one length that begin or end in padding without a mask."""
     said = vars(text_config(model.config))
     pad, named = said.get("pad_token_id"), [said.get(name) for name in OTHER_ENDS]
     others = {each for one in named for each in (one if isinstance(one, list) else [one])}

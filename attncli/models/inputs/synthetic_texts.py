@@ -1,4 +1,4 @@
-"""Texts made to show heads that copy: needles far back in random tokens, and chains of Markov over a few tokens."""
+"""Synthetic texts that reveal heads that copy: needles far back in random tokens, and Markov chains of a few tokens."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -11,15 +11,15 @@ from attncli.models.inputs.repeated import token_argument_names
 from attncli.models.inputs.token_ranges import max_positions, ordinary_ids
 
 TEXTS = 3
-"""Of each kind: a mean has a spread, and costs few passes."""
+"""Texts of each kind: their mean has a standard deviation, and costs few passes."""
 NEEDLES, COPIED, LENGTH = 4, 6, 168
-"""How many pieces are asked for again, tokens of each, and of the whole text where the model has place for so many."""
+"""How many pieces are repeated, tokens of each, and of the whole text where the model has as many positions."""
 LEAST = 2
 """Tokens of a piece."""
 SYMBOLS, STEPS = 3, 96
-"""Of a Markov chain: the tokens it is made of, and how long it is."""
+"""The number of different tokens of a Markov chain, and its length."""
 SHORTEST = 16
-"""Below, there is nothing that lies far back."""
+"""The shortest text: in shorter ones nothing is far back."""
 
 
 class SyntheticText(NamedTuple):
@@ -30,11 +30,11 @@ class SyntheticText(NamedTuple):
 
 
 Chosen = Callable[[Tensor, int, torch.Generator], Tensor | None]
-"""The text [token] from the tokens that the model knows and the places it has; None where they are too few."""
+"""Makes the text [token] from the model's tokens and its number of positions; None if these are too few."""
 
 
 def make_synthetic_texts(body: PreTrainedModel, kind: str, seed: int) -> list[SyntheticText]:
-    """Of `needles` or `markov`; none where the model does not read tokens alone or has no place for them."""
+    """Make texts of `needles` or `markov`; none if the model does not read tokens alone or has too few positions."""
     names = token_argument_names(body)
     if names is None:
         return []
@@ -51,7 +51,7 @@ def make_synthetic_texts(body: PreTrainedModel, kind: str, seed: int) -> list[Sy
 
 
 def make_needles(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
-    """Random tokens, all different, and then some pieces of them once more, in another order than they stood in."""
+    """Random tokens, all different, then some pieces of them again, in another order."""
     length = min(LENGTH, most, len(known) + LEAST * NEEDLES)
     copied = min(COPIED, max(LEAST, length // (7 * NEEDLES)))
     before = length - NEEDLES * copied
@@ -67,7 +67,7 @@ def make_needles(known: Tensor, most: int, generator: torch.Generator) -> Tensor
 
 
 def make_markov_chain(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
-    """A chain over a few tokens whose transitions are drawn evenly from all that there are (Edelman et al. 2024)."""
+    """A chain over a few tokens whose transitions are drawn uniformly (Edelman et al. 2024)."""
     steps = min(STEPS, most)
     if len(known) < SYMBOLS or steps < SHORTEST:
         return None

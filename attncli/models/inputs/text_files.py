@@ -20,12 +20,12 @@ from attncli.ranks import read_launch
 
 STDIN = "-"
 MARKED_UP = (".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ipynb", ".rtf", ".svg")
-"""Text files in which most of what stands there is no text."""
+"""Endings of markup files, which are mostly not text."""
 FIELD = "text"
 
 
 def read_text_file(name: str) -> list[str]:
-    """The texts of a file, by what its ending says that it is."""
+    """Read the texts of a file, by its ending."""
     ending = Path(name).suffix.lower()
     if ending in MARKED_UP:
         raise InputError(
@@ -39,7 +39,7 @@ def read_text_file(name: str) -> list[str]:
 
 
 def read_text(name: str) -> str:
-    """What a file says, or stdin."""
+    """Read a file, or stdin."""
     try:
         if name == STDIN:
             refuse_shared_stdin()
@@ -52,13 +52,13 @@ def read_text(name: str) -> str:
 
 
 def refuse_shared_stdin() -> None:
-    """Each process would get a part of it."""
+    """Refuse stdin under several processes: each would get a part of it."""
     if read_launch().several:
         raise UsageError("`text_file='-'`: several processes cannot read one stdin: give a file.")
 
 
 def split_paragraphs(content: str, name: str) -> Iterator[str]:
-    """Pieces between blank lines."""
+    """Split at blank lines."""
     piece: list[str] = []
     for line in [*content.splitlines(), ""]:
         if line.strip():
@@ -96,7 +96,7 @@ def extract_text(record: Any, where: str) -> str:
 
 
 def read_text_column(content: str, name: str) -> Iterator[str]:
-    """Of a table with a header."""
+    """Read the text column of a table with a header."""
     csv.field_size_limit(sys.maxsize)  # a text is as long as it is
     delimiter = "\t" if name.lower().endswith(".tsv") else ","
     try:

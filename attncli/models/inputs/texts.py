@@ -1,6 +1,6 @@
-"""What a model is shown: texts, token ids or random tokens, each as a batch of one that is never padded.
+"""Prepare a model's inputs: texts, token ids or random tokens, each as a batch of one that is never padded.
 
-No attention mask is handed over: in a batch of one without padding it would be all ones.
+There is no attention mask: in a batch of one without padding it would be all ones.
 """
 
 import hashlib
@@ -32,9 +32,9 @@ from attncli.models.loading.load import Ahead, LoadedModel
 from attncli.models.random.dummy_inputs import make_example_inputs
 
 OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
-"""What is read where nothing is said, and files of it."""
+"""The package's own texts, read if no option names an input, and their files."""
 DEFAULT_LENGTH = 128
-"""Tokens of a random text, if no length is asked for and the model has as many positions."""
+"""Tokens of a random text, if no length is requested and the model has as many positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,19 @@ class ModelInput:
     """A batch of one."""
     tokens: int
     labels: tuple[str, ...] = ()
-    """The tokens' strings, where they are known."""
+    """The tokens' strings, where known."""
     decoder_labels: tuple[str, ...] = ()
-    """Those that the decoder of an encoder-decoder reads."""
+    """The strings of the decoder's tokens, for an encoder-decoder."""
     beside: tuple[str, ...] = ()
-    """Names of what was drawn at random beside a text, since the model does not run on a text alone."""
+    """Names of extra inputs that were drawn at random, as the model does not run on a text alone."""
 
     def in_float64(self) -> "ModelInput":
-        """The same for a model in float64: its images and sounds are numbers of the model's own type."""
+        """The same input for a model in float64: images and sounds have the model's dtype."""
         return replace(self, kwargs=cast_inputs(self.kwargs, torch.float64))
 
     @property
     def sha256(self) -> str:
-        """Of all that the model is given."""
+        """The hash of all input tensors."""
         digest = hashlib.sha256()
         for name, tensor in self.kwargs.items():
             value = tensor_bytes(tensor) if isinstance(tensor, Tensor) else repr(tensor).encode()
@@ -68,7 +68,7 @@ class ModelInput:
         return digest.hexdigest()
 
     def described(self) -> dict[str, Any]:
-        """For the report: which text it was, beyond its name."""
+        """How the report describes the text, beyond its name."""
         drawn = {"drawn_beside": list(self.beside)} if self.beside else {}
         return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256, **drawn}
 
@@ -81,7 +81,7 @@ def tensor_bytes(tensor: Tensor) -> bytes:
 
 
 def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
-    """Every input that the options name, in their order."""
+    """Make every input that the options name, in their order."""
     refuse_impossible(options)
     if checkpoint.given is not None:
         return make_user_inputs(checkpoint, options)
@@ -107,7 +107,7 @@ def requests_texts(options: RequestedInput) -> bool:
 
 
 def refuse_texts(checkpoint: LoadedModel, options: RequestedInput) -> None:
-    """Of a model that reads images or sounds."""
+    """Refuse texts for a model that reads images or sounds."""
     model = checkpoint.model
     if requests_texts(options):
         raise UsageError(
@@ -117,14 +117,14 @@ def refuse_texts(checkpoint: LoadedModel, options: RequestedInput) -> None:
 
 
 class EncodedTexts(NamedTuple):
-    """Token ids that the model knows, no more of them than it has positions for."""
+    """Token ids within the model's vocabulary and positions."""
 
     options: RequestedInput
     texts: list[tuple[str, Encoded]]
 
 
 def make_early_check(options: RequestedInput) -> Ahead:
-    """What config and tokenizer can refuse, before weights are read; texts are kept, as a stream is read once."""
+    """Make a check of config and tokenizer that runs before weights are read; it keeps the texts, as stdin is read once."""
 
     def look(checkpoint: LoadedModel) -> EncodedTexts | None:
         if checkpoint.body.main_input_name != WORDS:
@@ -139,7 +139,7 @@ def make_early_check(options: RequestedInput) -> Ahead:
 
 
 def encode_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTexts:
-    """Texts or ids, refused where the model cannot read them."""
+    """Encode texts or ids, and refuse those that the model cannot read."""
     model = checkpoint.model
     if options.token_ids:
         lists = truncate_ids(read_id_lists(options.token_ids), options.tokens)
@@ -159,7 +159,7 @@ def encode_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTex
 
 @dataclass(frozen=True, slots=True)
 class TextReader:
-    """Who reads the texts, and what else it needs."""
+    """What encodes texts for a model, and its extra inputs."""
 
     checkpoint: LoadedModel
     company: ExtraInputs
@@ -167,7 +167,7 @@ class TextReader:
 
 
 def describe_extra_inputs(texts: Sequence[ModelInput]) -> Iterator[str]:
-    """What was drawn beside texts, for whoever reads numbers of them."""
+    """Describe the extra inputs drawn for texts, for readers of the numbers."""
     beside = dict.fromkeys(name for text in texts for name in text.beside)
     if beside:
         yield (
@@ -177,7 +177,7 @@ def describe_extra_inputs(texts: Sequence[ModelInput]) -> Iterator[str]:
 
 
 def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
-    """What the caller of Python has given."""
+    """Make inputs from a Python caller's arguments."""
     said = {
         "text": bool(options.texts),
         "text_file": options.text_file is not None,
@@ -200,10 +200,10 @@ def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[M
 
 
 def count_user_tokens(body: Any, given: Mapping[str, Any]) -> int:
-    """Words are counted; what else a module is given becomes as many tokens as its attention sees."""
+    """Count tokens: words of a text; for other inputs of a module, the tokens that its attention sees."""
     require_inputs_run(body, given)
     if isinstance(body, ForeignModule):
-        if not body.attending:  # of the first, on which the capture is proved
+        if not body.attending:  # of the first, on which the capture is verified
             body.look(given)
         return count_keys(body, given)
     ids = given.get(WORDS)
@@ -212,7 +212,7 @@ def count_user_tokens(body: Any, given: Mapping[str, Any]) -> int:
 
 
 def collect_named_texts(options: RequestedInput) -> list[tuple[str, str]]:
-    """Texts of the command line, then those of the file, else the package's own."""
+    """Collect texts of the command line, then those of the file, else the package's own."""
     found = [(f"text {n}", text) for n, text in enumerate(options.texts, start=1)]
     if options.text_file is not None:
         parts = read_text_file(options.text_file)
@@ -221,7 +221,7 @@ def collect_named_texts(options: RequestedInput) -> list[tuple[str, str]]:
 
 
 def bundled_texts(count: int) -> list[tuple[str, str]]:
-    """What ships with the package."""
+    """Read the texts that ship with the package."""
     return [(name, read_bundled_file(file)) for name, file in OWN_TEXTS[:count]]
 
 
@@ -238,7 +238,7 @@ def truncate_ids(lists: Sequence[Named], most: int | None) -> list[Named]:
 
 
 def make_text_input(reading: TextReader, name: str, kind: str, encoded: Encoded) -> ModelInput:
-    """Token ids, and what the model reads beside them."""
+    """Make an input of token ids, and of the model's extra inputs."""
     model, company = reading.checkpoint.model, reading.company
     ids = torch.tensor([encoded.ids], dtype=torch.long)
     others = company.made(reading.checkpoint.body, len(encoded.ids), reading.seed)
@@ -271,7 +271,7 @@ def refuse_unknown_ids(model: Any, name: str, ids: Sequence[int]) -> None:
 
 
 def decoder_labels(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple[str, ...]:
-    """The encoder's labels by their ids; what begins a decoder's text has its id alone, and sounds have none."""
+    """The decoder's labels: the encoder's, by id; start tokens are labelled by id, and sounds not at all."""
     moved, ids = kwargs.get("decoder_input_ids"), kwargs.get(WORDS)
     if moved is None or ids is None or moved.dim() > 2:
         return ()
@@ -290,7 +290,7 @@ def refuse_too_long(model: Any, name: str, length: int) -> None:
 def make_random_inputs(
     checkpoint: LoadedModel, options: RequestedInput, length: int | None
 ) -> list[ModelInput]:
-    """Random tokens, images or sounds, whatever the model reads; each sample from its own seed."""
+    """Make random tokens, images or sounds, as the model reads; each sample from its own seed."""
     length = choose_random_length(checkpoint.model, options, length)
     main = checkpoint.model.main_input_name
     kind = "random tokens" if main == WORDS else f"random {main}"
@@ -301,7 +301,7 @@ def make_random_inputs(
 
 
 def choose_random_length(model: Any, options: RequestedInput, length: int | None) -> int:
-    """As asked, if the model has so many positions."""
+    """The requested length, if the model has so many positions."""
     asked = [each for each in (length, options.tokens) if each is not None]
     length = min(asked or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])
     refuse_too_long(model, "`random_tokens`", length)

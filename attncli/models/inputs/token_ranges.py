@@ -1,4 +1,4 @@
-"""Which token ids a model knows, and how many positions it has."""
+"""The token ids that a model knows, and its number of positions."""
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +11,13 @@ POSITIONS = (
     "max_encoder_position_embeddings",
     "max_decoder_position_embeddings",
 )
-"""What configs call it; relative positions such as T5's have no such limit and no such name."""
+"""Config names of the number of positions; relative positions such as T5's have no such limit."""
 
 
 def vocabulary_size(model: PreTrainedModel) -> int | None:
-    """Rows of the table of words, which is what an id must stay below, whatever the config says.
+    """Rows of the embedding table: an id must be smaller, whatever the config says.
 
-    Of a model that has no such table, or one for each of its parts, what its config says; None where that is silent too.
+    Without a table, or with one for each part, the config's number; None where it has none.
     """
     table = word_embedding(model)
     if table is not None:
@@ -27,24 +27,24 @@ def vocabulary_size(model: PreTrainedModel) -> int | None:
 
 
 def word_embedding(model: PreTrainedModel) -> Tensor | None:
-    """[id, feature], where transformers knows of one."""
+    """[id, feature], where transformers knows the embedding."""
     try:
         found = model.get_input_embeddings()
-    except (NotImplementedError, AttributeError):  # its words for a class that it has no rule for
+    except (NotImplementedError, AttributeError):  # transformers' error for a class without a rule
         return None
     rows = getattr(found, "weight", None)
     return rows if isinstance(rows, Tensor) and rows.dim() == 2 else None
 
 
 def ordinary_ids(model: PreTrainedModel) -> Tensor:
-    """Ids that mean words: not such as the end of a text; none where the vocabulary is not known."""
+    """Ids of ordinary tokens, none special; empty where the vocabulary is unknown."""
     return torch.tensor(
         sorted(set(range(vocabulary_size(model) or 0)) - special_ids(model)), dtype=torch.long
     )
 
 
 def special_ids(model: PreTrainedModel) -> set[int]:
-    """Ids that the config gives a meaning of their own, such as the end of a text."""
+    """Ids with a special meaning in the config, such as the end of a text."""
     said = text_config(model.config).to_dict()
     return {
         value
@@ -54,7 +54,7 @@ def special_ids(model: PreTrainedModel) -> set[int]:
 
 
 def max_positions(model: PreTrainedModel) -> int | None:
-    """Tokens that the model has positions for; None where nothing limits them."""
+    """The number of positions; None where nothing limits it."""
     config = text_config(model.config)
     found = [getattr(config, name, None) for name in POSITIONS]
     found += [usable_positions(name, module) for name, module in model.named_modules()]
@@ -63,7 +63,7 @@ def max_positions(model: PreTrainedModel) -> int | None:
 
 
 def usable_positions(name: str, module: nn.Module) -> int | None:
-    """RoBERTa's positions begin behind the padding's row: two of its 514 rows are never used.
+    """The number of usable positions: RoBERTa's begin behind the padding row, so two of its 514 are never used.
 
     DETR's `query_position_embeddings` are its queries, and no positions of what it reads.
     """

@@ -1,9 +1,9 @@
-"""What a token reads, in the words of the text: ` Thompson` for the piece `ĠThompson`.
+"""The text of each token: ` Thompson` for the piece `ĠThompson`.
 
-A vocabulary writes spaces and bytes in a way of its own, and only its tokenizer says in which: `Ġ` is a letter of
-Maltese in one, the space before a word in another. A leading space is kept, as it tells a word from the end of one;
-WordPiece's `##` says the same and is text already. A token may be a part of a character: its bytes are shown then,
-`<0xE2><0x80>`, as sentencepiece writes them. What is added to a vocabulary, such as `<s>`, is text as it stands.
+Each vocabulary writes spaces and bytes in its own way, which only its tokenizer defines: `Ġ` is a letter of Maltese in
+one, the space before a word in another. A leading space is kept, as it distinguishes a word from the end of one;
+WordPiece's `##` means the same and is text already. A token may be a part of a character: its bytes are shown then,
+`<0xE2><0x80>`, as sentencepiece writes them. Added tokens, such as `<s>`, are text as they are.
 """
 
 import json
@@ -18,7 +18,7 @@ SPACE = "▁"
 
 
 def byte_letters() -> dict[str, int]:
-    """The letter that stands for each byte: itself if it is printable Latin-1, else the next one from 256 on."""
+    """The letter for each byte: itself if it is printable Latin-1, else the next one from 256 on."""
     own = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in own]
     letters = {chr(byte): byte for byte in own}
@@ -30,15 +30,15 @@ LETTERS = byte_letters()
 
 @dataclass(frozen=True)
 class PieceDecoder:
-    """How a vocabulary writes its pieces."""
+    """Decodes a vocabulary's pieces."""
 
     letters_for_bytes: bool = False
     marked_spaces: bool = False
     word_end: str = ""
-    """Behind the last piece of a word, such as `</w>`."""
+    """The mark behind the last piece of a word, such as `</w>`."""
 
     def text(self, piece: str) -> str:
-        """Of one token, with nothing in it that a terminal would act upon."""
+        """The text of one token, without characters that a terminal would act upon."""
         bare = piece.removesuffix(self.word_end) or piece
         if self.letters_for_bytes and all(letter in LETTERS for letter in bare):
             return show_piece(decode_bytes(bytes(LETTERS[letter] for letter in bare)))
@@ -50,7 +50,7 @@ class PieceDecoder:
 
 
 def decode_bytes(raw: bytes) -> str:
-    """UTF-8; bytes of which no character is made, one by one."""
+    """Decode UTF-8; bytes that form no character are shown one by one."""
     return "".join(
         f"<0x{ord(letter) - 0xDC00:02X}>" if "\udc80" <= letter <= "\udcff" else letter
         for letter in raw.decode("utf-8", errors="surrogateescape")
@@ -58,7 +58,9 @@ def decode_bytes(raw: bytes) -> str:
 
 
 def show_piece(text: str) -> str:
-    r"""Letters as they are, and `\n` for a line break; a token of nothing but spaces too."""
+    r"""Show letters as they are, a line break as `
+    `; a token of nothing but spaces too.
+    """
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text
@@ -66,7 +68,7 @@ def show_piece(text: str) -> str:
 
 
 def find_piece_decoder(tokenizer: Any) -> PieceDecoder:
-    """How a `tokenizers.Tokenizer` writes, from the parts that it says it is made of."""
+    """Find how a `tokenizers.Tokenizer` writes pieces, from its components."""
     kinds = {
         *iter_component_names(tokenizer.decoder),
         *iter_component_names(tokenizer.pre_tokenizer),
@@ -99,7 +101,7 @@ def iter_type_names(said: Any) -> Iterator[str]:
 
 
 def decode_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str]) -> list[str]:
-    """What each of these tokens reads."""
+    """The text of each of these tokens."""
     writing, added = find_piece_decoder(tokenizer), tokenizer.get_added_tokens_decoder()
     return [
         show_piece(piece) if number in added else writing.text(piece)
@@ -108,6 +110,6 @@ def decode_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str]) -> 
 
 
 def decode_plain_pieces(pieces: Sequence[str]) -> list[str]:
-    """Of a tokenizer in Python, which does not say how it writes: sentencepiece's marks have no other meaning."""
+    """Decode pieces of a Python tokenizer, which does not define its marks: sentencepiece's have no other meaning."""
     writing = PieceDecoder(marked_spaces=True)
     return [writing.text(piece) for piece in pieces]

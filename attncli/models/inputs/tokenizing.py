@@ -1,4 +1,4 @@
-"""From text to token ids, with the special tokens of the checkpoint's own tokenizer."""
+"""Convert text to token ids, with the special tokens of the checkpoint's own tokenizer."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,29 +15,29 @@ ONE_FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "*.model")
 ADVICE = "give `token_ids` or `random_tokens`"
 NEEDED = ("convert_ids_to_tokens", "unk_token_id")
-"""What is asked of a tokenizer of transformers, beside being called."""
+"""Attributes that a tokenizer of transformers must have, and be callable."""
 UNKNOWN_SHARE = 0.5
-"""Above it, the text is not in the tokenizer's language, or the tokenizer not the checkpoint's."""
+"""Above this share, the text is not in the tokenizer's language, or the tokenizer not the checkpoint's."""
 
 
 class Encoded(NamedTuple):
-    """One text as the model reads it."""
+    """One encoded text."""
 
     ids: list[int]
     labels: list[str]
     unknown: int
-    """How many of the ids stand for words that the tokenizer does not know."""
+    """How many ids are the unknown token."""
     special: int = 0
-    """How many the tokenizer has put around the text."""
+    """How many special tokens the tokenizer added."""
 
 
 class Tokenizer(Protocol):
-    """What texts need of a tokenizer; `limit` cuts the text and keeps the special tokens."""
+    """The interface of tokenizers here; `limit` cuts the text and keeps the special tokens."""
 
     def encode(self, text: str, limit: int | None) -> Encoded: ...
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """What each of these tokens reads."""
+        """The text of each of these tokens."""
         ...
 
 
@@ -72,7 +72,7 @@ class JsonTokenizer:
 
 
 class TransformersTokenizer:
-    """A tokenizer of transformers: put together from vocab.txt and its kin, or a live model's own."""
+    """A tokenizer of transformers: built from vocab.txt and the like, or given with an in-memory model."""
 
     def __init__(self, tokenizer: Any) -> None:
         refuse_no_tokenizer(tokenizer)
@@ -107,7 +107,7 @@ class TransformersTokenizer:
 
 @contextmanager
 def preserve_tokenizer_settings(inner: Any) -> Iterator[None]:
-    """A fast tokenizer cuts and pads as it was last asked to; its owner finds it as it was."""
+    """Preserve a fast tokenizer's truncation and padding, which are state of the tokenizer itself."""
     if inner is None:
         yield
         return
@@ -120,7 +120,7 @@ def preserve_tokenizer_settings(inner: Any) -> Iterator[None]:
 
 
 def refuse_no_tokenizer(given: Any) -> None:
-    """What a caller of Python took for one, such as its name."""
+    """Refuse an object that is no tokenizer, such as a name."""
     if not callable(given) or any(not hasattr(given, name) for name in NEEDED):
         raise UsageError(
             "`tokenizer` must be a tokenizer of transformers, such as AutoTokenizer.from_pretrained('gpt2') gives, not "
@@ -129,7 +129,7 @@ def refuse_no_tokenizer(given: Any) -> None:
 
 
 def load_tokenizer(checkpoint: LoadedModel) -> Tokenizer:
-    """The checkpoint's own tokenizer; without one there are no texts, but still ids."""
+    """Load the checkpoint's own tokenizer; without one there are no texts, but still ids."""
     folder = checkpoint.folder
     if checkpoint.tokenizer is not None:
         return TransformersTokenizer(checkpoint.tokenizer)
@@ -154,7 +154,7 @@ def load_tokenizer(checkpoint: LoadedModel) -> Tokenizer:
 def encode_text(
     folder: Path | str, tokenizer: Tokenizer, name: str, text: str, limit: int | None
 ) -> Encoded:
-    """One text, refused where the tokenizer makes nothing of it.
+    """Encode one text, and refuse it if most of it becomes unknown tokens.
 
     transformers builds a tokenizer of five special tokens out of a vocabulary that it cannot read (rxnmapper's
     vocab.txt under model type albert), for which every word is unknown.
@@ -176,5 +176,5 @@ def encode_text(
 
 
 def label_ids(ids: Sequence[int]) -> list[str]:
-    """Labels where there is no tokenizer: the ids themselves."""
+    """Labels where there is no tokenizer: the ids."""
     return [str(each) for each in ids]

@@ -1,4 +1,4 @@
-"""What a caller in Python has given the model to read, as the keyword arguments of its forward: one text at a time."""
+"""Inputs of Python callers, as keyword arguments of the model's forward: one text at a time."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -22,14 +22,14 @@ WRITE = "a tensor, a tuple of tensors, a mapping by name, or a list of these, on
 
 
 class StopAtFirstStrip(Exception):
-    """The first attention has been reached: no more of the forward is needed."""
+    """Raised at the first attention, to skip the rest of the forward."""
 
     def __init__(self, strip: Strip) -> None:
         self.strip = strip
 
 
 def iter_forward_arguments(model: nn.Module, given: Any) -> Iterator[dict[str, Any]]:
-    """Of every text, in order; a batch of a model of transformers is taken apart."""
+    """Iterate over the arguments for every text, in order; batches of transformers' models are split."""
     texts = given if isinstance(given, list) and not is_id_list(given) else [given]
     if not texts:
         raise UsageError(f"`inputs` is empty: give {WRITE}.")
@@ -44,7 +44,7 @@ def iter_forward_arguments(model: nn.Module, given: Any) -> Iterator[dict[str, A
 
 
 def refuse_key_padding(given: Mapping[str, Any]) -> None:
-    """Under the name that torch's own modules have for it: padded tokens would count as queries."""
+    """Refuse key padding under the name of torch's own modules: padded tokens would count as queries."""
     for name, value in given.items():
         if name.endswith("key_padding_mask") and isinstance(value, Tensor) and bool(value.any()):
             raise UsageError(f"`inputs`: {name} marks padding: give each text without it.")
@@ -56,7 +56,7 @@ def is_id_list(given: Any) -> bool:
 
 
 def to_torch(value: Any, device: torch.device) -> Any:
-    """numpy's arrays, and lists of numbers, as tensors; whatever else as it is."""
+    """Convert numpy arrays and lists of numbers to tensors; everything else stays."""
     if isinstance(value, Mapping):
         return {name: to_torch(each, device) for name, each in value.items()}
     if isinstance(value, tuple):
@@ -76,7 +76,7 @@ def to_torch(value: Any, device: torch.device) -> Any:
 
 
 def bind_arguments(module: nn.Module, text: Any, called: str = "inputs") -> dict[str, Any]:
-    """Positional ones by the names that the forward has for them; `called`: the parameter that holds them."""
+    """Bind positional arguments to the forward's names; `called`: the parameter that names the inputs."""
     args = text if isinstance(text, tuple) else () if isinstance(text, Mapping) else (text,)
     named = dict(text) if isinstance(text, Mapping) else {}
     wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
@@ -100,14 +100,14 @@ def bind_arguments(module: nn.Module, text: Any, called: str = "inputs") -> dict
 
 
 def find_signature(module: nn.Module, args: tuple[Any, ...]) -> inspect.Signature:
-    """Its own; what comes without a name takes that of the forward to which this one hands all on."""
+    """Find the forward's signature; where it passes on `*args`, that of the forward it calls."""
     own = inspect.signature(module.forward)
     hands_on = any(each.kind is each.VAR_KEYWORD for each in own.parameters.values())
     return forward_signature(module) if args and hands_on else own
 
 
 def cast_inputs(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
-    """Floating tensors as the model has them, which the question may run in another type than its own, and none of inference."""
+    """Cast floating tensors to the model's dtype, which may differ from the user's, and copy inference tensors."""
 
     def cast(value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -119,13 +119,13 @@ def cast_inputs(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]
 
 
 def require_inputs_run(model: nn.Module, inputs: Mapping[str, Any]) -> None:
-    """What the module's own code says of inputs that do not fit it."""
+    """Run the module, and refuse inputs that its own code rejects."""
     with torch.no_grad():
         run_or_refuse(model, inputs, wrong="on its `inputs`", advice="")
 
 
 def count_keys(model: nn.Module, inputs: Mapping[str, Any]) -> int:
-    """How many tokens the first attention looks at, by a forward that ends there; several texts at once are refused."""
+    """Count the tokens of the first attention, by a forward that ends there; several texts at once are refused."""
 
     def stop(_: AttentionSite, strip: Strip) -> None:
         raise StopAtFirstStrip(strip)
@@ -144,7 +144,7 @@ def count_keys(model: nn.Module, inputs: Mapping[str, Any]) -> int:
 
 
 def first_tensor(inputs: Mapping[str, Any]) -> Any:
-    """What is read: a forward names it before what is to go with it, such as masks and positions."""
+    """The first tensor: a forward names what it reads before masks and positions."""
     return next((each for each in inputs.values() if isinstance(each, Tensor) and each.ndim >= 2), None)  # fmt: skip
 
 

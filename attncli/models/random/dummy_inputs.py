@@ -1,7 +1,7 @@
 """Example inputs of any model: drawn from the names in its forward's signature and the sizes in its config.
 
-One item, no padding, no special ids, so that no mask beside the model's own hides anything. Of a model that reads
-images or sounds inside a text only the text is given, unless it demands more.
+One item, no padding, no special ids, so that only the model's own mask hides keys. A model that reads images or sounds
+inside a text gets the text alone, unless its forward requires more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,14 +31,14 @@ COMPANIONS = (
     "flattened_patches",
     "past_values_padding",
 )
-"""Inputs that a signature calls optional and that are nevertheless wanted wherever it has them."""
+"""Inputs that a signature calls optional, and that are nevertheless made wherever it has them."""
 
 
 BESIDE = {
     "pixel_values": {"spatial_shapes", "pixel_attention_mask", "target_sizes"},
     "input_features": {"input_features_mask", "feature_lens"},
 }
-"""Inputs that say which part of another is real: wanted with that one."""
+"""Inputs that mark the real part of another: made along with that one."""
 
 BY_TYPE = {
     "blt_global_transformer": {"attention_mask"},
@@ -56,10 +56,10 @@ BY_TYPE = {
     "vit_mae": {"noise"},
     "voxtral_realtime_text": {"t_cond"},
 }
-"""What single types want besides; without noise, MAE's forward draws its own."""
+"""Extra inputs of single types; without noise, MAE's forward draws its own."""
 
 EMBEDDED_ELSEWHERE = {"qwen3_omni_moe_talker_text", "qwen3_omni_moe_talker_code_predictor"}
-"""Whose forward takes no ids, although the class has embeddings or asks for some."""
+"""Types whose forward takes no ids, although the class has embeddings or requires some."""
 
 OF_OTHER_PARTS = (
     "encoder_hidden_states",
@@ -67,13 +67,13 @@ OF_OTHER_PARTS = (
     "patch_embeds",
     "context_hidden_states",
 )
-"""States that a part of a model is handed by another part: given where the forward does not run without."""
+"""States that another part of the model computes: made where the forward does not run without."""
 
 
 def make_example_inputs(
     model: PreTrainedModel, tokens: int = 12, seed: int = 0, small: bool = False
 ) -> dict[str, Any]:
-    """Inputs under which the model's forward runs, on its device; `tokens` is the length of texts.
+    """Make inputs under which the model's forward runs, on its device; `tokens` is the length of texts.
 
     `small`: images of a few patches, which not every model takes.
     """
@@ -89,7 +89,7 @@ def make_example_inputs(
 def make_named_inputs(
     model: PreTrainedModel, names: Sequence[str], tokens: int, seed: int, small: bool
 ) -> dict[str, Any]:
-    """One input for each of these names, the same for the same seed."""
+    """Make one input for each of these names, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     drawn = InputSampler(model, tokens, generator, frozenset(names), small)
     makers = {name: find_maker(name) for name in names}
@@ -103,7 +103,7 @@ def make_named_inputs(
 
 
 def encoder_state_inputs(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
-    """Inputs that stand for the states of other parts, and that a decoder without cross-attention never reads."""
+    """Inputs that are an encoder's states, which a decoder without cross-attention never reads."""
     if getattr(model.config, "add_cross_attention", None) is False:
         return []
     parameters = forward_signature(model).parameters
@@ -111,7 +111,7 @@ def encoder_state_inputs(model: PreTrainedModel, names: Sequence[str]) -> list[s
 
 
 def accepts_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
-    """Whether the model takes them: one that does not says so in words of its own, of many kinds."""
+    """Whether the model's forward runs on these inputs; it may reject them by many kinds of exceptions."""
     try:
         with torch.no_grad(), native_precision(model):
             model(**inputs)
@@ -140,7 +140,7 @@ def required_input_names(model: PreTrainedModel) -> list[str]:
 
 
 def has_separate_text(config: PreTrainedConfig) -> bool:
-    """Text beside an image or sound, as in CLIP: nothing of it stands among the text's tokens."""
+    """Whether the text is separate from the image or sound, as in CLIP: image features take no text positions."""
     places = (
         "image_token_id",
         "image_token_index",
@@ -153,7 +153,7 @@ def has_separate_text(config: PreTrainedConfig) -> bool:
 
 
 def embeds_ids(model: PreTrainedModel) -> bool:
-    """Whether it turns ids into embeddings itself, rather than another part of the model it belongs to."""
+    """Whether it embeds ids itself, instead of another part of the model it belongs to."""
     if model.config.model_type in EMBEDDED_ELSEWHERE:
         return False
     return any(isinstance(module, nn.Embedding) for module in model.modules())

@@ -1,9 +1,9 @@
 """The cheapest input on which a model shows its structure: a short text, or a small image where the model takes one.
 
-Images have a size of the model's own, and proofs on it cost as much as the run itself. A model of one row of patches
-takes smaller ones where it fits its positions to them. Models that merge patches or attend in windows are not asked: a
-window larger than the image is another path through their code, and some remember it. Of all others that take one size
-alone the streams are cut where the blocks take them in.
+Images have a size of the model's own, and verification on it costs as much as the run itself. A model of one row of
+patches takes smaller ones if it interpolates its positions. Models that merge patches or attend in windows get their own
+size: a window larger than the image is another path through their code, and some remember it. For all others of fixed
+size, the residual streams are truncated where the blocks take them in.
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ from attncli.models.model_classes import iter_configs
 from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
 
 FITTED = "interpolate_pos_encoding"
-"""The argument by which many a forward fits its positions to an image."""
+"""The argument by which many forwards interpolate their positions to an image."""
 
 NOT_ONE_ROW = frozenset(
     {"depths", "num_stages", "sr_ratios", "strides", "window_size", "windows", "global_attn_indexes"}
 )  # fmt: skip
-"""In the configs of models that merge patches or attend in windows."""
+"""Config attributes of models that merge patches or attend in windows."""
 
 
 def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
-    """Inputs under which the model's forward runs; one of its own size where it takes no smaller one."""
+    """Make inputs under which the model's forward runs; full-sized ones if it takes no smaller ones."""
     usual = make_example_inputs(model, tokens)
     if "pixel_values" not in usual or not takes_one_row(model):
         return usual
@@ -44,7 +44,7 @@ def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
 def find_short_streams(
     model: PreTrainedModel, inputs: Mapping[str, Any], tokens: int
 ) -> StreamTruncation:
-    """Where an image or a sound among these inputs, too long for a proof, can be cut behind the embeddings."""
+    """Find where an image's or a sound's stream, too long for verification, can be truncated behind the embeddings."""
     measured = any(value.is_floating_point() for value in inputs.values())
     return (
         find_truncation(model, inputs, tokens, runs_as_set_and_eager)
@@ -54,7 +54,7 @@ def find_short_streams(
 
 
 def runs_as_set_and_eager(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
-    """As it is set and by its eager attention, which proofs compare: only one may look at a mask's width."""
+    """Whether the model runs on these inputs as it is set and with eager attention: only one may read a mask's width."""
     if not accepts_inputs(model, inputs):
         return False
     with force_eager_attention(model):
@@ -67,7 +67,7 @@ def takes_one_row(model: PreTrainedModel) -> bool:
 
 
 def is_hierarchical(model: PreTrainedModel) -> bool:
-    """Whether it merges patches or attends in windows."""
+    """Whether the model merges patches or attends in windows."""
     return any(
         vars(config).get(name) for config in iter_configs(model.config) for name in NOT_ONE_ROW
     )

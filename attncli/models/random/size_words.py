@@ -1,7 +1,7 @@
-"""Words for sizes that every model type understands, and any attribute of a config by its own name.
+"""Words for sizes that every model type understands, and any config attribute by its own name.
 
-`layers`, `width`, `heads`, `kv-heads`, `mlp-width` and `vocab` mean what each config calls them; where a model has
-several stacks or nested configs, all of them. `text_config.num_hidden_layers` names one attribute.
+`layers`, `width`, `heads`, `kv-heads`, `mlp-width` and `vocab` apply under each config's own names; where a model has
+several stacks or nested configs, to all of them. `text_config.num_hidden_layers` names one attribute.
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,13 +59,13 @@ WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "vocab": (("vocab_size",), ("n_vocab",)),
 }
-"""Per word, groups of names that belong together; the first group that a config has is meant."""
+"""For each word, groups of names that belong together; the first group that a config has applies."""
 
 WHOLE = "a whole number"
 
 
 def resolve_sizes(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes by the config's own dotted names, with values of the attributes' types."""
+    """Resolve words to the config's own dotted names, with values of the attributes' types."""
     own = dict(iter_attributes(config))
     given: dict[str, Any] = {}
     for name, value in sizes.items():
@@ -78,7 +78,7 @@ def resolve_sizes(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[st
 
 
 def iter_attributes(config: PreTrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every attribute by its dotted name, nested configs' included."""
+    """Iterate over every attribute by its dotted name, nested configs' included."""
     for name, value in vars(config).items():
         if name.startswith("_"):
             continue
@@ -89,7 +89,7 @@ def iter_attributes(config: PreTrainedConfig, prefix: str = "") -> Iterator[tupl
 
 
 def match_attributes(config: PreTrainedConfig, own: Mapping[str, Any], name: str) -> list[str]:
-    """Dotted names of the attributes that a word or name stands for."""
+    """The dotted names of the attributes that a word or name means."""
     word = name.replace("_", "-")
     if word in WORDS:
         return find_word_attributes(config, word, "")
@@ -113,7 +113,7 @@ def find_word_attributes(config: PreTrainedConfig, word: str, prefix: str) -> li
 
 
 def convert_size(name: str, value: Any, present: Any) -> Any:
-    """The value as the attribute's present type has it; what is None now takes the type that the text looks like."""
+    """Convert a value to the type of the attribute's present value; for None, the type that the text looks like."""
     if isinstance(present, (list, tuple)) and present:
         return [convert_size(name, part, present[0]) for part in str(value).split(",")]
     if isinstance(present, bool):
@@ -140,7 +140,7 @@ def parse_number(name: str, value: Any, what: str) -> float:
 
 
 def guess_type(value: Any) -> Any:
-    """Of a size that is None now: the number that a text looks like."""
+    """Guess the type of a size that is None now: the number that its text looks like."""
     for kind in (int, float):
         try:
             return value if isinstance(value, float) else kind(value)
@@ -157,7 +157,7 @@ def parse_bool(name: str, value: Any) -> bool:
 
 
 def check_sizes(config: PreTrainedConfig) -> None:
-    """Heads must share the width, and key heads the heads: many a model would silently round."""
+    """Check that heads divide the width, and key heads the heads: many models would silently round."""
     nested = [value for value in vars(config).values() if isinstance(value, PreTrainedConfig)]
     for inner in nested:
         check_sizes(inner)
@@ -182,7 +182,7 @@ def whole_size(config: PreTrainedConfig, name: str) -> int:
 
 
 def apply_sizes(config: PreTrainedConfig, given: Given, prefix: str = "") -> PreTrainedConfig:
-    """The config with other sizes; what its class derives from sizes is derived again."""
+    """Set sizes in the config, and recompute what its class derives from them."""
     fresh = vars(type(config)())
     values: dict[str, Any] = {}
     for name, value in vars(config).items():

@@ -1,4 +1,4 @@
-"""One maker per name that a forward may ask for, by what the model reads; names nobody thought of, by how they end."""
+"""Makers of inputs: one per argument name of a forward, or by a name's ending."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ ENDINGS: Mapping[str, Maker] = {
 
 
 def find_maker(name: str) -> Maker | None:
-    """None where nobody knows what the name asks for."""
+    """Find the maker for a name; None where no maker knows it."""
     if name in MAKERS:
         return MAKERS[name]
     found = (maker for ending, maker in ENDINGS.items() if re.fullmatch(ending, name))

@@ -1,4 +1,4 @@
-"""What makers of inputs draw from."""
+"""The sampler from which all makers draw their inputs."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -18,13 +18,13 @@ SPECIAL_IDS = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask|se
 
 @dataclass(frozen=True)
 class InputSampler:
-    """What the makers draw from."""
+    """Draws random inputs for the makers."""
 
     model: PreTrainedModel
     tokens: int
     generator: torch.Generator
     names: frozenset[str]
-    """All inputs that are going to be made: one may depend on another."""
+    """All inputs that will be made: one may depend on another."""
     small: bool = False
     """Whether images are of a few patches, and not of the model's own size."""
 
@@ -37,7 +37,7 @@ class InputSampler:
         return str(self.config.model_type)
 
     def size(self, *names: str, default: int | None = None) -> int:
-        """The first whole number that the config, or one nested in it, has under one of the names."""
+        """The first whole number that the config, or a nested one, has under one of the names."""
         for config in iter_configs(self.config):
             for name in names:
                 value = config_value(config, name)
@@ -66,7 +66,7 @@ class InputSampler:
 
 
 def special_ids(config: PreTrainedConfig) -> Iterator[int]:
-    """Ids with a meaning of their own: padding, ends, places of images."""
+    """Ids with a special meaning: padding, ends, image positions."""
     for nested in iter_configs(config):
         for name, value in vars(nested).items():
             if SPECIAL_IDS.fullmatch(name):
@@ -84,5 +84,5 @@ def sequence(drawn: InputSampler) -> Tensor:
 
 
 def features(name: str, default: int = 1) -> Callable[[InputSampler], Tensor]:
-    """[item, token, feature] with the number of features that an attribute says."""
+    """[item, token, feature], the number of features given by an attribute."""
     return lambda drawn: drawn.floats(1, drawn.tokens, drawn.size(name, default=default))

@@ -9,7 +9,7 @@ from attncli.models.model_classes import iter_configs
 from attncli.models.random.makers.drawing import InputSampler, Maker, features, sequence
 
 FRAMES = 4
-"""Of a video whose length no config says."""
+"""Frames of a video if the config does not set its length."""
 FRAMES_FIRST_IMAGES = {"instructblipvideo", "timesformer", "videomae", "vivit", "xclip"}
 """`pixel_values` of these types are videos."""
 IMAGE_PAIRS = {"superglue", "lightglue", "efficientloftr"}
@@ -17,7 +17,7 @@ IMAGE_LISTS = {"idefics", "colmodernvbert"}
 """`pixel_values` of these types have an axis of images."""
 PATCH_IMAGES = {"kimi_k25_vision", "paddleocr_vl_vision"}
 BATCHED_PATCHES = {"spatial_shapes", "pixel_position_ids"}
-"""Inputs beside which `pixel_values` are [image, patch, pixel]."""
+"""Inputs that accompany `pixel_values` of shape [image, patch, pixel]."""
 ANY_SIDE = 64
 """Pixels along each side of an image that may have any size."""
 GRID_SIDE = 4
@@ -68,10 +68,10 @@ def image_sides(drawn: InputSampler) -> tuple[int, int]:
 def own_sides(drawn: InputSampler) -> tuple[int, int]:
     names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
     ratios = getattr(drawn.config, "scaled_images_ratios", None)
-    if ratios:  # of which the smallest is to hold a patch
+    if ratios:  # the smallest feature map must contain a patch
         side = round(drawn.size("patch_size") / min(ratios))
         return side, side
-    if drawn.kind == "seggpt":  # whose size is that of image and prompt, one above the other
+    if drawn.kind == "seggpt":  # the config's size is that of image and prompt, one above the other
         return (shorter := min(drawn.config.image_size)), shorter
     for config in iter_configs(drawn.config):
         for name in names:
@@ -85,7 +85,7 @@ def own_sides(drawn: InputSampler) -> tuple[int, int]:
 
 
 def side_for_queries(drawn: InputSampler) -> int:
-    """Of images without a size of their own: detectors choose their queries among the places of all feature maps."""
+    """The image side for detectors, which choose their queries among the cells of all feature maps."""
     strides = getattr(drawn.config, "feat_strides", None) or []
     queries, side = getattr(drawn.config, "num_queries", 0), ANY_SIDE
     while strides and sum((side // stride) ** 2 for stride in strides) < queries:
@@ -99,13 +99,13 @@ def video(drawn: InputSampler) -> Tensor:
 
 
 def noise(drawn: InputSampler) -> Tensor:
-    """One number per patch, by which MAE chooses those it hides."""
+    """One number per patch, by which MAE chooses the patches to hide."""
     rows, columns = (side // drawn.size("patch_size") for side in image_sides(drawn))
     return drawn.floats(1, rows * columns)
 
 
 def patch_count(drawn: InputSampler) -> int:
-    """Of one image: as many as there are positions where a model cannot do with fewer."""
+    """Patches of one image: as many as there are positions where a model needs all."""
     side = -(-GRID_SIDE // (pool := drawn.size("pooling_kernel_size", default=1))) * pool
     return (
         drawn.size("num_position_embeddings", default=side**2)
@@ -115,7 +115,7 @@ def patch_count(drawn: InputSampler) -> int:
 
 
 def merged_patches(drawn: InputSampler) -> Tensor:
-    """[token, row, column, channel]: the patches that become one token, side by side."""
+    """[token, row, column, channel]: the neighbouring patches that become one token."""
     side = drawn.size("patch_size") * drawn.size("spatial_merge_size")
     return drawn.floats(GRID_SIDE**2, side, side, drawn.size("num_channels"))
 

@@ -1,4 +1,4 @@
-"""Inputs that are neither text, images nor sound: states of other parts, time series, decisions."""
+"""Inputs that are neither text, images nor sound: states of other modules, time series, decisions."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from attncli.models.random.makers.sound import waveform
 
 
 def hidden_states(drawn: InputSampler) -> Tensor:
-    """Patches for encoders of images, else a sequence."""
+    """Patches for image encoders, otherwise a sequence."""
     if "grid_thw" in drawn.names:
         return patches(drawn)
     if "mask" in drawn.names:
@@ -26,7 +26,7 @@ def hidden_states(drawn: InputSampler) -> Tensor:
 
 
 def encoder_states(drawn: InputSampler) -> Tensor:
-    """What an encoder of its own width hands to the model's cross-attention."""
+    """An encoder's output, of the encoder's width, for the model's cross-attention."""
     widths = ("cross_attention_hidden_size", "cross_hidden_size", "encoder_hidden_size")
     return drawn.floats(1, drawn.tokens, drawn.size(*widths, default=drawn.width))
 

@@ -1,4 +1,4 @@
-"""Inputs of models that hear."""
+"""Inputs of models that read sound."""
 
 import re
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ BINS_FIRST = {
     "voxtral_realtime_encoder",
 }
 BESIDE_A_WAVEFORM = {"neucodec", "xcodec2"}
-"""Of which the spectrogram has as many frames as the waveform beside it."""
+"""Types whose spectrogram has as many frames as the accompanying waveform."""
 UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
-"""Spectrograms of these types are [bin, frame] although no learned positions say so."""
+"""Types whose spectrograms are [bin, frame], although no learned positions show it."""
 
 
 def waveform(drawn: InputSampler) -> Tensor:
@@ -40,7 +40,7 @@ def waveform(drawn: InputSampler) -> Tensor:
 
 
 def bins(drawn: InputSampler) -> int:
-    """Features of a frame, into which some models stack several frames."""
+    """Features of a frame; some models stack several frames."""
     if drawn.kind == "musicgen_melody":
         return drawn.size("num_chroma")
     if drawn.kind.startswith("granite_speech5"):
@@ -57,7 +57,7 @@ def bins(drawn: InputSampler) -> int:
 
 
 def frames(drawn: InputSampler) -> int:
-    """As many as learned positions have room for, which models insist on."""
+    """The number of frames: as many as there are learned positions, which some models require."""
     positions = drawn.size("max_source_positions", default=0)
     if drawn.kind in BESIDE_A_WAVEFORM:
         return drawn.tokens + 2
@@ -67,7 +67,7 @@ def frames(drawn: InputSampler) -> int:
 
 
 def bins_first(drawn: InputSampler) -> bool:
-    """Convolutions over time, as in Whisper, take bins as channels."""
+    """Whether bins are channels, as in Whisper's convolutions over time."""
     if drawn.kind in BESIDE_A_WAVEFORM:
         return False
     fixed = drawn.size("max_source_positions", default=0) and not hasattr(
@@ -86,7 +86,7 @@ def input_features(drawn: InputSampler) -> Tensor:
 
 
 def all_frames(drawn: InputSampler) -> Tensor:
-    """The mask that hides none, for models that demand one."""
+    """A mask that hides no frame, for models that require one."""
     return torch.ones(1, frames(drawn), dtype=torch.long)
 
 

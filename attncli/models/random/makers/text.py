@@ -12,7 +12,7 @@ from attncli.models.random.makers.drawing import InputSampler, Maker
 from attncli.models.random.makers.images import FRAMES, FRAMES_FIRST_IMAGES
 
 MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
-"""Kosmos-2 is told by a mask, not by an id, where an image's features go, and by this attribute how many there are."""
+"""Kosmos-2 marks image positions by a mask, not by an id; this attribute is their number."""
 
 
 def input_ids(drawn: InputSampler) -> Tensor:
@@ -28,7 +28,7 @@ def input_ids(drawn: InputSampler) -> Tensor:
 
 
 def image_places(drawn: InputSampler) -> Tensor:
-    """[item, place]: ids in whose places an image's features go, where the model is given both."""
+    """[item, position]: ids whose embeddings image features replace, where the model takes both."""
     if MARKED in drawn.names:
         return drawn.ids(vocabulary(drawn), 1, drawn.size(MARKED_PLACES))
     token = next(iter(image_tokens(drawn)), None)
@@ -46,7 +46,7 @@ def image_tokens(drawn: InputSampler) -> Iterator[int]:
 
 
 def features_of_images(drawn: InputSampler) -> int:
-    """How many tokens an image becomes: as many as queries are asked about it, in every frame of a video."""
+    """Tokens per image: as many as its queries, in every frame of a video."""
     if drawn.kind == "pi0":
         return (drawn.size("image_size") // drawn.size("patch_size")) ** 2
     queries = drawn.size("num_query_tokens", default=0)
@@ -54,7 +54,7 @@ def features_of_images(drawn: InputSampler) -> int:
 
 
 def marked_places(drawn: InputSampler) -> Tensor:
-    """[item, token]: whether an image's features take the token's place."""
+    """[item, token]: whether an image's features replace the token."""
     places = drawn.size(MARKED_PLACES)
     return (torch.arange(places + drawn.tokens) < places).long().unsqueeze(0)
 
@@ -84,7 +84,7 @@ def decoder_input_ids(drawn: InputSampler) -> Tensor:
 
 
 def all_or_causal(drawn: InputSampler) -> Tensor:
-    """[item, token] that hides nothing; parts that hand it to their layers as it is want it added: [item, 1, token, token]."""
+    """[item, token] mask that hides nothing; submodules that add it directly to scores need [item, 1, token, token]."""
     if drawn.kind.startswith("blt_"):
         least = torch.finfo(drawn.model.dtype).min
         ahead = torch.full((drawn.tokens, drawn.tokens), least, dtype=drawn.model.dtype)
@@ -93,7 +93,7 @@ def all_or_causal(drawn: InputSampler) -> Tensor:
 
 
 def codes(drawn: InputSampler) -> int:
-    """Tokens of a text, or of a decoder that writes one token per codebook, or of the context before one."""
+    """Tokens of a text, or of a decoder with one token per codebook, or of the context before one."""
     if "context_hidden_states" in drawn.names:
         return 2 * drawn.tokens
     if drawn.kind in ("moshi_depth", "csm_depth_decoder_model"):
@@ -125,7 +125,7 @@ TEXT: Mapping[str, Maker] = {
     "attention_mask": all_or_causal,
     MARKED: marked_places,
     "classes_structure": lambda drawn: torch.tensor([1]),
-    # documents found for a question
+    # documents retrieved for a question
     "context_input_ids": lambda drawn: drawn.ids(vocabulary(drawn), documents(drawn), drawn.tokens),
     "context_attention_mask": lambda drawn: torch.ones(
         documents(drawn), drawn.tokens, dtype=torch.long

@@ -1,10 +1,10 @@
 """The command line: parse → one question → gates → write.
 
 arguments         command lines before typer reads them
-root              the whole of it, for those who run other command lines
-typer_options     from declared options to what typer takes
+root              the root command, for modules that read or run other command lines
+typer_options     from declared options to typer's parameters
 spelling          parameters in sentences as the options that one types
-shell_completion  completion where shells have words of their own
+shell_completion  completion where the shell splits words differently
 writer            the one place that writes
 config            options that are not on the command line
 help              help texts

@@ -1,4 +1,5 @@
-"""The command line as typer has it, made from the table of commands; a command is imported when it is run or asked for help."""
+"""The typer app, built from the table of commands; a command is imported only when it is run or
+shows its help."""
 
 import os
 import sys
@@ -24,7 +25,7 @@ EXAMPLES = (
 
 
 class LazyCommands(Mapping[str, Any]):
-    """The commands of a group by name, each made when it is first looked up."""
+    """The commands of a group by name, each built on first lookup."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
         self.makers = makers
@@ -107,7 +108,7 @@ def build_group(
     summaries: Mapping[str, str],
     **about: Any,
 ) -> Any:
-    """A group of commands that are made when they are looked up."""
+    """Build a group whose commands are built on lookup."""
     info = TyperInfo(typer.Typer(rich_markup_mode=None), name=name, cls=Group, no_args_is_help=True, **about)  # fmt: skip
     group = typer.main.get_group_from_info(
         info, pretty_exceptions_short=True, suggest_commands=True, rich_markup_mode=None
@@ -126,7 +127,7 @@ def build_subgroup(name: str) -> Any:
 
 
 def build_command(path: str) -> Any:
-    """One command: its module is imported, and its function gets the options of its kind of answer."""
+    """Build one command: import its module, and add the options of its kind of answer."""
     from attncli.cli.run_question import shell_of
 
     function = import_function(path)

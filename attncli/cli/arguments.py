@@ -1,4 +1,4 @@
-"""Command lines before typer reads them, and what its complaints are called here."""
+"""Prepare command lines for typer, and rephrase typer's error messages."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,8 @@ PICTURES = (
     ".tiff",
 )
 PAGES = (".html", ".htm", ".xml", ".yaml", ".yml", ".txt", ".md", ".csv")
-"""Endings that make the word after --plot its target; the writer says which of them it can draw."""
+"""Extensions that make the word after --plot its target; the writer decides which of them it can
+draw."""
 
 PARSER_WORDS = {
     "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
@@ -26,7 +27,8 @@ PARSER_WORDS = {
 
 
 def prepare_arguments(arguments: Sequence[str]) -> list[str]:
-    """The line as typer takes it: --debug is for whoever catches errors, and typer lacks what the others need."""
+    """Return the line for typer: without --debug, which main handles, and with the forms that typer
+    lacks rewritten."""
     return move_config_first(add_plot_target([part for part in arguments if part != "--debug"]))
 
 
@@ -42,7 +44,8 @@ def add_plot_target(arguments: Sequence[str]) -> list[str]:
 
 
 def move_config_first(arguments: Sequence[str]) -> list[str]:
-    """`--config FILE` may stand anywhere: it belongs to the whole program, whose options come before the command."""
+    """Move `--config FILE` to the front: it belongs to the whole program, whose options precede the
+    command."""
     first: list[str] = []
     rest: list[str] = []
     for part in arguments:

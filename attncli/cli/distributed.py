@@ -14,10 +14,10 @@ from attncli.processes.stderr import say
 from attncli.ranks import read_launch
 
 SHARED = (*MODEL_COMMANDS, "sweep")
-"""Commands with texts or models to share out; the first process runs all others alone."""
+"""Commands with texts or models to distribute; the first process runs all others alone."""
 INTERRUPTED = 130
 TORCHRUN = "TORCHELASTIC_RUN_ID"
-"""What only torchrun sets."""
+"""Environment variable that only torchrun sets."""
 FINISHED = (0, 1)
 """Exit codes of runs that have left their report."""
 
@@ -57,7 +57,7 @@ def run_distributed(
 
 
 def explain_torchrun_exit(code: int, line: Any) -> str:
-    """What torchrun is about to hide: it ends with 1 whatever a process ends with."""
+    """Explain the exit code that torchrun hides: it exits with 1 for any failure."""
     said = (
         f"this is exit code {code}; torchrun itself ends with 1, after a traceback that is not ours"
     )
@@ -67,7 +67,7 @@ def explain_torchrun_exit(code: int, line: Any) -> str:
 
 
 def silence_output() -> io.StringIO:
-    """Silence this process; what it would have said is kept, in case that it fails alone."""
+    """Silence this process; its output is buffered in case that it fails alone."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
     sys.stderr = heard = io.StringIO()
     return heard
@@ -78,7 +78,7 @@ def run_rank(
     run: Callable[[Sequence[str]], int],
     complain: Callable[[str, int], int],
 ) -> int:
-    """The exit code, whatever happens."""
+    """Run the command on this rank and return its exit code, whatever happens."""
     # What goes wrong between processes is said here in one sentence, not by torch in forty lines.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     from attncli.processes.collectives import synchronize_ranks
@@ -96,6 +96,6 @@ def has_divisible_work(line: Any) -> bool:
 
 
 def last_line(heard: io.StringIO) -> str:
-    """What this rank would have said, were it alone."""
+    """The last line of this rank's buffered output."""
     lines = heard.getvalue().strip().splitlines() or ["no reason was given"]
     return lines[-1].removeprefix("attn: ")

@@ -1,9 +1,11 @@
 """Help texts: examples as one types them, then options in named groups.
 
-`--help` of a command with many options shows those that most runs may want (`usual` where they are declared), so that it
+`--help` of a command with many options shows the most common ones (`usual` where they are
+declared), so that it
 fits a screen; `--help-all` shows every one.
 
-Plain text with bold headings. Typer's own rich panels cost 40 ms more on every `--help` (they import a Markdown
+Plain text with bold headings. Typer's own rich panels cost 40 ms more on every `--help` (they
+import a Markdown
 parser) and cannot keep an example on a line of its own.
 """
 
@@ -25,7 +27,7 @@ from attncli.io.standard_output import write_stdout
 
 NAMES_WIDTH = 34
 USUAL, WIDEST = 80, 110
-"""Columns: where neither a terminal nor COLUMNS says how many there are, and as many as can be read at ease."""
+"""Columns: the default without a terminal or COLUMNS, and the most that are easy to read."""
 MANY = 16
 """Options from which on the short help leaves some out."""
 FIRST_EXAMPLES = 4
@@ -35,7 +37,7 @@ OPTION = re.compile(r""" (?=--?[a-z](?:[^'"]|'[^']*'|"[^"]*")*$)""")
 
 
 class HelpMixin:
-    """What is laid out here, and has --help-all as it has --help; where that shows no more, it is not listed."""
+    """Lays out help here, and adds --help-all; where that shows no more, it is not listed."""
 
     help_all: Any
 
@@ -76,7 +78,7 @@ def help_all_like(help_option: Any, hidden: bool) -> Any:
 
 
 def help_callback(everything: bool) -> Callable[[Any, Any, bool], None]:
-    """What --help does; typer's own writes past `write_stdout`."""
+    """Return the callback of --help; typer's own bypasses `write_stdout`."""
 
     def show(ctx: Any, parameter: Any, wanted: bool) -> None:
         if wanted and not ctx.resilient_parsing:
@@ -99,7 +101,7 @@ def refuse_moved(ctx: Any, args: list[str]) -> None:
 
 
 def refuse_repeats(command: Any, ctx: Any, args: list[str]) -> None:
-    """An option that holds one value and stands there twice: one of the two would vanish without a word."""
+    """Refuse a single-value option that occurs twice: typer would drop one of the values silently."""
     if ctx.resilient_parsing:  # a line that is still being typed
         return
     _, _, found = command.make_parser(ctx).parse_args(args=list(args))
@@ -129,7 +131,7 @@ def has_many_options(command: Any) -> bool:
 
 
 def format_lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
-    """Usage, what it answers, examples, commands or options by group, where to read on."""
+    """Format usage, the question, examples, commands or options by group, further reading."""
     pieces = " ".join(command.collect_usage_pieces(ctx))
     yield f"{format_heading('Usage:')} {ctx.command_path} {pieces}"
     yield ""
@@ -151,7 +153,7 @@ def format_lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
 
 
 def fold_example(line: str, width: int) -> list[str]:
-    """As it is where it fits; else over several lines that a shell still takes as they are, broken before options."""
+    """The line itself if it fits; else break it before options, as a shell accepts it."""
     if len(line) + 2 <= width:
         return [f"  {line}"]
     typed, remark = map(str.strip, (line.partition("  ")[0], line.partition("  ")[2]))
@@ -167,7 +169,7 @@ def fold_example(line: str, width: int) -> list[str]:
 
 
 def format_further_reading(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
-    """What was left out, and the guides."""
+    """List the omitted options and the guides."""
     from attncli.guides import guides_for
 
     if brief:

@@ -19,12 +19,12 @@ from attncli.ranks import read_launch
 
 INTERRUPTED = 130
 BUG = 70
-"""EX_SOFTWARE: none of the codes that mean something about the input."""
+"""EX_SOFTWARE: differs from all codes that describe the input."""
 SELDOM = 100
-"""Collections of what is less young, before one of all."""
+"""Collections of the middle generation before one of the oldest."""
 
 POSSIBLE = re.compile(r"(--[\w-]+) \(Possible options: (.+)\)$")
-"""typer's own words for what may have been meant."""
+"""typer's phrase for similar options."""
 
 
 def main() -> None:
@@ -39,7 +39,8 @@ def main() -> None:
 
 
 def prepare_environment() -> None:
-    """What must be set before numpy and typer are imported; whatever the user has set stays."""
+    """Set the environment variables that numpy and typer read at import; the user's own values
+    stay."""
     # One BLAS thread: the products are small, waking more threads costs more than they give (25 × on two busy
     # cores), and the last bit does not depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -63,10 +64,12 @@ def prepare_environment() -> None:
 
 
 def relax_garbage_collection() -> None:
-    """The interpreter looks for cycles among all that there is a tenth as often, and not at its end.
+    """Make full garbage collections ten times rarer, and skip the one at exit.
 
-    torch and transformers are half a million objects that stay: they would be gone through six times while they are
-    imported and once more at the end, which is a third of a short run. What is young is looked through as ever, so
+    torch and transformers are half a million objects that stay: they would be traversed six times
+    during their
+    import and once more at the end, which is a third of a short run. The young generation is
+    collected as usual, so
     that the tensors of a run do not wait.
     """
     young, middle, old = gc.get_threshold()
@@ -95,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def report_error(error: Exception) -> int:
-    """The sentence and the exit code of whatever went wrong."""
+    """Print the message of an error and return its exit code."""
     known = error if isinstance(error, AttnError) else translate_system_error(error)
     if known is not None:
         return complain(spell_as_options(str(known)), known.exit_code)
@@ -111,14 +114,15 @@ def show_traceback(error: Exception) -> None:
 
 
 def refuse_null(arguments: Sequence[str]) -> None:
-    """No file, model or number has a NUL in its name, and the system's own functions stumble over one."""
+    """Refuse NUL in arguments: no file, model or number contains one, and system functions raise on
+    it."""
     for part in arguments:
         if "\0" in part:
             raise UsageError(f"the argument '{part}' holds a NUL character: leave it out.")
 
 
 def dispatch(arguments: Sequence[str]) -> int:
-    """Let typer parse and run; its own errors become a sentence too."""
+    """Let typer parse and run; its own errors become one sentence too."""
     import typer
 
     import attncli.cli.app  # noqa: F401 - enrols the commands
@@ -145,7 +149,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 
 def format_usage_error(error: Exception) -> str:
-    """Typer's message on one line, and where to look."""
+    """Put typer's message on one line, with a pointer to the help."""
     message = getattr(error, "format_message", lambda: str(error))()
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "attn"
@@ -166,7 +170,7 @@ def suggest_option(found: re.Match[str]) -> str:
 
 
 def complain(sentence: str, code: int) -> int:
-    """One line on stderr; the code counts even if nobody can read the line."""
+    """Print one line on stderr; the code is returned even if stderr is closed."""
     with contextlib.suppress(OSError):
         say(sentence)
         return code

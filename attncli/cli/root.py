@@ -1,6 +1,6 @@
-"""The whole command line as typer has it, for those who read or run other command lines.
+"""The root command, for modules that read or run other command lines.
 
-`app` enrols what builds it, so that what `app` imports can read the command line too.
+`app` registers its builder here, so that modules that `app` imports can read the command line too.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,15 +28,15 @@ def root_command() -> Any:
 
 @cache
 def runnable_command() -> Any:
-    """The same, to be run: built once for all lines of a process.
+    """The same command for running, built once per process.
 
-    Nobody else reads it, as a command remembers what it was first asked: without its parent it knows no `-h`.
+    It is separate because a command caches its first context: without its parent it has no `-h`.
     """
     return root_command()
 
 
 def command_paths() -> list[Path]:
-    """The words of every command; none is imported for it."""
+    """The words of every command, without importing any."""
     return [tuple(path.split()) for path in COMMANDS]
 
 
@@ -58,9 +58,11 @@ def iterate_commands(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def parse_command(words: Sequence[str]) -> Any:
-    """The context of the command that a line reaches, with its parameters by name; nothing is run or refused.
+    """Parse a line up to its command and return the context, with parameters by name; nothing is
+    run or refused.
 
-    A line that cannot be parsed has the parameters before the mistake; whoever runs it says what is wrong.
+    A line that cannot be parsed has the parameters before the mistake; the command that runs it
+    reports the error.
     """
     return reached(root_command(), words, {}, resilient_parsing=True)
 
@@ -88,6 +90,6 @@ def command_path(context: Any) -> Path:
 
 
 def is_typed(context: Any, name: str) -> bool:
-    """Whether the parameter stands on the command line itself."""
+    """Whether the parameter was typed on the command line itself."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"

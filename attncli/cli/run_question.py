@@ -28,7 +28,7 @@ FINISHED = (0, FAILED_GATE)
 """Exit codes of runs that have left their report."""
 
 Run = Callable[[Callable[..., Any], dict[str, Any], Any], int]
-"""Of what is asked, its options, and the options of the output."""
+"""Called with the question, its options, and the output options."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class QuietOptions:
 
 
 def shell_of(function: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
-    """What typer calls: the function's own options, and those of what it answers with."""
+    """The function that typer calls: the question's options and the options of its kind of answer."""
     question = getattr(function, "asked", None)
     if question is None:  # it reads its options, and writes, by itself
         return function
@@ -54,7 +54,7 @@ def shell_of(function: Callable[..., Any], entry: CommandEntry) -> Callable[...,
 
 @dataclass(frozen=True)
 class ProcessOptions(OutputOptions):
-    """Of commands whose work can be divided."""
+    """Options of commands whose work can be distributed."""
 
     processes: Annotated[
         int | None,
@@ -88,7 +88,7 @@ def with_group(asked: Callable[..., Any], group: type, run: Run) -> Callable[...
 
 
 def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:
-    """Refuse what can be refused, ask, decide the gates, write."""
+    """Validate, run the question, decide the gates, write."""
     from attncli.cli.writer import emit_report, prepare_output, shows_maps
     from attncli.python.progress import progress_bar, status_callback
     from attncli.reports.provenance import add_provenance
@@ -110,7 +110,7 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
 def answered_by_several(
     asked: Callable[..., Any], options: dict[str, Any], output: ProcessOptions
 ) -> int:
-    """In processes that are started here, where that was asked for; each of those answers as ever."""
+    """Start several processes if requested; each of them answers as usual."""
     if output.processes is not None and not started_by_attn():
         refuse_processes(output.processes)
         if output.processes > 1:
@@ -124,7 +124,8 @@ def answered_by_several(
 def rehearse_alone(
     asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions
 ) -> None:
-    """What can be refused without the model is refused before any process is started; a rehearsal ends here."""
+    """Do a dry run before any process is started: it refuses whatever can be refused without the
+    model."""
     from attncli.declare.dry_run import STAGE, Rehearsed
 
     rehearsing, STAGE.rehearsing = STAGE.rehearsing, True
@@ -138,7 +139,8 @@ def rehearse_alone(
 
 
 def refuse_processes(count: int) -> None:
-    """Where there is nothing to divide, or the processes are there already."""
+    """Refuse --processes where there is nothing to distribute, or where torchrun has started the
+    processes."""
     if count < 1:
         raise UsageError(f"--processes {count}: it must be at least 1.")
     if read_launch().several:
@@ -146,7 +148,7 @@ def refuse_processes(count: int) -> None:
 
 
 def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
-    """Keep the results of texts beside the report until it is there."""
+    """Save the results of single texts next to the report until it is complete."""
     path = getattr(output, "file", None)
     command = asked.__name__.replace("_", "-")
     PARTS.folder = None
@@ -167,7 +169,8 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
 def module_file(
     asked: Callable[..., Any], output: OutputOptions
 ) -> tuple[OutputOptions, Path | None]:
-    """-o FILE.safetensors of a fit is for the module, and the report goes to stdout then."""
+    """Split the output: -o FILE.safetensors of a fit is for the module, and the report then goes to
+    stdout."""
     from attncli.io.tensor_names import TENSORS
 
     path = output.file
@@ -182,7 +185,8 @@ def written(asked: Callable[..., Any], options: dict[str, Any], output: QuietOpt
 
 
 def say_unless(quiet: bool, doing: Say = ignore_sentence) -> Say:
-    """Sentences for people, on stderr, unless they ask for silence; in the place of what is being done."""
+    """Return a function that prints sentences on stderr, in place of the progress line; silent with
+    --quiet."""
 
     def tell(sentence: str) -> None:
         if not quiet:

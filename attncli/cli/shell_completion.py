@@ -1,7 +1,9 @@
-"""Completion where shells have words of their own: bash ends a word at each colon and each equals sign.
+"""Completion in bash, which ends a word at each colon and each equals sign.
 
-`attn rank-collapse random:be` reaches a program as the words `random`, `:`, `be`, and bash replaces the last one alone. So
-the words are put together again before typer reads them, and what stands before the last one is left out of each answer.
+`attn rank-collapse random:be` reaches a program as the words `random`, `:`, `be`, and bash replaces
+only the last one. So
+the words are joined again before typer reads them, and the part before the last one is removed from
+each answer.
 """
 
 import contextlib
@@ -18,7 +20,7 @@ BREAKS = re.compile(r"[:=]+")
 
 
 def run_completion(run: Callable[[], int]) -> int:
-    """What bash asks is answered here; everything else runs as it is."""
+    """Answer bash's completion requests; run everything else unchanged."""
     if os.environ.get(ASKED) != "complete_bash" or "\n" not in os.environ.get(WORDS, ""):
         return run()
     words, before = join_split_words(os.environ[WORDS].split("\n")[: int(os.environ[PLACE]) + 1])
@@ -33,7 +35,7 @@ def run_completion(run: Callable[[], int]) -> int:
 
 
 def join_split_words(words: Sequence[str]) -> tuple[list[str], str]:
-    """The words as they were typed, and what of the last one bash leaves where it is."""
+    """Join the words as they were typed; also return the prefix of the last one that bash keeps."""
     whole: list[str] = []
     joins = False
     for word in words:

@@ -1,7 +1,9 @@
-"""Parameters in sentences as the options that one types: "lower `tokens`" is "lower --tokens" at a terminal.
+"""Spell parameters in sentences as options: "lower `tokens`" is "lower --tokens" on the command
+line.
 
-Whoever raises an error outside the command line writes for callers in Python, in backticks: a parameter, perhaps with its
-value, or a call. Here, and nowhere else, they become what stands on a command line.
+Errors raised outside the command line are written for callers in Python, in backticks: a parameter,
+perhaps with its
+value, or a call. Only this module turns them into command-line spelling.
 
     `tokens`                          --tokens
     `dtype='float64'`                 --dtype float64
@@ -18,7 +20,7 @@ from functools import cache
 
 TEXT = r"'(?:[^'\\]|\\.)*'" + r'|"(?:[^"\\]|\\.)*"'
 QUOTED = re.compile(rf"`((?:[^`'\"\n]|{TEXT})+)`")
-"""Backticks, but for those within a text."""
+"""Code in backticks; backticks within a string literal do not end it."""
 BY_OTHER_WAYS = {"source": "SOURCE", "save_module": "-o FILE.safetensors", "pictures": "--plot", "progress": "--no-progress", "torchrun": "--processes N"}  # fmt: skip
 """Parameters of Python that are no option of the same name."""
 
@@ -50,7 +52,7 @@ def known_spellings() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 
 def spell_call(code: str, options: Mapping[str, str], commands: Mapping[str, str]) -> str | None:
-    """None where the code speaks of no parameter and of no question."""
+    """Spell a call; None where the code names no parameter and no question."""
     if code in options:
         return options[code]
     if code in commands:
@@ -76,7 +78,7 @@ def parse_call(code: str) -> ast.Call | None:
 
 
 def spell_files(name: str, arguments: list[ast.expr]) -> Iterator[str]:
-    """What comes without a name: SOURCE, or the file that is written."""
+    """Spell positional arguments: SOURCE, or the file to write."""
     for each in arguments:
         if name.startswith("generate"):
             yield "-o"
@@ -84,7 +86,7 @@ def spell_files(name: str, arguments: list[ast.expr]) -> Iterator[str]:
 
 
 def spell_option(keyword: ast.keyword, options: Mapping[str, str]) -> str:
-    """A keyword with its value as an option; a switch has none."""
+    """Spell a keyword with its value as an option; a switch has no value."""
     flag = options[keyword.arg or ""].partition(" ")[0]
     if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, bool):
         return flag if keyword.value.value else flag.replace("--", "--no-", 1)
@@ -92,7 +94,7 @@ def spell_option(keyword: ast.keyword, options: Mapping[str, str]) -> str:
 
 
 def spell_value(node: ast.expr) -> str:
-    """Texts without their quotes, an ellipsis for what is anybody's."""
+    """Spell a value: strings without quotes, an ellipsis as a placeholder."""
     if isinstance(node, ast.Constant):
         return "…" if node.value is ... else str(node.value)
     return ast.unparse(node)

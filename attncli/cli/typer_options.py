@@ -1,4 +1,4 @@
-"""From declared options to what typer takes: the one place that knows both."""
+"""Convert declared options to typer's parameters: the one module that knows both."""
 
 import functools
 import inspect
@@ -43,12 +43,12 @@ def set_signature(
 
 
 def declared_options(parameter: inspect.Parameter) -> list[Option]:
-    """What stands beside the parameter's type, where it is an option."""
+    """The `Option` entries in the parameter's `Annotated` type."""
     return [one for one in get_args(parameter.annotation)[1:] if isinstance(one, Option)]
 
 
 def to_typer_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
-    """The same parameter with typer's own words beside its type."""
+    """Convert a declared parameter to one with typer's annotations."""
     if get_origin(parameter.annotation) is not Annotated:
         return parameter
     kind, *said = get_args(parameter.annotation)
@@ -58,7 +58,7 @@ def to_typer_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def number_metavar(kind: Any) -> str | None:
-    """What help shows for the value of a number that has no word of its own; None for any other type."""
+    """Metavar of a number that declares none; None for any other type."""
     kinds = {each for each in get_args(kind) or (kind,) if each is not NoneType}
     return {frozenset({int}): "N", frozenset({float}): "X"}.get(frozenset(kinds))
 

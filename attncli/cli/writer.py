@@ -32,15 +32,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FULL_HEIGHT = 60
-"""Lines of a plot that nobody's screen bounds."""
+"""Lines of a plot without a terminal's height."""
 FULL_WIDTH = 10_000
 """Wider than any table: on a pipe nothing is cut or wrapped."""
 
 
 def prepare_output(options: OutputOptions, *tensors: Path | None) -> list[gates.Condition]:
-    """Everything about the output that can be refused before the work: format, gates, paths, the plot's library.
+    """Validate everything about the output before the work: format, gates, paths, the plot's
+    library.
 
-    `tensors`: files that the command writes beside the report, or in the place of --output.
+    `tensors`: files that the command writes besides the report, or in place of --output.
     """
     for path in tensors:
         if path is not None:
@@ -63,13 +64,15 @@ def prepare_output(options: OutputOptions, *tensors: Path | None) -> list[gates.
 def emit_report(
     report: Report, options: OutputOptions, conditions: Sequence[gates.Condition]
 ) -> int:
-    """Decide the gates beside what the question itself decided, write, and return the exit code of all verdicts."""
+    """Decide the gates, write, and return the exit code of all verdicts, including the question's
+    own."""
     decided = gates.decide_conditions(report, conditions)
     return write_report(report.with_verdicts([*report.verdicts, *decided]), options)
 
 
 def write_report(report: Report, options: OutputOptions) -> int:
-    """Write a report whose gates are decided, and the figure beside it; what cannot be drawn is said when the report is out."""
+    """Write a report with decided gates, and its figure; a figure that cannot be drawn is reported
+    after the report."""
     undrawn = None
     if options.plot not in (None, "terminal"):
         undrawn = draw_plot(report, Path(options.plot), options.inches())
@@ -116,7 +119,7 @@ def resolve_format(options: OutputOptions) -> str:
 
 
 def require_report_file(options: OutputOptions, place: str) -> None:
-    """The ending says the format, so one that says none is a slip; devices and pipes have no endings."""
+    """Require an extension, since it selects the format; devices and pipes need none."""
     path = Path(place)
     ending = path.suffix.lower()
     if ending in FIGURES:
@@ -192,7 +195,8 @@ def build_console(stream: Any, buffer: io.StringIO) -> "Console":
 
 
 def append_step_summary(report: Report) -> None:
-    """GitHub shows what lies in this file under the job; other steps of the job may have written to it."""
+    """Append the report to the file that GitHub shows under the job; other steps may have written
+    to it."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if path and is_first_rank():
         with translate_os_errors(Path(path)), open(path, "a", encoding="utf-8") as file:
@@ -200,7 +204,7 @@ def append_step_summary(report: Report) -> None:
 
 
 def write_notes(report: Report, options: OutputOptions, told: bool) -> None:
-    """What a person wants to know besides the data: warnings, where the file is, which gates failed."""
+    """Print what the data does not contain: warnings, the path of the file, failed gates."""
     if options.quiet:
         return
     annotated = options.output is None and resolve_format(options) == "github"

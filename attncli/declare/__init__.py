@@ -1,12 +1,13 @@
 """How options and commands are declared, once for Python and for the command line.
 
-applies   with which kinds of SOURCE and which other options an option means something
-dry_run   where checking ends and the work begins
+applies   the kinds of SOURCE and the other options with which an option is valid
+dry_run   where validation ends and the work begins
 groups    options that several questions share, as dataclasses
-options   what stands beside an option's type
-settle    which of the options that are typed or set hold in a run
-subject   what a run is about, as far as it decides which options mean something
-values    values of any library as an option holds them
-commands  the table of commands: for each where its code is, the question it answers, and which kinds of SOURCE it takes
-moved     options that have become commands of their own: whoever uses the old spelling is told the new one
+options   the declaration of an option, next to its type
+settle    validate typed options and drop settings that do not apply
+subject   the kind of source of a run, as far as it decides which options are valid
+values    convert values of any library to option values
+commands  the table of commands: for each its module, the question it answers, and the kinds of
+SOURCE it takes
+moved     options that have become commands: the old spelling is an error that names the new one
 """

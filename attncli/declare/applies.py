@@ -1,9 +1,11 @@
-"""Which options mean something together, and for which kinds of SOURCE: declared beside the option itself.
+"""Which options are valid together, and for which kinds of SOURCE: declared with the option itself.
 
     seeds: Annotated[int | None, Option(applies=Applies(to=("synthetic",)), help="…")] = None
-    path:  Annotated[list[str] | None, Option(applies=Applies(excludes=("sample",)), help="…")] = None
+    path:  Annotated[list[str] | None, Option(applies=Applies(excludes=("sample",)), help="…")] =
+None
 
-`settle` judges by it what somebody has typed and what a file sets; nothing else keeps options apart by their names.
+`settle` applies these rules to typed options and to settings; nothing else checks options by their
+names.
 """
 
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from attncli.io.file_kinds import FileKind
 from attncli.sources import MODELS
 
 WORDLESS = "wordless"
-"""A folder whose model has no vocabulary: it reads images or sounds."""
+"""Kind of a folder whose model has no vocabulary: it reads images or sounds."""
 ANY_MODEL: tuple[str, ...] = (*MODELS, WORDLESS)
 SYNTHETIC = ("synthetic",)
 NETWORKS = ("synthetic", "network")
@@ -29,13 +31,14 @@ class Applies:
     needs: tuple[str, ...] = ()
     """One of these must be set, of those that the command has."""
     excludes: tuple[str, ...] = ()
-    """None of these may be set; it is written at one of the two."""
+    """Options that must not be set at the same time; declared at one of the two."""
     only: tuple[str, ...] = ()
-    """Values of the option itself for which this holds; none: for all."""
+    """Values of the option to which the rule applies; empty: to all."""
     unless: tuple[str, ...] = ()
-    """Values of the option itself of which nothing of this holds."""
+    """Values of the option to which the rule does not apply."""
     why: str = ""
-    """The sentence, where the usual one would not do: {name} is the option, {setting} the same with its value, {other} the
+    """The message, where the default one does not fit: {name} is the option, {setting} the same
+    with its value, {other} the
     option that it excludes, {source} what SOURCE names."""
 
     def concerns(self, value: Any) -> bool:
@@ -44,7 +47,8 @@ class Applies:
 
 
 def is_value(value: Any, text: str) -> bool:
-    """Whether it is, begins with (`tokens=4:8` with `tokens`, `sinkhorn:5` with `sinkhorn`) or holds what the text says."""
+    """Whether the value equals the text, begins with it (`tokens=4:8` with `tokens`), or contains
+    it."""
     if isinstance(value, list | tuple):
         return any(is_value(part, text) for each in value for part in str(each).split(","))
     said = str(value).strip()

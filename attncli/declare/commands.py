@@ -1,6 +1,8 @@
-"""The table of commands: for each where its code is, the question it answers, and which kinds of SOURCE it takes.
+"""The table of commands: for each its module, the question it answers, and the kinds of SOURCE it
+takes.
 
-Help, completion, refusals and sweeps read this table, so that none of them imports a command that is not run.
+Help, completion, error messages and sweeps read this table, so that none of them imports a command
+that is not run.
 """
 
 import importlib
@@ -12,7 +14,7 @@ from attncli.sources import MODELS, Kind
 
 NETWORKS_AND_MODELS: tuple[Kind, ...] = ("synthetic", "network", *MODELS)
 MAP_FILES: tuple[Kind, ...] = ("maps", "pattern", "weights", "pickle")
-"""Files that may hold attention maps, whichever program wrote them."""
+"""Kinds of files that may contain attention maps, from any program."""
 
 
 @dataclass(frozen=True, slots=True)

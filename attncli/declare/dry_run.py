@@ -1,6 +1,7 @@
-"""Where the work begins: all that can be refused without the model or the numbers is refused before it.
+"""Where the work begins: everything that can be refused without the model or the numbers is refused
+before.
 
-A command line can be rehearsed up to here, which shows what its defaults come to without running it.
+A dry run of a command line ends here; it shows which settings apply without running the command.
 """
 
 

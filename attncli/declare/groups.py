@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_type_hints
 
 NO_OPTIONS = ("how", "return")
-"""What surrounds a question, and its answer."""
+"""Parameters of a question that are not options: its context and its return value."""
 
 
 def flat_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:

@@ -1,6 +1,6 @@
-"""Options that have become commands of their own: whoever uses the old spelling is told the new one.
+"""Options that have become commands: the old spelling is an error that names the new one.
 
-For version 0.2 alone: what is listed here is an error with one sentence, and nothing still works under its old name.
+For version 0.2 only: nothing still works under its old name.
 """
 
 from collections.abc import Mapping

@@ -18,29 +18,32 @@ RUNS_CODE = "lets a checkpoint run code"
 RUNS_JOBS = "hands command lines to other programs and machines"
 WRITES = "writes files"
 DELETES = "deletes files"
-"""What an option does that only whoever types it may decide."""
+"""Effects of options that only the command line may set."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Option:
-    """What `Annotated` carries beside an option's type."""
+    """The declaration of an option, in its `Annotated` type."""
 
     flags: tuple[str, ...]
-    """As the command line spells it, where that is not --name: `--skip/--no-skip`, `-o`."""
+    """Spellings on the command line, where they are not --name: `--skip/--no-skip`, `-o`."""
     help: str
     metavar: str | None
     complete: Complete | None
-    """What a shell may offer for the beginning of a value."""
+    """Completes the beginning of a value."""
     panel: str | None
     """The heading that help shows it under."""
     usual: bool
-    """Whether most runs may want it: `--help` of a command of many options shows these alone, `--help-all` every one."""
+    """Whether it is common: `--help` of a command with many options shows only these, `--help-all`
+    all."""
     typed_alone: str | None
-    """What it does (RUNS_CODE, WRITES …) where it counts on the command line alone, set by no file and no environment."""
+    """Its effect (RUNS_CODE, WRITES …) if only the command line may set it, not a file or the
+    environment."""
     applies: tuple[Applies, ...]
-    """With which kinds of SOURCE and which other options it means something; all of it holds."""
+    """Rules on kinds of SOURCE and on other options; all of them must hold."""
     in_words: Callable[[Any], Any] | None
-    """What only Python has, such as a matrix or a list of numbers, as the text or texts that mean it."""
+    """Converts Python-only values, such as a matrix or a list of numbers, to the text or texts of
+    the option."""
 
     def __init__(
         self,
@@ -71,13 +74,13 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What stands on the command line without a name; in Python it comes first."""
+    """A positional argument of the command line; the first parameter in Python."""
 
     metavar: str
     help: str
     complete: Complete | None = None
     takes_reports: bool = False
-    """Whether in Python a report at hand may stand in the place of its file."""
+    """Whether in Python a report object may be passed in place of its file."""
 
 
 def rows_of_numbers(value: Any) -> Any:
@@ -100,7 +103,7 @@ def rows_of_numbers(value: Any) -> Any:
 
 
 def is_whole(value: Any) -> bool:
-    """A whole number of any library; True and False are none."""
+    """Whether the value is a whole number of any library; True and False are not."""
     return (
         hasattr(value, "__index__")
         and not isinstance(value, bool)

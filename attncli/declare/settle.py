@@ -1,7 +1,8 @@
-"""Which of the options that somebody has typed, or set in the environment or a file, hold in a run.
+"""Decide which typed options and settings of the environment or a file apply to a run.
 
-What is typed must satisfy all that is declared (`applies`), or is refused. A default is left out where it does not
-fit; two that exclude each other are an error with the lines of both.
+Typed options must satisfy all declared rules (`applies`), or are refused. A setting that does not
+apply is left
+out; two settings that exclude each other are an error with the lines of both.
 """
 
 import inspect
@@ -23,7 +24,7 @@ from attncli.errors import (
 from attncli.sources import WORDS
 
 Rules = Mapping[str, tuple[Applies, ...]]
-"""What is declared of every option of a command, by its name."""
+"""The rules of every option of a command, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,12 @@ class Given:
     name: str
     value: Any
     where: str = ""
-    """The line of the file, or the variable, that sets it; nothing where somebody has typed it."""
+    """The line of the file, or the variable, that sets it; empty where it was typed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What holds in a run."""
+    """The values that apply to a run."""
 
     values: Mapping[str, Any]
     left_out: Mapping[str, str]
@@ -46,7 +47,7 @@ class Settled:
 
 
 def rules_of(declared: Iterable[inspect.Parameter]) -> Rules:
-    """What is declared of every option of a command."""
+    """Collect the rules of every option of a command."""
     return {each.name: rules for each in declared for rules in [applies_of(each)]}
 
 
@@ -56,14 +57,14 @@ def applies_of(declared: inspect.Parameter) -> tuple[Applies, ...]:
 
 
 def is_set(declared: inspect.Parameter, value: Any) -> bool:
-    """What is as it would be anyway says nothing."""
+    """Whether the value differs from the default."""
     if value is None or (isinstance(value, list | tuple) and not value):
         return False
     return hasattr(value, "shape") or bool(value != declared.default)
 
 
 def settle(rules: Rules, given: Sequence[Given], subject: Subject | None) -> Settled:
-    """Refuse what is typed and does not fit; leave out the defaults that do not fit to it."""
+    """Refuse typed options that break a rule; leave out settings that do not apply."""
     typed = [one for one in given if not one.where]
     refuse_kinds(rules, typed, subject)
     refuse_exclusions(rules, typed, subject)
@@ -85,7 +86,7 @@ def settle(rules: Rules, given: Sequence[Given], subject: Subject | None) -> Set
 
 
 def misfit(rules: Rules, one: Given, typed: Iterable[Given], subject: Subject | None) -> str | None:
-    """Why a default means nothing beside what is typed."""
+    """Why a setting does not apply, given the typed options; None if it does."""
     rule = other_kind(rules, one, subject)
     if rule is not None and subject is not None:
         return sentence_of_kind(rule, [one], subject)
@@ -123,7 +124,7 @@ def refuse_needs(rules: Rules, typed: Iterable[Given], given: Sequence[Given]) -
 
 
 def other_kind(rules: Rules, one: Given, subject: Subject | None) -> Applies | None:
-    """What is declared of the option, if it speaks of other kinds of SOURCE."""
+    """The rule of the option that names other kinds of SOURCE, if any."""
     if subject is None:
         return None
     own = (rule for rule in rules.get(one.name, ()) if rule.concerns(one.value))
@@ -164,12 +165,12 @@ def exclusion(rules: Rules, one: Given, other: Given, subject: Subject | None) -
 
 
 def switch(one: Given) -> str:
-    """`skip=False` of what is switched off."""
+    """Spell a switch, such as `skip=False`."""
     return f"{one.name}=False" if one.value is False else one.name
 
 
 def unmet(rules: Rules, one: Given, given: Sequence[Given]) -> str | None:
-    """What the option needs beside it, where that is not set."""
+    """The option that this one needs and that is not set, as a message; None if there is none."""
     for rule in rules.get(one.name, ()):
         needed = [each for each in rule.needs if each.partition(":")[0] in rules]
         there = any(names_it(each, its.name, its.value) for each in needed for its in given)

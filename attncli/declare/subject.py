@@ -1,4 +1,4 @@
-"""What a run is about, as far as it decides which options mean something."""
+"""The kind of source of a run, as far as it decides which options are valid."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from attncli.sources import Source, parse_source
 SENSED = ("image_size", "num_channels", "num_mel_bins", "frame_length")
 """Sizes in a config.json that only models of images and sounds have."""
 OF_TEXT = re.compile("vocab|text|words|token")
-"""Names of what a model of texts has, or one with a part for texts."""
+"""Names in the config of a model that reads text, or has a part that does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class Subject:
 
 
 def subject_of(command: str, values: Mapping[str, Any]) -> Subject | None:
-    """None where options mean the same for whatever there is, or where the question refuses SOURCE as a whole."""
+    """The subject of a run; None where it does not matter, or where the question refuses the
+    SOURCE."""
     if "pattern" in values and "source" not in values:
         return model_of_patterns(values["pattern"])
     if "source" not in values or command not in COMMANDS:
@@ -49,7 +50,7 @@ def model_of_patterns(patterns: Any) -> Subject:
 
 
 def reads_no_words(folder: Path) -> bool:
-    """By its config.json: it names the size of images or sounds, and nothing of a text."""
+    """Whether the config.json names sizes of images or sounds, and nothing of a text."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):  # whoever loads it says what is wrong with it

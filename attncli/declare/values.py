@@ -1,4 +1,4 @@
-"""Values of any library as an option holds them, refused by the option's name where they are none."""
+"""Convert values of any library to option values; invalid ones are refused with the option's name."""
 
 import functools
 import inspect
@@ -14,7 +14,7 @@ from attncli.errors import UsageError, unknown_name
 from attncli.records import Report
 
 INPUT = "Input"
-"""The heading of help under which stands what a model reads."""
+"""The help heading of options for the model's input."""
 NAMES_A_FILE = re.compile(r"(?<![\w@])(FILE|FOLDER|DIR|MODEL|PATTERN|SOURCE|A|B)(?!\w)")
 NAMES_A_NUMBER = re.compile(r"(?<![\w:=])(N|ID|R|D|TOKEN|TARGET|FROM)(?!\w)")
 """In the word that help shows for a value, such as `ID,ID,…|@FILE`."""
@@ -34,14 +34,14 @@ def second_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def require_known(function: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """As Python has it for a function of its own, and which keyword may have been meant."""
+    """Raise TypeError for unknown keywords, as Python does, with the most similar known one."""
     for name in given:
         if name not in known:
             raise TypeError(str(unknown_name(f"keyword of {function}()", name, known)))
 
 
 def with_suggestions(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which says of an unknown keyword which one may have been meant."""
+    """Wrap the function to suggest the most similar keyword for an unknown one."""
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)
@@ -62,7 +62,7 @@ def takes_numbers(parameter: inspect.Parameter) -> bool:
 
 
 def of_python(name: str, kind: Any, default: Any, help: str) -> inspect.Parameter:
-    """A keyword that the command line says in another way, or cannot say."""
+    """Declare a keyword that the command line spells differently or lacks."""
     said = Annotated[kind, Option(help=help)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=said)
 
@@ -77,17 +77,17 @@ def takes_reports(said: Iterable[Any]) -> bool:
 
 
 def is_input(said: Iterable[Any]) -> bool:
-    """Whether it is what a model reads: no texts at all do not mean the text of the package."""
+    """Whether the option is an input of the model: an empty list of texts is not the default text."""
     return any(isinstance(one, Option) and one.panel == INPUT for one in said)
 
 
 def words_of(said: Iterable[Any]) -> Callable[[Any], Any] | None:
-    """What makes texts of values that only Python has."""
+    """The converter of Python-only values to text, if one is declared."""
     return next((one.in_words for one in said if isinstance(one, Option)), None)
 
 
 def parts_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
-    """The type, and what is declared beside it."""
+    """The type, and the declarations in its `Annotated`."""
     if get_origin(parameter.annotation) is not Annotated:
         return parameter.annotation, ()
     kind, *said = get_args(parameter.annotation)
@@ -100,7 +100,8 @@ def kinds_of(kind: Any) -> tuple[Any, ...]:
 
 
 def converted(parameter: inspect.Parameter, value: Any) -> Any:
-    """A value of Python's as the option holds it, refused by the parameter's name where it is none; None is the default."""
+    """Convert a Python value to the option's type, or refuse it with the parameter's name; None is
+    the default."""
     kind, said = parts_of(parameter)
     if kind is Any or (takes_reports(said) and isinstance(value, Report)):
         return value
@@ -136,7 +137,7 @@ def told_as(kind: Any) -> str:
 
 
 def as_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
-    """The value as this type, or None where it is of another."""
+    """Convert the value to this type, or return None."""
     if get_origin(kind) is list:
         return as_texts(value, parameter)
     value = single(value)
@@ -154,7 +155,7 @@ def as_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
 
 
 def single(value: Any) -> Any:
-    """One number of numpy or torch as Python's own, whatever it remembers of gradients."""
+    """Convert a numpy or torch scalar to a Python number; gradients are ignored."""
     if isinstance(value, str | int | float) or not hasattr(value, "item"):
         return value
     try:
@@ -164,7 +165,7 @@ def single(value: Any) -> Any:
 
 
 def operator_index(value: Any) -> int | None:
-    """Whole numbers of any library, and nothing that would be rounded; True and False are none."""
+    """Whole numbers of any library without rounding; None for True and False."""
     if isinstance(value, bool):
         return None
     try:

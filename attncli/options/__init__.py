@@ -1,10 +1,10 @@
-"""What can be asked, each option once, for Python and the command line: its name, its type, its default, one sentence.
+"""Options, each declared once for Python and the command line: name, type, default, one sentence.
 
-completion   what a shell may offer for the beginning of a value
+completion   complete the beginning of a value in a shell
 shared       networks, variants, seeds, outputs
-model        which model, how it is loaded, what it reads
+model        which model, how it is loaded, its input
 heads        which layers and heads
-row_options  what is shown of a saved report
+row_options  which rows of a saved report are shown
 patterns     patterns, methods, precision
 size_ranges  the grammar of ranges: `tokens=16:1024`
 """

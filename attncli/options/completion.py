@@ -1,4 +1,4 @@
-"""What a shell may offer for the beginning of a value; nothing here imports what it names."""
+"""Shell completion of option values, without imports of what they name."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -22,13 +22,14 @@ def complete_names(names: Callable[[], Iterable[str]]) -> Complete:
 
 
 def complete_choices(metavar: str | None) -> Complete | None:
-    """Of an option that says what it takes, as in `float64|float32`."""
+    """Complete the values in a metavar such as `float64|float32`."""
     found = [CHOICE.fullmatch(part) for part in re.split("[|,]", metavar or "")]
     return complete_names(lambda: [match[1] for match in found if match]) if all(found) else None
 
 
 def complete_source(incomplete: str) -> list[str]:
-    """Model types with random weights; folders are the shell's own affair, and the hub is not asked."""
+    """Complete model types with random weights; the shell completes folders, and the hub is not
+    queried."""
     if not incomplete.startswith(RANDOM.removesuffix(":")):
         return []
     return [

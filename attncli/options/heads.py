@@ -29,7 +29,7 @@ GROUPS = (
     "weights",
     "all",
 )
-"""What `--metric` takes besides names."""
+"""Groups that `--metric` accepts besides names."""
 
 head_option = partial(Option, panel="Layers and heads")
 
@@ -58,7 +58,7 @@ class HeadChoice:
         return [name for name, value in asdict(self).items() if value not in ([], None)]
 
     def chosen_layers(self) -> frozenset[int] | None:
-        """The layers that need to be looked at; None = all."""
+        """The layers to measure; None = all."""
         if self.layers:
             return frozenset(parse_numbers("layers", self.layers))
         named = [HEAD.fullmatch(part) for part in split_names(self.heads)] if self.heads else []

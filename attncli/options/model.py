@@ -1,4 +1,4 @@
-"""Options of the commands that run a model: which one, how it is loaded, and on what."""
+"""Options of the commands that run a model: which one, how it is loaded, and its input."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -33,7 +33,7 @@ OF_THE_HUB = Applies(
 )
 KINDS_OF_INPUT = ("text", "text_file", "token_ids", "random_tokens")
 PLACES = ("device", "device_map", "tensor_parallel")
-"""One device, several, or a part on each process's own."""
+"""Where the model is loaded: on one device, on several, or partly on each process's own."""
 
 model_option = partial(Option, panel="Model", applies=OF_MODELS)
 input_option = partial(Option, panel=INPUT, applies=OF_MODELS)
@@ -42,7 +42,7 @@ HALF = ("bfloat16", "float16")
 
 AUTO, EXACTLY, PLAIN = "auto", "exact", "float64"
 OF_FILES = ("revision", "offline", "allow_pickle")
-"""What is asked of a checkpoint's files, whether a model is made of them or not."""
+"""Options of a checkpoint's files, also without loading a model."""
 
 ARITHMETICS = (AUTO, EXACTLY, PLAIN)
 """How residuals of a model are computed."""
@@ -91,7 +91,7 @@ class WeightFileOptions(FetchOptions):
 
 @dataclass(frozen=True)
 class CheckpointOptions(WeightFileOptions):
-    """Which files of a model are read, and what of them is believed: nothing is trusted unless it is said."""
+    """Which files of a model are read, and which are trusted: none by default."""
 
     allow_missing: Annotated[
         bool,
@@ -109,7 +109,7 @@ class CheckpointOptions(WeightFileOptions):
     ] = False
 
     def given_for_runs(self) -> list[str]:
-        """Those that mean nothing where files are read and no model is run."""
+        """Options that do not apply where files are read and no model is run."""
         return [name for name in self.given() if name not in OF_FILES]
 
     def to_load(self, seed: int) -> "LoadOptions":
@@ -120,7 +120,7 @@ class CheckpointOptions(WeightFileOptions):
 
 @dataclass(frozen=True)
 class PatternModelOptions(CheckpointOptions):
-    """The same of models that patterns name, where there may be none; that nothing be fetched always holds."""
+    """The same for models that patterns name, if any; `offline` always applies."""
 
     offline: Annotated[
         bool,
@@ -130,7 +130,7 @@ class PatternModelOptions(CheckpointOptions):
 
 @dataclass(frozen=True)
 class ModelOptions(CheckpointOptions):
-    """How a model is loaded, and on what."""
+    """How a model is loaded."""
 
     dtype: Annotated[
         str | None,
@@ -169,7 +169,7 @@ class ModelOptions(CheckpointOptions):
         return LoadOptions(**said, seed=validate_seed(seed))
 
     def refuse_other_processes(self) -> None:
-        """What one process cannot do, or several cannot."""
+        """Refuse options that need several processes in one, or one process in several."""
         several = read_launch().several
         if self.tensor_parallel and not several:
             raise UsageError(
@@ -184,7 +184,8 @@ class ModelOptions(CheckpointOptions):
             )
 
     def refuse_tensor_parallel(self, what: str, in_words: str = "") -> None:
-        """Where what a split model shows of itself is not understood: by a parameter, or in words."""
+        """Refuse tensor parallelism where a split model's internals are not supported, by parameter
+        or in words."""
         if self.tensor_parallel:
             raise UsageError(
                 f"`tensor_parallel` is not understood with {in_words or quote_parameter(what)}: leave one out.",
@@ -192,14 +193,14 @@ class ModelOptions(CheckpointOptions):
             )
 
     def refuse_half(self) -> None:
-        """Where terms are told, which are differences of larger numbers."""
+        """Refuse half precision where terms are measured, which are differences of larger numbers."""
         if self.dtype in HALF:
             raise UsageError(
                 f"`dtype={self.dtype!r}` would drown the terms in rounding: float32 or float64."
             )
 
     def own_device(self) -> str:
-        """Of several processes on one machine each takes the CUDA device of its number."""
+        """Give each of several processes on one machine the CUDA device of its number."""
         here = read_launch()
         if self.device == "cuda" and here.several:
             return f"cuda:{here.local_rank}"
@@ -242,7 +243,7 @@ class ModelSwitchOptions:
 
 @dataclass(frozen=True)
 class InputOptions:
-    """What a model is run on."""
+    """The input of a model."""
 
     text: Annotated[
         list[str],
@@ -290,7 +291,7 @@ class InputOptions:
         return [name for name, value in asdict(self).items() if value]
 
     def to_read(self, tokens: int | None, seed: int) -> "RequestedInput":
-        """With what other groups say: the longest text, and the seed of random ones."""
+        """Combine with options of other groups: the longest text, and the seed of random tokens."""
         from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible
 
         wanted = RequestedInput(

@@ -1,4 +1,4 @@
-"""The options of `attn approximate`, and what they mean: patterns, methods, a request."""
+"""The options of `attn approximate`: patterns, methods, a fit request."""
 
 import os
 from collections.abc import Iterable
@@ -19,7 +19,8 @@ DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
 
 
 def name_matrices(value: Any) -> Any:
-    """Matrices of numpy, scipy, torch or pandas, alone or among texts, each as a name that carries it."""
+    """Convert matrices of numpy, scipy, torch or pandas, alone or among texts, to names that refer
+    to them."""
     if isinstance(value, str | os.PathLike):
         return value
     if getattr(value, "is_nested", False):
@@ -42,12 +43,12 @@ complete_method = complete_names(lambda: ["auto", *Registry("method", "attncli.f
 
 
 OF_ONE_HEAD = Applies(needs=("head",), why="{name} goes with one head: name it with `head`.")
-"""Where heads of a model are asked about; elsewhere there is no `head`."""
+"""Where heads of a model are measured; other commands have no `head`."""
 
 
 @dataclass(frozen=True)
 class PatternOptions:
-    """What is to be expressed."""
+    """The patterns to fit."""
 
     pattern: Annotated[
         list[str],
@@ -111,7 +112,7 @@ class MethodOptions:
 
     @property
     def methods(self) -> list[str]:
-        """The methods asked for; parameters after a comma belong to the method before it."""
+        """The requested methods; parameters after a comma belong to the method before it."""
         from attncli.fits import FITS
 
         methods: list[str] = []
@@ -129,7 +130,7 @@ class MethodOptions:
 
 @dataclass(frozen=True)
 class SearchOptions(MethodOptions):
-    """How the module is made."""
+    """How the module is fitted."""
 
     width: Annotated[
         int | None,

@@ -1,4 +1,4 @@
-"""Options of `attn check` that choose what is shown of a saved report."""
+"""Options of `attn check` that select the displayed rows of a saved report."""
 
 from dataclasses import dataclass, field
 from functools import partial

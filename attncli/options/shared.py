@@ -45,7 +45,7 @@ def format_kinds(field: str) -> str:
 
 
 def kind_option(field: str, help: str) -> Any:
-    """An option whose value is one of the kinds of a part."""
+    """Declare an option whose value is one of the kinds of a part."""
     return network_option(
         metavar=format_kinds(field),
         help=f"{help} {default(field)}",
@@ -61,7 +61,7 @@ complete_variant = complete_names(lambda: [*SETS, *VARIANTS])
 
 OF_NETWORKS = Applies(to=SYNTHETIC)
 ANY_RUN = Applies(to=(*SYNTHETIC, *ANY_MODEL))
-"""Of networks made here, and of what models read; a network file fixes it."""
+"""For generated networks and for model inputs; a network file fixes it."""
 
 
 def swept(name: str, *others: Applies) -> tuple[Applies, ...]:
@@ -78,7 +78,8 @@ OF_A_FILE = "{name} is of a figure in a file: name one with `plot`."
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """What the synthetic network is. `None` = not said, so that a network file can refuse what it fixes itself."""
+    """The synthetic network. `None` = not set, so that a network file can refuse what it fixes
+    itself."""
 
     layers: Annotated[
         int | None,
@@ -143,13 +144,13 @@ class NetworkOptions:
     ] = None
 
     def given(self) -> dict[str, int | float | str | bool]:
-        """What the command line says."""
+        """The options that are set."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class SwitchOptions:
-    """One variant, by its switches; what is not said is on."""
+    """One variant, by its switches; unset ones are on."""
 
     skip: Annotated[
         bool | None,
@@ -180,7 +181,7 @@ class SwitchOptions:
         return bool(self.named())
 
     def named(self) -> list[str]:
-        """Those that were given, as they are spelt."""
+        """The switches that are set, as they are spelt."""
         return [name for name, value in asdict(self).items() if value is not None]
 
     def chosen(self) -> dict[str, Switches]:
@@ -220,7 +221,7 @@ class VariantOptions(VariantNames):
     ] = False
 
     def chosen(self, switches: SwitchOptions, default: str = "paper") -> dict[str, Switches]:
-        """The variants by name; a saved network brings its own default."""
+        """The variants by name; a saved network has its own default."""
         chosen = resolve_variants(self, switches, default)
         return with_outlier_removed(chosen) if self.remove_outlier else chosen
 
@@ -270,7 +271,7 @@ def validate_seed(seed: int) -> int:
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """Where the report goes, in which form, and when it fails the build."""
+    """Where the report goes, its format, and its gates."""
 
     format: Annotated[
         str | None,
@@ -334,7 +335,7 @@ class OutputOptions:
 
     @property
     def file(self) -> Path | None:
-        """Where the report goes, if that is a file and no address."""
+        """The report's path; None for stdout or an address."""
         return None if self.output is None or is_address(self.output) else Path(self.output)
 
     def inches(self) -> tuple[float, float] | None:

@@ -19,7 +19,7 @@ def parse_sweep(text: str, swept: Mapping[str, type]) -> tuple[str, list[float]]
 
 
 def parse_range(where: str, name: str, values: str, kind: type) -> list[float]:
-    """What a list or a range of sizes stands for; `where` names the option in sentences."""
+    """Expand a list or a range of sizes; `where` names the option in error messages."""
     if ":" not in values:
         points = [convert_parameter(where, name, part, kind) for part in values.split(",")]
         return list(dict.fromkeys(points))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NARROWEST = 20
 WIDTH = 120
-"""Columns of the text form, as wide as a reader's own terminal mostly is."""
+"""Columns of the text form, about as wide as most terminals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # as a Report is equal to another, and hashed
@@ -200,7 +200,8 @@ WHOLE, NUMBERS = ("layer", "head", "n"), ("value", "spread")
 
 
 def column_type(name: str, values: "pandas.Series[Any]") -> str:
-    """What pandas holds a column as, None as a number that is missing; empty where it is none of numbers."""
+    """Nullable pandas dtype of a column, with None as a missing number; empty for columns without
+    numbers."""
     kinds = {type(value) for value in values if not is_missing(value)}
     if name in WHOLE or (name not in NUMBERS and kinds == {int}):
         return "Int64"
@@ -236,7 +237,7 @@ def render_plain(renderable: "RenderableType", width: int) -> str:
 
 
 def render_html(report: Report) -> Iterator[str]:
-    """Everything that comes from outside is escaped: a token may well be called <script>."""
+    """Render the report as HTML; all external text is escaped: a token may be called <script>."""
     yield f"<p><strong>{plain_text(report.headline)}</strong></p>"
     drawn = list(render_pictures(report))
     yield from drawn
@@ -249,7 +250,7 @@ def render_html(report: Report) -> Iterator[str]:
 
 
 def render_pictures(report: Report) -> Iterator[str]:
-    """The figure that `plot` draws, inside the page; one of very many heads in dots, which then take less room."""
+    """Render the figure of `plot` for the page; with very many heads as a bitmap, which is smaller."""
     from importlib.util import find_spec
 
     from attncli.render.plots.figure import has_figure

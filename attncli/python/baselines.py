@@ -1,4 +1,4 @@
-"""What a report is held against: options of `attn check`, keywords of `report.check`, lines of a check of `attn ci`."""
+"""Options of a baseline: of `attn check`, of `report.check`, of a check of `attn ci`."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ baseline_option = partial(Option, panel="Baseline")
 
 @dataclass(frozen=True)
 class BaselineOptions:
-    """What the report is held against."""
+    """The earlier report and how far numbers may have changed since."""
 
     baseline: Annotated[
         str | None,
@@ -48,7 +48,7 @@ class BaselineOptions:
     ] = None
 
     def changes(self) -> "list[Change]":
-        """What can be refused before a file is read."""
+        """Parse the conditions on changes before a file is read."""
         from attncli.gates import parse_change, require_share
 
         require_share(self.family_wise)
@@ -74,7 +74,7 @@ class BaselineOptions:
     def verdicts(
         self, report: Report, conditions: "Iterable[Condition]", old: Report | None
     ) -> "list[Verdict]":
-        """Of conditions on the report alone, and of how far it has moved from an earlier one."""
+        """Verdicts of conditions on the report itself, and on its changes since the baseline."""
         from attncli.gates import decide_changes, decide_conditions
 
         found = decide_conditions(report, conditions)
@@ -84,7 +84,7 @@ class BaselineOptions:
         return found + decide_changes(report, old, self.changes(), name, self.family_wise)
 
     def read(self) -> "Report | None":
-        """The earlier report; a misprint in what is asked is told before a file that is not there."""
+        """Read the baseline; a typo in the conditions is reported before a missing file."""
         from attncli.reports import read_report, report_exists
 
         self.changes()

@@ -25,7 +25,7 @@ def format_keyword(parameter: inspect.Parameter) -> str:
 
 
 CHOICES = re.compile(r"[a-z].*[|=]|[|=].*[a-z]")
-"""A word for a value that says which there are, such as `cpu|cuda[:N]|mps`."""
+"""A metavar that lists its values, such as `cpu|cuda[:N]|mps`."""
 COMMAND = re.compile(r"`([a-z]+(?:-[a-z]+)*) --([a-z-]+) ([^` ]+)`")
 NOT = re.compile(r"--no-(skip|mlp|mlp-skip|biases)(?![\w-])")
 FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
@@ -37,7 +37,8 @@ IN_OTHER_WORDS = (
 
 
 def to_python_words(text: str) -> str:
-    """Words for the command line as a reader in Python has them: `--with-random-init` is `with_random_init`."""
+    """Convert option names in a help text to keywords: `--with-random-init` becomes
+    `with_random_init`."""
     text = COMMAND.sub(lambda found: f"`{flag_to_keyword(found[1])}({flag_to_keyword(found[2])}={found[3]!r})`", text)  # fmt: skip
     text = NOT.sub(lambda found: f"`{flag_to_keyword(found[1])}=False`", text)
     text = FLAG.sub(lambda found: f"`{flag_to_keyword(found[1])}`", text)

@@ -29,7 +29,7 @@ from attncli.declare.values import (
 from attncli.records import Report
 
 SOURCE = "source"
-"""What a question is about, where it is about a model, a network or maps."""
+"""Name of the first parameter of questions about a model, a network or maps."""
 
 
 OF_PYTHON = {
@@ -90,7 +90,8 @@ def display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def type_hint(parameter: inspect.Parameter) -> Any:
-    """What a type checker lets pass: all that `converted` takes, None where there is a default."""
+    """Type annotation for type checkers: all that `converted` accepts, and None where there is a
+    default."""
     kind, said = parts_of(parameter)
     if kind is Any or parameter.name == SOURCE or words_of(said):
         return Any

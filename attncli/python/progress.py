@@ -1,7 +1,8 @@
-"""What a person at a terminal sees while they wait: at once what is being done, and a bar once numbers come.
+"""Progress on a terminal: first a line with the current step, then a bar once numbers come.
 
-All of it on stderr, and gone when the work is done: on a terminal only, but where Python was told `progress=True`, as in a
-notebook, which has no terminal and shows a line in place.
+All of it goes to stderr and is erased at the end. It is shown on a terminal only, or where Python
+has `progress=True`, as in a
+notebook, which has no terminal and shows one line, rewritten in place.
 """
 
 import contextlib
@@ -21,14 +22,14 @@ PATIENCE = 1.0
 PAUSE = 0.2
 """Seconds between two lines where each is written over the one before."""
 DUMB = ("dumb", "unknown")
-"""Terminals on which nothing can be taken back."""
+"""Terminals that cannot erase output."""
 NARROWEST, USUAL = 20, 80
 """Columns."""
 
 
 @contextlib.contextmanager
 def progress_bar(wanted: bool) -> Iterator[Progress]:
-    """A callback for studies; it draws nothing unless somebody watches."""
+    """Yield a progress callback for studies; it draws nothing unless stderr is a terminal."""
     if not (wanted and is_first_rank() and sys.stderr.isatty()):
         yield ignore_progress
         return
@@ -41,7 +42,7 @@ def progress_bar(wanted: bool) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def show_progress() -> Iterator[Progress]:
-    """For callers who have said that they want to see it, wherever stderr goes."""
+    """Yield a progress callback for callers who have requested it, wherever stderr goes."""
     if sys.stderr is None or sys.stderr.isatty() or not is_first_rank():
         with progress_bar(sys.stderr is not None) as progress:
             yield progress
@@ -54,14 +55,14 @@ def show_progress() -> Iterator[Progress]:
 
 
 class PlainProgress:
-    """One line of words, written over in place: all that a notebook and a log file understand."""
+    """Progress as one line of text, rewritten in place, for notebooks and log files."""
 
     def __init__(self) -> None:
         self.said = ""
         self.told = -math.inf
 
     def doing(self, what: str) -> None:
-        """Words in the place of what was said before; none for none."""
+        """Replace the text; an empty one erases it."""
         line = f"{make_visible(what)} …"[: USUAL - 1] if what else ""
         blank = " " * len(self.said)
         print(f"\r{blank}\r{line}" if self.said else line, end="", file=sys.stderr, flush=True)
@@ -75,7 +76,8 @@ class PlainProgress:
 
 
 def status_callback(progress: Progress) -> Callable[[str], None]:
-    """Says what is being done before there are numbers: a bar shows it, what else watches is told nothing."""
+    """Return a callback for the current step before there are numbers; callbacks other than the bar
+    ignore it."""
     return (
         progress.doing if isinstance(progress, ProgressBar | PlainProgress) else lambda what: None
     )
@@ -88,17 +90,17 @@ class ProgressBar:
         self.began = time.monotonic()
         self.display: Any = None
         self.said = ""
-        """The words that stand on the terminal now."""
+        """The text on the terminal now."""
 
     def doing(self, what: str) -> None:
-        """Words in the place of what was said before; none for none."""
+        """Replace the text; an empty one erases it."""
         self.clear()
         if what and self.display is None and os.environ.get("TERM") not in DUMB:
             self.said = fit_to_terminal(f"{make_visible(what)} …")
             print(self.said, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Take the words back, so that a line can stand there."""
+        """Erase the text, so that another line can be printed."""
         if self.said:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
             self.said = ""

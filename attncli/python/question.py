@@ -37,7 +37,7 @@ from attncli.sources import Source
 from attncli.threads import TURNS, one_blas_thread
 
 MEASURING = "measuring"
-"""What is being done once all is opened."""
+"""Status while the question runs, after loading."""
 
 
 LIBRARIES = {
@@ -49,46 +49,47 @@ LIBRARIES = {
     "scipy",
     "tokenizers",
 }
-"""Whose code this package calls to read files."""
+"""Libraries that read files for this package."""
 
 NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
-"""Settings of runs that Python asks for: only their own words count."""
+"""Environment of runs started from Python: their own keywords only, no configuration file."""
 
 
 def ignore_sentence(sentence: str) -> None:
-    """Nobody listens."""
+    """Ignore the sentence."""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What surrounds a question: who watches, and what else the answer is wanted for."""
+    """Callbacks and output settings of a question."""
 
     progress: Progress = ignore_progress
     doing: Say = ignore_sentence
-    """For what is being done now, which is forgotten when the next thing is."""
+    """Called with the current step, which the next one replaces."""
     say: Say = ignore_sentence
-    """For what a person wants to know before long work."""
+    """Called with announcements before long work."""
     conditions: tuple[Condition, ...] = ()
-    """Gates: what they ask for is measured, and what cannot be there is said before the work."""
+    """Gates: their metrics are measured, and impossible ones are refused before the work."""
     pictures: bool = False
-    """Whether the report takes along what figures of maps are drawn of."""
+    """Whether the report includes the data of map plots."""
     maps: bool = False
-    """Whether it takes along what pages show of maps."""
+    """Whether it includes the map thumbnails of HTML pages."""
     output: Path | None = None
-    """Where the report will be written, so that nothing which is read is written over."""
+    """The report's path, so that no input is overwritten."""
     save_module: Path | None = None
     """Where a fitted module is written."""
     settings: Mapping[str, str] | None = None
-    """What sets options of runs that are started for the answer; None: what sets those of this process."""
+    """Environment of runs started for the answer; None: that of this process."""
 
 
 def question(
     own: Sequence[str] = (),
     any_module: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make the front door of a function with option groups.
+    """Turn a function with option groups into a public function with flat keywords.
 
-    `own`: further keywords that only Python has; `any_module`: a live module need be none of transformers.
+    `own`: further keywords that only Python has; `any_module`: an in-memory module need not come
+    from transformers.
     """
 
     def front_door(asked: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,7 +158,7 @@ def run_asked(
 
 
 def set_beside(beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords of Python's own that options may exclude."""
+    """Python-only keywords that are set, for rules of options that exclude them."""
     return {
         name: beside[name] for name in ("inputs", "save_module") if beside.get(name) is not None
     }
@@ -166,7 +167,7 @@ def set_beside(beside: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_misfits(
     declared: Iterable[inspect.Parameter], values: Mapping[str, Any], function: str
 ) -> None:
-    """Keywords that mean nothing together, or for what SOURCE names."""
+    """Refuse keywords that exclude each other, or that do not apply to the kind of SOURCE."""
     known = {each.name: each for each in declared}
     subject = subject_of(function.replace("_", "-"), values)
     given = [
@@ -179,7 +180,8 @@ def refuse_misfits(
 
 @contextmanager
 def translate_system_errors() -> Iterator[None]:
-    """Exponentials may vanish, whatever the caller's numpy raises of them; memory that is not there is an error of ours."""
+    """Let exponentials underflow, whatever the caller's numpy settings, and turn MemoryError into
+    an error of ours."""
     import numpy as np
 
     try:
@@ -221,9 +223,9 @@ def annotations_of(signature: inspect.Signature) -> dict[str, Any]:
 
 @contextmanager
 def resolve_subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator[Any]:
-    """A live module is at rest while it is asked about; whatever has a name or path is found by it.
+    """Put an in-memory module into eval mode while it is measured; resolve names and paths.
 
-    `beside`: keywords of Python's own; `any_module`: as of the question.
+    `beside`: Python-only keywords; `any_module`: as of the question.
     """
     tokenizer, inputs = beside.get("tokenizer"), beside.get("inputs")
     if value is None or isinstance(value, str | os.PathLike):
@@ -253,7 +255,7 @@ def open_progress(progress: Progress | bool | None) -> AbstractContextManager[Pr
 
 
 def format_call(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> list[str]:
-    """The call, for the report: what is no plain value by its type."""
+    """Format the call for the report; values that are not plain data by their type."""
     said = [format_argument(each) for each in args]
     said += [
         f"{key}={format_argument(value)}" for key, value in keywords.items() if key != "progress"

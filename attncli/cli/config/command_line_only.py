@@ -1,8 +1,11 @@
-"""Options that count on the command line alone: what runs code, writes or deletes is for whoever types it to decide.
+"""Options that only the command line may set: they run code, write or delete, which is the user's
+decision.
 
-A configuration file comes with the folder that one works in, such as a repository that was just cloned, and the
-environment may come with it too; neither may decide it for the user. `typed_alone`, where an option is declared, says
-which options these are.
+A configuration file comes with the folder that one works in, such as a repository that was just
+cloned, and the
+environment may come with it too; neither may decide it for the user. `typed_alone`, where an option
+is declared, marks
+these options.
 """
 
 import shlex
@@ -16,7 +19,7 @@ from attncli.errors import UsageError
 
 @cache
 def option_effects() -> Mapping[str, str]:
-    """What each such option does, by all its spellings: `--output`, `-o`."""
+    """Effect of each such option, by all its spellings: `--output`, `-o`."""
     return {
         flag: why
         for _, command in iterate_commands(root_command(), ())
@@ -28,7 +31,7 @@ def option_effects() -> Mapping[str, str]:
 
 
 def refuse_setting(option: str, value: Any, where: str) -> None:
-    """An option that is set elsewhere, or one whose value is a command line."""
+    """Refuse such an option when it is set elsewhere, also inside a value that is a command line."""
     refuse([option], where)
     for text in value if isinstance(value, list) else [value]:
         if isinstance(text, str):
@@ -36,7 +39,7 @@ def refuse_setting(option: str, value: Any, where: str) -> None:
 
 
 def refuse(words: Iterable[str], where: str, advice: str = "give it there") -> None:
-    """The words of a command line that nobody has typed."""
+    """Refuse such options among the words of a command line that the user has not typed."""
     for word in words:
         for flag in split_flags(word):
             if flag in option_effects():
@@ -63,7 +66,8 @@ def is_long_flag(word: str) -> bool:
 
 
 def parse_command_line(text: str) -> list[str]:
-    """The words of a command line that stands inside a value, as in --by 'inspect-model --metric sink'; of other texts none."""
+    """Split a value that is a command line, as in --by 'inspect-model --metric sink'; other values
+    give no words."""
     try:
         words = shlex.split(text)
     except ValueError:  # whoever reads it as a command line refuses it, too

@@ -1,4 +1,5 @@
-"""`attn.toml`, or `[tool.attn]` of pyproject.toml: values with the line they stand on, for sentences about them."""
+"""`attn.toml`, or `[tool.attn]` of pyproject.toml: values with their line numbers, for error
+messages."""
 
 import re
 import tomllib
@@ -13,14 +14,14 @@ OWN, PYPROJECT = Path("attn.toml"), Path("pyproject.toml")
 HEADER = re.compile(r"\s*+(\[[^\[\]]++\])\s*+(?:#.*)?")
 NAME = r"""(?:[\w-]++|"[^"]*+"|'[^']*+')"""
 ASSIGNMENT = re.compile(rf"\s*+({NAME}(?:\s*+\.\s*+{NAME})*+)\s*+=")
-"""Possessive: a line that does not fit is given up at once, however long it is."""
+"""The quantifiers are possessive, so that a line that does not match fails in linear time."""
 
 Keys = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What a file says to attn."""
+    """The settings in a configuration file."""
 
     path: Path
     values: Mapping[str, Any]
@@ -30,7 +31,7 @@ class ConfigFile:
     """The table of the file that is attn's."""
 
     def where(self, *keys: str) -> str:
-        """`attn.toml, line 3`: of the nearest table where a key stands inside something inline."""
+        """`attn.toml, line 3`: the line of a key, or of the nearest table where the key is inline."""
         full = (*self.prefix, *keys)
         for size in range(len(full), 0, -1):
             if full[:size] in self.lines:
@@ -79,7 +80,8 @@ def format_parse_error(path: Path, message: str) -> str:
 
 
 def locate_keys(text: str) -> Iterator[tuple[Keys, int]]:
-    """Keys and tables with their lines; tomllib reads the single keys, so quotes and dots mean what they mean."""
+    """Locate keys and tables by line; tomllib parses each key, so quotes and dots are read
+    correctly."""
     table: Keys = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if header := HEADER.fullmatch(line):
@@ -90,7 +92,8 @@ def locate_keys(text: str) -> Iterator[tuple[Keys, int]]:
 
 
 def parse_keys(text: str) -> Keys:
-    """The names in `[a.b]` or `a.b = 0`; nothing where a line of a longer text only looks like one."""
+    """Parse the names in `[a.b]` or `a.b = 0`; empty where a line of a multi-line string only
+    resembles one."""
     try:
         value: Any = tomllib.loads(text)
     except (ValueError, RecursionError):

@@ -1,6 +1,8 @@
-"""Defaults of the environment and the configuration file, as one run takes them: those that do not fit are left out.
+"""Defaults from the environment and the configuration file for one run; those that do not apply are
+left out.
 
-Which fit is declared with the options; what only a run can find wrong with a default is refused by its line.
+Which apply is declared with the options; an invalid value that only the run can detect is refused
+with its line.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +31,8 @@ def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
 
 
 def settled(context: Any) -> Settled:
-    """What is typed and set, as it was declared; a command that reads its options by itself has them all."""
+    """The values of a command's options, typed or set; a command that passes options on gets all
+    settings."""
     declared = getattr(context.command.callback, "declared", {})
     subject = subject_of(" ".join(command_path(context)), context.params)
     return settle(rules_of(declared.values()), list(given(context, declared)), subject)
@@ -77,7 +80,8 @@ def where(context: Any, name: str) -> str:
 
 
 def fates(words: Sequence[str]) -> Callable[[Any], str]:
-    """What becomes of the default of each of the command's options in this line, in words."""
+    """Return a function that describes whether the default of each of the command's options applies
+    to this line."""
     whole = root_command()
     context = reached(whole, words, build_default_map(whole))
     left_out = settled(context).left_out

@@ -1,4 +1,4 @@
-"""What a command line comes to: every option of its command with its value."""
+"""Resolve a command line: every option of its command with its value."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -11,12 +11,12 @@ from attncli.cli.root import root_command
 
 @cache
 def command_group() -> Any:
-    """All commands, to be asked alone, without the group before them: built once for all the lines of a sweep."""
+    """The group of all commands without its parent, built once for all the lines of a sweep."""
     return root_command()
 
 
 def resolve_options(words: Sequence[str]) -> dict[str, Any]:
-    """Given there, set in the environment or a file, or the default."""
+    """Values from the line, from the environment or a file, or the defaults."""
     whole = command_group()
     name, *rest = words
     defaults = build_default_map(whole).get(name, {})

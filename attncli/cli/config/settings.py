@@ -1,6 +1,8 @@
-"""Options that are not on the command line: the environment's `ATTN_…`, then the configuration file.
+"""Options that are not on the command line: the environment's `ATTN_…`, then the configuration
+file.
 
-`[rank-collapse] seeds = 3` in attn.toml and `ATTN_RANK_COLLAPSE_SEEDS=3` both stand for `attn rank-collapse --seeds 3`.
+`[rank-collapse] seeds = 3` in attn.toml and `ATTN_RANK_COLLAPSE_SEEDS=3` both mean `attn
+rank-collapse --seeds 3`.
 Several values are a list in the file, and lines in the environment.
 """
 
@@ -20,9 +22,10 @@ from attncli.errors import UsageError, unknown_name
 
 PREFIX = "ATTN_"
 CONFIG = "ATTN_CONFIG"
-"""The file's own variable, which runs started by `attn ci` and `attn sweep` inherit."""
+"""Environment variable with the path of the file; runs started by `attn ci` and `attn sweep`
+inherit it."""
 CHECKS = "checks"
-"""The table of what `attn ci` runs; every other table is a command."""
+"""The table of the checks of `attn ci`; every other table is a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ def current_file() -> ConfigFile | None:
 
 
 def collect_settings(root: Any) -> list[OptionSetting]:
-    """Every setting in force; what the environment says replaces what the file says."""
+    """Collect every setting in force; the environment overrides the file."""
     file = current_file()
     found = list(read_file_settings(file, file.values, root, ())) if file else []
     found += read_environment_settings(os.environ, root)
@@ -55,7 +58,8 @@ def collect_settings(root: Any) -> list[OptionSetting]:
 
 
 def build_default_map(root: Any) -> dict[str, Any]:
-    """As typer takes it: by command, then by parameter. Each value is tried out, so that errors name their place."""
+    """Build typer's default map, by command and parameter. Each value is parsed here, so that
+    errors name its source."""
     result: dict[str, Any] = {}
     for one in collect_settings(root):
         require_value(one)
@@ -78,7 +82,8 @@ def require_value(setting: OptionSetting) -> None:
 
 
 def format_argument(setting: OptionSetting) -> Any:
-    """As it would stand on the command line: the parser makes 2 of the number 2.7, and 1 of true, but not of their words."""
+    """Format the value as on the command line: from text, the parser does not turn 2.7 into 2, or
+    true into 1."""
     value = setting.value
     if setting.option.is_flag or isinstance(value, str | Mapping):
         return value
@@ -88,7 +93,7 @@ def format_argument(setting: OptionSetting) -> Any:
 def read_file_settings(
     file: ConfigFile, table: Any, command: Any, path: Path
 ) -> Iterator[OptionSetting]:
-    """The tables of a file follow the commands; whatever is neither is refused by its line."""
+    """Read the tables of a file, one per command; unknown tables are refused with their line."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{file.where(*path)}: '{'.'.join(path)}' must be a table of options.")
     members = getattr(command, "commands", None)
@@ -124,7 +129,7 @@ def locate_error(where: str, error: UsageError) -> UsageError:
 
 
 def wrap_single_value(option: Any, value: Any) -> Any:
-    """One value where several may stand is a list of one."""
+    """Wrap a single value in a list where the option takes several."""
     return [value] if option.multiple and not isinstance(value, list) else value
 
 

@@ -1,4 +1,4 @@
-"""What the code behind the published figures leaves in ALBERT when it takes the MLP out.
+"""Reproduce what the code behind the published figures leaves in ALBERT without its MLP.
 
 It replaces the two linear maps of the MLP by identities, so that its activation, its skip and its norm stay:
 `LN(gelu(y) + y)`. In BERT and XLNet it removes the whole sublayer, LayerNorm included.
@@ -19,7 +19,7 @@ from attncli.networks.variants import Switches
 
 @contextmanager
 def keep_albert_activation(anatomy: Anatomy, switches: Switches) -> Iterator[Switches]:
-    """Where the switches ask for it, ALBERT's MLP is reduced to its activation; yields what is left to switch off."""
+    """Reduce ALBERT's MLP to its activation where the switches request it; yield the switches that are left to apply."""
     albert = find_albert_layers(anatomy)
     if not keeps_activation(switches) or not albert:
         yield switches
@@ -42,7 +42,7 @@ def keeps_activation(switches: Switches) -> bool:
 def describe_published_variants(
     anatomy: Anatomy, variants: Mapping[str, Switches]
 ) -> Iterator[str]:
-    """Which variants are not quite without MLP."""
+    """Describe which variants are not quite without MLP."""
     names = [name for name, switches in variants.items() if keeps_activation(switches)]
     if names and find_albert_layers(anatomy):
         yield (
@@ -52,5 +52,5 @@ def describe_published_variants(
 
 
 def identity(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-    """What the map is given, in place of what it makes of it."""
+    """Return the map's input instead of its output."""
     return args[0]

@@ -1,4 +1,4 @@
-"""What was recognised in a model: what the switches act on."""
+"""The recognised structure of a model, on which the switches act."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -30,17 +30,17 @@ class Anatomy:
 
     stacks: tuple[Stack, ...]
     paths: dict[tuple[str, int], tuple[Kind, ...]]
-    """Per stack and layer the skip additions and norms from a block's input to its output, in order."""
+    """Per stack and layer, the skip additions and norms from a block's input to its output, in order."""
     merges: frozenset[tuple[str, int, Key]]
     """Stack, layer and place where parallel branches are added to each other."""
     branch_norms: frozenset[Key]
-    """Norms at the end of a branch, whose result is added to the stream as it is."""
+    """Norms at the end of a branch, whose result is added to the stream directly."""
     mlp_norms: frozenset[Key]
     """Norms of the stream that belong to the MLP's skip addition before them."""
     mixing: Mixing
     """Branches that mix tokens and are kept as attention is."""
     notes: tuple[str, ...]
-    """What the reader of an ablation should know about this model."""
+    """Notes for readers of an ablation of this model."""
 
     def has_mixers(self, stack: str) -> bool:
         """Whether anything in a stack mixes tokens without a softmax."""
@@ -54,17 +54,17 @@ class Anatomy:
 
 
 def block_operations(run: BlockRun) -> tuple[Kind, ...]:
-    """What lies between a block's input and its output, for one stream after the other."""
+    """Describe the operations between a block's input and its output, for one stream after the other."""
     return tuple(point.kind for points in stream_lineages(run) for point in points)
 
 
 def stream_lineages(run: BlockRun) -> list[list[StreamPoint]]:
-    """The points of each stream from the block's input to its output."""
+    """Points of each stream from the block's input to its output."""
     return [output.lineage() for output in run.outputs if output]
 
 
 def describe_left_on(structure: ModelStructure) -> Iterator[str]:
-    """What happens around the blocks, in words: the switches are about the blocks' own parts."""
+    """Describe what is left on around the blocks: the switches only act inside blocks."""
     for one in structure.outside:
         yield f"{one.name} attends {one.where} and stays on: the states measured are the blocks' own."
     for stack in structure.stacks:
@@ -85,7 +85,7 @@ def describe_left_on(structure: ModelStructure) -> Iterator[str]:
 def build_anatomy(
     structure: ModelStructure, runs: list[BlockRun], mixing: Mixing, more: Iterable[str] = ()
 ) -> Anatomy:
-    """The anatomy, from one run of every block."""
+    """Build the anatomy from one run of every block."""
     paths = {(run.stack, run.call.layer): block_operations(run) for run in runs}
     streams = [points for run in runs for points in stream_lineages(run)]
     bare = {
@@ -132,6 +132,6 @@ def iter_mlp_norms(points: list[StreamPoint]) -> Iterator[StreamPoint]:
 
 
 def is_post_norm(points: list[StreamPoint]) -> bool:
-    """Whether every addition of a block is followed by a norm of the sum, and nothing else by one."""
+    """Whether every addition of a block is followed by a norm of the sum, and no other norm occurs on the stream."""
     followed = [one.kind == "norm" for one in points[1:]]
     return not any(followed[::2]) and all(followed[1::2]) and len(followed) % 2 == 0

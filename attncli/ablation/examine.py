@@ -1,6 +1,6 @@
-"""A model's anatomy: recognised in one tracked forward, proved in others.
+"""A model's anatomy: recognised in one tracked forward, verified in others.
 
-Where attention and MLP are not told apart by the softmax alone, two more try which branches mix tokens.
+Where softmaxes alone do not separate attention from MLP, two more forwards test which branches mix tokens.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,10 +42,10 @@ from attncli.errors import InputError
 
 
 def recognise_anatomy(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
-    """What the switches will act on; a model is refused where any part of any block is not understood.
+    """Recognise what the switches will act on; a model is refused if any part of any block is not understood.
 
-    Several forwards, with every block's output held: the inputs should be short. What is found holds for any length, and
-    every later run checks that its blocks take the same path.
+    This runs several forwards that keep every block's output: the inputs should be short. The result holds for any length,
+    and every later run checks that its blocks take the same path.
     """
     if any(module.training for module in model.modules()):
         raise InputError(
@@ -69,7 +69,7 @@ def recognise_anatomy(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
 
 
 def find_mixing_blocks(model: nn.Module, inputs: Mapping[str, Any]) -> ModelStructure:
-    """Those that attend with all others of their lists; where nothing attends, all lists of alike blocks."""
+    """Blocks that attend, with all others of their lists; where nothing attends, all lists of alike blocks."""
     structure = find_structure(model, inputs, may_have_none=True)
     if structure.stacks:
         return structure
@@ -84,7 +84,7 @@ def find_mixing_blocks(model: nn.Module, inputs: Mapping[str, Any]) -> ModelStru
 def refuse_hyper_connections(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
 ) -> None:
-    """Where blocks mix several streams of a token, that is why no addition to the one stream is found."""
+    """Refuse hyper-connections: blocks that mix several streams of a token show no addition to the one stream."""
     mixing = find_blocks_mixing_streams(model, unique_blocks(stacks), inputs)
     for stack in stacks:
         for call in stack.calls:
@@ -98,7 +98,7 @@ def refuse_hyper_connections(
 def track_and_try(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
 ) -> tuple[Seen, Mixing, Mixing]:
-    """One tracked forward, which branches in it mix tokens without attention, and which MLPs do."""
+    """Run one tracked forward; test which branches mix tokens without attention, and which MLPs do."""
     tracked = run_tracked(model, inputs, stacks, KeepEverything())
     for run, _ in tracked:
         check_stream(run)
@@ -121,7 +121,7 @@ def track_and_try(
 
 
 def iter_branches_without_attention(run: BlockRun, mixing: Mixing) -> Iterator[Where]:
-    """Those of one block that are added to the stream or to a branch with attention."""
+    """Branches of one block without attention, added to the stream or to a branch with attention."""
     places = {
         point.place for point in run.points.values() if point.kind in ("attention", "parallel")
     }
@@ -131,8 +131,10 @@ def iter_branches_without_attention(run: BlockRun, mixing: Mixing) -> Iterator[W
 
 
 def iter_mixing_mlps(run: BlockRun) -> Iterator[Where]:
-    """The last of two branches, where both of a block's mix tokens, or the one beside its softmax attention: an MLP with a
-    shift or a convolution in it. Of more such branches it is not known which is one."""
+    """MLPs that mix tokens, by a shift or a convolution in them: the last of two mixing branches, or the one next to attention.
+
+    Of more such branches it is unknown which is the MLP.
+    """
     for path in stream_lineages(run):
         additions = [point for point in path if point.kind in ADDITIONS]
         mixers = [point for point in additions if point.kind == "mixer"]

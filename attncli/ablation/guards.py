@@ -1,4 +1,4 @@
-"""What must hold of every block before a part of it is switched off; what does not is refused by name."""
+"""Conditions that every block must satisfy before a part of it is ablated; a violation is refused by name."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -13,7 +13,7 @@ from attncli.errors import InputError, NoAttention
 
 
 def check_structure(structure: ModelStructure) -> None:
-    """Nothing attends between two blocks, nor does more than their state pass there."""
+    """Check that nothing attends between two blocks, and only their state passes there."""
     for one in structure.outside:
         if one.between:
             raise InputError(
@@ -28,7 +28,7 @@ def check_structure(structure: ModelStructure) -> None:
 
 
 def check_call(stack: str, call: BlockCall) -> None:
-    """The block takes what the one before it gave."""
+    """Check that the block takes the output of the one before it."""
     if call.alone:
         return
     if call.bare:
@@ -43,7 +43,7 @@ def check_call(stack: str, call: BlockCall) -> None:
 
 
 def refuse_borrowing(stack: str, call: BlockCall, others: list[Stack]) -> NoReturn:
-    """What a block is given of earlier states stays on, whatever is off."""
+    """Refuse blocks that take earlier states: these would remain, whatever is ablated."""
     for other in others:
         if other.calls[0].name.startswith(f"{call.name}."):
             raise InputError(
@@ -57,7 +57,7 @@ def refuse_borrowing(stack: str, call: BlockCall, others: list[Stack]) -> NoRetu
 
 
 def check_stream(run: BlockRun) -> None:
-    """A block gives back its input with branches added to it."""
+    """Check that a block returns its input with branches added to it."""
     if not run.outputs or not all(run.outputs):
         refuse_block(run, f"{explain_no_stream(run)}: {describe_additions(run)}")
     if not all(any(point.kind in ADDITIONS for point in path) for path in stream_lineages(run)):
@@ -74,14 +74,14 @@ def explain_no_stream(run: BlockRun) -> str:
 
 
 def needs_mixing_trial(run: BlockRun) -> bool:
-    """Whether attention and MLP are not told apart by the softmax alone."""
+    """Whether softmaxes alone do not show which branch is attention and which the MLP."""
     return not run.call.attention or any(
         sum(point.kind in OF_MLP for point in path) != 1 for path in stream_lineages(run)
     )
 
 
 def check_mixing(runs: Iterable[BlockRun]) -> None:
-    """Something in every stack mixes tokens."""
+    """Check that something in every stack mixes tokens."""
     stacks: dict[str, list[BlockRun]] = {}
     for run in runs:
         stacks.setdefault(run.stack, []).append(run)
@@ -91,7 +91,7 @@ def check_mixing(runs: Iterable[BlockRun]) -> None:
 
 
 def check_mixing_known(run: BlockRun, unknown: Mixing) -> None:
-    """It is known of every branch without attention whether it mixes tokens."""
+    """Check that it is known of every branch without attention whether it mixes tokens."""
     for point in run.points.values():
         without = point.kind in ADDITIONS and point.kind != "attention"
         if without and (run.stack, run.call.layer, point.place) in unknown:
@@ -101,7 +101,7 @@ def check_mixing_known(run: BlockRun, unknown: Mixing) -> None:
 
 
 def check_run(run: BlockRun) -> None:
-    """Every addition on the way from a block's input to its output is understood."""
+    """Check that every addition between a block's input and its output is recognised."""
     paths = stream_lineages(run)
     additions = {point for point in run.points.values() if point.kind in ADDITIONS}
     aside = additions.difference(*paths)
@@ -126,7 +126,7 @@ def check_run(run: BlockRun) -> None:
 
 
 def check_norms(run: BlockRun, path: list[StreamPoint]) -> None:
-    """No norm follows an MLP that may belong to it or to what comes after."""
+    """Check that no norm follows an MLP that may belong to it or to the next part."""
     for place, (point, following) in enumerate(pairwise(path)):
         last = not any(later.kind in ADDITIONS for later in path[place + 1 :])
         mlp = point.kind in OF_MLP and not point.pre_normed
@@ -135,7 +135,7 @@ def check_norms(run: BlockRun, path: list[StreamPoint]) -> None:
 
 
 def check_attention(run: BlockRun) -> None:
-    """Every attention call ends in exactly one addition."""
+    """Check that every attention call ends in exactly one addition."""
     for reached in run.reached:
         if len(reached) != 1:
             where = (
@@ -145,7 +145,7 @@ def check_attention(run: BlockRun) -> None:
 
 
 def check_merges(run: BlockRun, path: list[StreamPoint]) -> None:
-    """Two branches are merged at one place and once, so that switching the MLP off there means one thing."""
+    """Check that two branches merge once, in one place, so that dropping the MLP there is well defined."""
     merges = [bare.key for point in path for bare in point.bare if bare.kind == "merge"]
     if len(merges) > 1 or any(run.merges.count(site) != 1 for site in merges):
         refuse_block(run, f"more than two branches are merged: {', '.join(map(str, run.merges))}")
@@ -160,12 +160,12 @@ def describe_block(stack: str, call: BlockCall) -> str:
 
 
 def describe_additions(run: BlockRun) -> str:
-    """All that was added to the stream, recognised or not, with the places in the code."""
+    """Describe all additions to the stream, recognised or not, with their places in the code."""
     skips = list_additions(point for point in run.points.values() if point.kind in ADDITIONS)
     strange = ", ".join(sorted({str(site) for site in run.strange}))
     return f"recognised {skips or 'no addition'}; not recognised {strange or 'none'}"
 
 
 def list_additions(points: Iterable[StreamPoint]) -> str:
-    """Additions with their places in the code."""
+    """List additions with their places in the code."""
     return ", ".join(sorted(f"{point.kind} at {point.key}" for point in points))

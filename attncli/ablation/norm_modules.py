@@ -1,4 +1,4 @@
-"""Which modules and functions are norms."""
+"""Recognise norm modules and functions."""
 
 from torch import nn
 
@@ -7,5 +7,5 @@ FUNCTIONS = frozenset({"layer_norm", "rms_norm", "group_norm", "batch_norm", "no
 
 
 def is_norm(module: nn.Module) -> bool:
-    """A module without modules of its own whose class says that it is a norm: LayerNorm, T5LayerNorm, LlamaRMSNorm."""
+    """Whether it is a module without submodules whose class is named a norm: LayerNorm, T5LayerNorm, LlamaRMSNorm."""
     return "norm" in type(module).__name__.lower() and not any(module.children())

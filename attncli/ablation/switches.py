@@ -1,4 +1,4 @@
-"""The context in which parts of a model's blocks are off."""
+"""Ablate parts of a model's blocks."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ Within = Callable[[BlockRun, str, torch.Tensor], None]
 
 
 KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", "norms", "mlp_norm", "as_published")
-"""Switches that are read here, or refused."""
+"""Switches that are applied here, or refused."""
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def ablate(
 def iter_sub_block_states(
     run: BlockRun, output: torch.Tensor
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """The stream after each sub-block but the last, whose result is the block's."""
+    """Iterate over the stream after each sub-block but the last, whose result is the block's."""
     points = stream_lineages(run)[0]
     starts = [place for place, point in enumerate(points) if point.kind not in ("input", "norm")]
     for number, (place, following) in enumerate(itertools.pairwise(starts)):
@@ -77,7 +77,7 @@ def iter_sub_block_states(
 
 
 class KeepBySwitches:
-    """What the switches keep of each part."""
+    """Keeps of each part what the switches select."""
 
     def __init__(self, anatomy: Anatomy, switches: Switches) -> None:
         self.anatomy = anatomy
@@ -90,7 +90,7 @@ class KeepBySwitches:
         return (run.stack, run.call.layer, place) in self.anatomy.mixing
 
     def addition(self, point: StreamPoint) -> Keep:
-        """Attention's skip also is that of whatever else mixes tokens, and the one skip of parallel branches."""
+        """Attention's skip also covers other token mixers, and is the one skip of parallel branches."""
         switches = self.switches
         if point.kind in ("attention", "mixer", "parallel"):
             return Keep.BOTH if switches.skip else Keep.BRANCH
@@ -102,7 +102,7 @@ class KeepBySwitches:
         return self.switches.mlp
 
     def norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
-        """A norm after the MLP goes with it; norms on queries, keys or anything else inside a branch stay."""
+        """A norm after the MLP is dropped with it; norms of queries, keys or anything else inside a branch stay."""
         if fed_by is None:
             return self.switches.norms or key not in self.anatomy.branch_norms
         follows_mlp = key in self.anatomy.mlp_norms and fed_by.kind == "mlp"

@@ -27,16 +27,16 @@ from attncli.errors import InputError
 Done = Callable[[BlockRun, list[torch.Tensor]], None]
 """done(run, output streams), after each block."""
 Feed = Callable[[BlockRun, torch.Tensor], torch.Tensor]
-"""What a block is given in place of its stream."""
+"""Replaces a block's stream."""
 
 
 def alias_stream(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
-    """The same numbers under a new name, so that no tag is left on the caller's tensor."""
+    """Alias the stream, so that no tag is left on the caller's tensor."""
     return stream.view_as(stream)
 
 
 def stream_points(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
-    """Where on the stream a block's output is; None: nowhere."""
+    """The points of the stream at which a block's output is; None: off the stream."""
     if tag is None:
         return (None,)
     return tag.pieces or (tag.point,)
@@ -52,9 +52,10 @@ def track_blocks(
     values: bool = False,
     summands: bool = False,
 ) -> Iterator[None]:
-    """Within, every forward of `model` runs its blocks under trackers that keep of them what `parts` says.
+    """Within, every forward of `model` runs its blocks under trackers with the policy `parts`.
 
-    With `values`, each block's run holds its stream at all points until it is done; with `summands`, what is added. Nothing is differentiated, and tensors keep version counters: that is how a change in place is seen.
+    With `values`, each block's run keeps its stream at all points until it is done; with `summands`, the addends. There is no
+    autograd, and tensors keep version counters, which show changes in place.
     """
     parts_of_blocks = name_block_modules(model, stacks)
     norms = {module: name for module, name in parts_of_blocks.items() if is_norm(module)}
@@ -68,7 +69,7 @@ def track_blocks(
 
 
 class BlockTracking:
-    """What stands around the model, its blocks and the norms in them."""
+    """Wraps the forwards of the model, its blocks and the norms in them."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class BlockTracking:
         self.tracker: Tracker | None = None
 
     def around_model(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        """One forward: its blocks are counted from the first."""
+        """Run one forward: its blocks are counted from the first."""
         self.following.restart()
         with torch.inference_mode(False), torch.no_grad():
             output = forward(*args, **kwargs)
@@ -98,7 +99,7 @@ class BlockTracking:
         return output
 
     def around_block(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        """One run of a block, on an alias of its stream."""
+        """Run a block once, on an alias of its stream."""
         stack, call = self.following.take(module)
         run = BlockRun(stack.name, call)
         run.values = {} if self.values else None
@@ -121,7 +122,7 @@ class BlockTracking:
     def fed(
         self, run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-        """The block's arguments with its streams under new names, tagged; all else that it is given is noted."""
+        """The block's arguments with aliases of its streams, tagged; other tensors are recorded."""
         stream = find_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{describe_block(run.stack, run.call)} is given no stream of tokens.")
@@ -137,14 +138,14 @@ class BlockTracking:
         return args, kwargs
 
     def start(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
-        """A stream as the block is given it."""
+        """A stream as the block receives it."""
         stream = self.feed(run, stream)
         point = run.point("input", key=key)
         attach_tag(stream, Tag(run).moved(point))
         return stream
 
     def around_norm(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        """One call of a norm module."""
+        """Run a norm module."""
         tracker, name = self.tracker, self.norms[module]
         if tracker is None or tracker.inside_norm:
             return forward(*args, **kwargs)

@@ -1,8 +1,8 @@
-"""Tensors that travel through a model's own code in place of its residual stream.
+"""Tensor subclasses that replace the residual stream in a model's own code.
 
-dispatch         what the tensors of `exact` and `paths` are: each has a rule of its own for every function of torch
-fused_attention  attention as one function of torch
-residual_split   the common row carried apart from the residual: no float floor
-path_streams     the full stream with parts of it side by side: the output taken apart
-gradients        the stream as it is, and what of it moves the output
+dispatch         the base class of the tensors of `exact` and `paths`: a rule for every torch function
+fused_attention  sdpa by its definition
+residual_split   the common row and the residual as separate numbers: no float floor
+path_streams     the full stream with parts of it in one batch: decomposes the output
+gradients        the stream with autograd: which inputs move the output
 """

@@ -1,7 +1,7 @@
-"""Tensors that go through a model's own code in place of its stream, with a rule of their own for every function.
+"""Tensors that replace the residual stream in a model's own code, with a rule of their own for every torch function.
 
-torch asks such a tensor what to do. The rules of a kind of tensor stand in one table, and what is not in it is refused
-by the name of the function and the line of model code, so nothing is computed that is not understood.
+torch hands every function call to such a tensor. The rules of each class are in one table, and a function without a rule
+is refused by its name and the line of model code, so nothing is computed that is not understood.
 """
 
 import sys
@@ -19,18 +19,18 @@ KNOWN_WITHOUT_NUMBERS = {
     "__get__", "__len__", "dim", "element_size", "get_device", "is_complex", "is_contiguous", "is_floating_point",
     "is_inference", "ndimension", "nelement", "numel", "requires_grad_", "size", "stride",
 }  # fmt: skip
-"""Functions and properties that ask for sizes and kinds alone."""
+"""Functions and properties that only read sizes and kinds."""
 
 
 class StreamTensor(torch.Tensor):
-    """A tensor without storage of its own; its kinds say what they carry instead."""
+    """A tensor without storage; its subclasses define what represents its numbers."""
 
     rules: ClassVar[Table]
-    """What this kind of tensor does under a torch function."""
+    """What this class does under each torch function."""
 
     @classmethod
     def refusal(cls, what: str) -> InputError:
-        """Why the model cannot be run with this kind of tensor."""
+        """The error for a function without a rule."""
         raise NotImplementedError
 
     @classmethod
@@ -59,7 +59,7 @@ class StreamTensor(torch.Tensor):
 
 
 def register_rules_in(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
-    """The decorator by which rules are entered into a table."""
+    """A decorator that registers rules in a table."""
 
     def rule(*functions: Any) -> Callable[[Rule], Rule]:
         def enter(function: Rule) -> Rule:
@@ -72,7 +72,7 @@ def register_rules_in(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
 
 
 def calling_line() -> str:
-    """The line of model code that is being run."""
+    """The line of model code that is running."""
     frame = sys._getframe(1)
     while frame.f_back is not None and "transformers" not in frame.f_code.co_filename:
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Attention as one function of torch: scores, softmax and values in turn, each by the rule of what is carried."""
+"""sdpa by its definition: scores, softmax and values in turn, each by the rules of the tensor subclass."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def evaluate_sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Dropout is off."""
+    """Compute sdpa by its definition; dropout is off."""
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (torch.repeat_interleave(side, groups, -3) for side in (key, value))
@@ -34,7 +34,7 @@ def evaluate_sdpa(
 
 
 def apply_mask(scores: Any, mask: Tensor) -> Any:
-    """Where a mask of booleans says no, or with a mask of numbers added."""
+    """Apply a mask: hide where a boolean mask is false, or add a mask of numbers."""
     if mask.dtype == torch.bool:
         return scores.masked_fill(~mask, float("-inf"))
     return torch.add(scores, mask)

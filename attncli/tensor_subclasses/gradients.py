@@ -1,4 +1,4 @@
-"""How far the last token's state after the last block moves with each token's state before the first: plain autograd.
+"""Sensitivity of the last token's state after the last block to each token's state before the first: plain autograd.
 
 Nothing is frozen and no rule is needed: it is the model's own code. One forward pass keeps what its backward passes need,
 and each of these gives one direction of the output against all input positions.
@@ -22,7 +22,7 @@ from attncli.tensor_subclasses.residual_split.split_run import StopAfterLastBloc
 
 
 def draw_directions(width: int, number: int, seed: int) -> Tensor:
-    """[direction, feature]: orthonormal ones at random, or the axes themselves where there are as many."""
+    """Draw orthonormal directions [direction, feature]; the axes themselves where as many are requested."""
     if number >= width:
         return torch.eye(width, dtype=torch.float64)
     drawn = torch.randn(width, number, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)  # fmt: skip
@@ -31,18 +31,18 @@ def draw_directions(width: int, number: int, seed: int) -> Tensor:
 
 
 class PulledBackGradients(NamedTuple):
-    """What orthonormal directions u of the last token's state y_n show of its derivatives."""
+    """Derivatives of the last token's state y_n in orthonormal directions u."""
 
     norms: Tensor
     """[direction, token]: ‖u^T ∂y_n/∂x_i‖."""
     width: int
-    """Of y_n."""
+    """The width of y_n."""
 
 
 def pull_back(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], number: int, seed: int
 ) -> PulledBackGradients:
-    """One forward pass, and a backward pass for each direction."""
+    """Run one forward pass, and a backward pass for each direction."""
     passage = LeafInput(stack)
     try:
         with torch.enable_grad(), wrap_forwards(passage.blocks, passage.around):
@@ -71,7 +71,7 @@ def gradient_norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack
 
 
 class LeafInput:
-    """The first block's input as a variable of its own, and the last one's output."""
+    """Makes the first block's input a leaf of the autograd graph, and records the last block's output."""
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack

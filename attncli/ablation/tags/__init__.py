@@ -1,11 +1,11 @@
 """One block while it runs: tags on its tensors, and what is kept of its additions and norms.
 
-call_sites       where in the model's code something happens
-tags             what is known of a tensor, and the points of the stream
-block_run        one execution of one block, and what was seen in it
-keep_policy      what of an addition, merge or norm is kept
+call_sites       where in the model's code an operation is
+tags             tags of tensors, and the points of the stream
+block_run        the record of one execution of a block
+keep_policy      which parts of additions, merges and norms are kept
 operands         the two sides of a sum or product
-tag_propagation  how tags pass from a function's arguments to its results
+tag_propagation  propagate tags from a function's arguments to its results
 additions        which additions are skips, which merge parallel branches
-tracker          the mode that stands around every torch function and does all this
+tracker          the torch-function mode that applies all this
 """

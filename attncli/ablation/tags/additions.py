@@ -31,7 +31,7 @@ from attncli.ablation.tags.tags import (
 def evaluate_addition(
     run: BlockRun, parts: KeepPolicy, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    """The sum that an addition returns, or what is to be left of it."""
+    """The sum that an addition returns, or the part that is kept of it."""
     terms = find_operands(args, kwargs)
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
         return add_number(run, terms, func, args, kwargs)
@@ -61,7 +61,7 @@ def evaluate_addition(
 
 
 def tag_learned_shift(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
-    """Of the stream and a learned number for every feature: the stream still; None of anything else."""
+    """The tag of the stream plus a learned number per feature: still the stream; None of anything else."""
     sides = (terms.first, terms.second)
     for stream, shift in ((0, 1), (1, 0)):
         on = tags[stream]
@@ -71,7 +71,7 @@ def tag_learned_shift(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> T
 
 
 class PartialSum:
-    """An addition that can be carried out in part."""
+    """An addition of which parts can be dropped."""
 
     def __init__(
         self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], terms: Operands
@@ -86,14 +86,14 @@ class PartialSum:
         return result
 
     def only(self, position: int) -> torch.Tensor:
-        """One of the two terms; where the code adds in place it is put there."""
+        """Return one of the two terms; written in place where the code adds in place."""
         return self.put(self.terms.term(position))
 
     def nothing(self) -> torch.Tensor:
         return self.put(torch.zeros_like(self.terms.term(0)))
 
     def put(self, value: torch.Tensor) -> torch.Tensor:
-        value = value.clone()  # as a sum is: the code may go on to change it in place
+        value = value.clone()  # a copy, like a sum: the code may go on to change it in place
         if self.func.__name__ in ("add_", "__iadd__"):
             target: torch.Tensor = self.terms.first
             return target.copy_(value)
@@ -107,7 +107,7 @@ def add_number(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """`0 + x`, with which Python's sum begins, is x; any other number makes something else of it."""
+    """Add a number: `0 + x`, with which Python's sum begins, is still x; other numbers change it."""
     result = run_tagged(run, func, args, kwargs)
     if terms is not None:
         tensor, number = terms[:2] if isinstance(terms.first, torch.Tensor) else terms[1::-1]
@@ -118,7 +118,7 @@ def add_number(
 
 
 def classify_skip(stream: Tag, branch: Tag, mixes: bool) -> Kind | None:
-    """What a branch adds to the stream; None where it does not start from it. `mixes`: tokens, even without attention."""
+    """Classify what a branch adds to the stream; None where it does not start from it. `mixes`: tokens, even without attention."""
     alone: Kind = "mixer" if mixes else "mlp"
     point = stream.point
     if point in branch.ancestors:
@@ -139,7 +139,7 @@ def evaluate_skip(
     place: AdditionSite,
     tags: tuple[Tag, Tag],
 ) -> torch.Tensor:
-    """A recognised skip addition; its result is the stream at a new point."""
+    """Evaluate a recognised skip addition; its result is the stream at a new point."""
     on, off = tags
     assert on.point is not None
     point = run.point(kind, on.point, place.key, off.bare, off.begins_with_norm(on.point))
@@ -164,7 +164,7 @@ def evaluate_skip(
 def report_branch(
     run: BlockRun, place: AdditionSite, whole: PartialSum, branch: int, stream: int | None = None
 ) -> None:
-    """A branch is added, which somebody may want to see."""
+    """Record an added branch, if requested."""
     if run.summands is not None:
         added_to = None if stream is None else whole.terms.term(stream).clone()
         run.summands.append(Summand(place, whole.terms.term(branch).clone(), added_to))

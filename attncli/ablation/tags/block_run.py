@@ -1,4 +1,4 @@
-"""One execution of one block: the points of its stream, and what became of its attention calls."""
+"""The record of one execution of a block: points of its stream, and where its attention calls end."""
 
 from typing import NamedTuple
 
@@ -26,40 +26,40 @@ class Summand(NamedTuple):
 
 
 class BlockRun:
-    """What is seen while a block runs once; it holds no tensor unless it is asked to."""
+    """Records one run of a block; it keeps tensors only on request."""
 
     def __init__(self, stack: str, call: BlockCall) -> None:
         self.stack = stack
         self.call = call
         self.points: dict[tuple[StreamPoint | None, Kind, Key], StreamPoint] = {}
         self.outside: set[int] = set()
-        """Identities of the tensors that the block was given beside its stream."""
+        """Identities of the block's tensor arguments other than its stream."""
         self.reached: list[set[StreamPoint]] = []
-        """For each attention call the skip additions that its result has reached."""
+        """For each attention call, the skip additions that its result has reached."""
         self.merges: list[Key] = []
-        """Additions of an attention branch and an MLP branch, wherever they lead."""
+        """Additions of an attention branch and an MLP branch, wherever their result goes."""
         self.strange: list[CallSite] = []
-        """Additions that the stream enters, as it is or mixed with something, and that are no skip."""
+        """Additions that involve the stream, pure or mixed, and are no skip."""
         self.strange_norms: set[Key] = set()
-        """Norms of what is neither the stream nor a projection of it."""
+        """Norms of anything but the stream or a projection of it."""
         self.scaled = False
-        """The stream has a learned gain or shift."""
+        """Whether the stream has a learned gain or shift."""
         self.gated: list[CallSite] = []
-        """Where the stream is multiplied by what is computed from activations."""
+        """Where the stream is multiplied by something computed from activations."""
         self.inseparable: set[StreamPoint] = set()
-        """Additions of an attention branch that has an MLP within it."""
+        """Additions of an attention branch with an MLP inside it."""
         self.outputs: tuple[StreamPoint | None, ...] = ()
         """The points of its streams that the block gave back, several where tokens are at several; None for what is not on
         the stream. Mostly one."""
 
         self.values: dict[StreamPoint, torch.Tensor] | None = None
-        """The stream at its points, where somebody wants to look inside the block."""
+        """The stream at its points, if requested."""
 
         self.summands: list[Summand] | None = None
-        """What was added to the stream and merged, where somebody wants to look at it."""
+        """The addends of the stream and of merges, if requested."""
 
     def arrived(self, point: StreamPoint, stream: torch.Tensor) -> None:
-        """The stream has come to a point."""
+        """Record that the stream reached a point."""
         if self.values is not None:
             self.values[point] = stream
 
@@ -76,11 +76,11 @@ class BlockRun:
         return self.points.setdefault((parent, kind, key), made)
 
     def tag(self, tensor: torch.Tensor) -> Tag | None:
-        """What is known of a tensor; what the block was given beside its stream is an activation."""
+        """The tag of a tensor; the block's other tensor arguments count as activations."""
         tag = tag_of(tensor, self)
         return Tag(self) if tag is None and id(tensor) in self.outside else tag
 
     def attention_call(self) -> int:
-        """A number for an attention call that now happens."""
+        """Number a new attention call."""
         self.reached.append(set())
         return len(self.reached) - 1

@@ -1,4 +1,4 @@
-"""Where in the model's code something happens."""
+"""Locate operations in the model's code."""
 
 import os
 import sys
@@ -22,14 +22,14 @@ class CallSite(NamedTuple):
     file: str
     line: int
     instructions: tuple[tuple[str, int], ...]
-    """Of every frame from the operation outwards to the block: its code's name and how far it has come."""
+    """For every frame from the operation out to the block: its code's name and instruction offset."""
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
 def current_call_site() -> CallSite:
-    """The operation that the model's code is just executing; frames of torch and of this package do not count."""
+    """The operation that the model's code is executing; frames of torch and of this package do not count."""
     frames = list(model_frames())
     if not frames:
         return CallSite("?", 0, ())

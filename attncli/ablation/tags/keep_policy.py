@@ -1,4 +1,4 @@
-"""What of an addition, a merge or a norm is kept: the decisions that a tracker carries out."""
+"""Policies: which parts of additions, merges and norms a tracker keeps."""
 
 from enum import Enum, auto
 from typing import Protocol
@@ -8,21 +8,21 @@ from attncli.ablation.tags.call_sites import CallSite
 from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
 
 Mixing = frozenset[tuple[str, int, AdditionSite]]
-"""Per stack and layer the branches that mix tokens though no softmax attends in them."""
+"""Per stack and layer, the branches that mix tokens without a softmax."""
 
 
 class Keep(Enum):
-    """What an addition returns."""
+    """Which summands an addition returns."""
 
     BOTH = auto()
     STREAM = auto()
     BRANCH = auto()
     NOTHING = auto()
-    """Zeros: what is left of the output then does not come through the additions."""
+    """Return zeros: what remains of the output then bypassed the additions."""
 
 
 class KeepPolicy(Protocol):
-    """Decides for each thing recognised what is kept of it."""
+    """Decides what is kept of each recognised part."""
 
     def merges(self, run: BlockRun, site: CallSite) -> bool:
         """Whether the addition of two branches here may merge attention and MLP."""
@@ -31,17 +31,17 @@ class KeepPolicy(Protocol):
         """Whether the branch without attention that is added here mixes tokens."""
 
     def addition(self, point: StreamPoint) -> Keep:
-        """What the skip addition that makes this point of the stream returns."""
+        """Which summands the skip addition returns that makes this point of the stream."""
 
     def merged_mlp(self) -> bool:
-        """Whether the MLP stays in what a merge returns."""
+        """Whether the MLP stays in the result of a merge."""
 
     def norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
-        """Whether a norm stays that is fed by this point of the stream, or by a branch."""
+        """Whether a norm stays, of this point of the stream or of a branch."""
 
 
 class KeepEverything:
-    """All is kept: the model as it is, only watched."""
+    """Keeps everything: the model runs unchanged under tracking."""
 
     def __init__(self, mixing: Mixing = frozenset()) -> None:
         self.mixing = mixing
@@ -63,14 +63,14 @@ class KeepEverything:
 
 
 class DropAdditions(KeepEverything):
-    """Every skip addition returns zeros: nothing of a block's input may then reach its output."""
+    """Drops every skip addition: no part of a block's input may then reach its output."""
 
     def addition(self, point: StreamPoint) -> Keep:
         return Keep.NOTHING
 
 
 class KeepStreamOnly(KeepEverything):
-    """Every skip addition returns the stream alone: what is done to one token of a block's input is not carried on."""
+    """Every skip addition returns the stream alone: a change of one token of a block's input stays in that token."""
 
     def addition(self, point: StreamPoint) -> Keep:
         return Keep.STREAM

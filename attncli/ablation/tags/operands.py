@@ -23,7 +23,7 @@ class Operands(NamedTuple):
     alpha: float = 1
 
     def term(self, position: int) -> torch.Tensor:
-        """One of two summands as it enters the sum: in its shape and type."""
+        """One of two summands as it enters the sum: broadcast and cast."""
         summand: torch.Tensor = (self.first, self.second)[position]
         if position == 1 and self.alpha != 1:
             summand = summand * self.alpha
@@ -32,13 +32,13 @@ class Operands(NamedTuple):
 
 
 def find_operands(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands | None:
-    """The sides, wherever the call puts them; None where it is called in a way that is not known."""
+    """Find the operands, wherever the call puts them; None for an unknown way of calling."""
     sides = [*args, *(kwargs[name] for name in ("input", "self", "other") if name in kwargs)]
     return Operands(sides[0], sides[1], kwargs.get("alpha", 1)) if len(sides) == 2 else None
 
 
 def is_per_feature(value: Any, stream: torch.Tensor) -> bool:
-    """A vector with a number for every feature of the stream, in the last axis or of a map in the first after the batch."""
+    """Whether it is a vector with a number per feature of the stream, in the last axis or in axis 1 of a map."""
     if not isinstance(value, torch.Tensor) or value.numel() < 2 or not value.is_floating_point():
         return False
     axis = value.ndim - 1 if value.shape[-1] == value.numel() else value.ndim - 3
@@ -49,7 +49,7 @@ def is_per_feature(value: Any, stream: torch.Tensor) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """A number, or a tensor that holds one: a factor that leaves the direction of the stream."""
+    """Whether it is a number, or a tensor with one: a factor that keeps the direction of the stream."""
     return isinstance(value, int | float) or (
         isinstance(value, torch.Tensor) and value.numel() == 1
     )

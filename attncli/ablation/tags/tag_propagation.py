@@ -1,4 +1,4 @@
-"""How tags pass from a function's arguments to its results."""
+"""Propagate tags from a function's arguments to its results."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ PIECES = frozenset(
         "__get__",
     }
 )  # fmt: skip
-"""Functions whose result holds some of a tensor's numbers, elsewhere; `__get__` is `x.T` and `x.data`."""
+"""Functions whose result contains some of a tensor's numbers, moved; `__get__` is `x.T` and `x.data`."""
 
 JOINS = frozenset({"cat", "concat", "concatenate", "stack"})
 
@@ -41,7 +41,7 @@ ACTIVATIONS = frozenset(
 )  # fmt: skip
 
 SHAPED = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
-"""Functions that take from their second tensor its shape or type only."""
+"""Functions that take only the shape or dtype from their second tensor."""
 
 
 def run_tagged(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -61,7 +61,7 @@ def run_tagged(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[
         and not tag.point
         and leaves_numbers_unchanged(name, result, inputs[0])
     ):
-        tag = tags[0]  # which carried tensors say by their own rule
+        tag = tags[0]  # tensor subclasses tell so by their own rule
     with unseen():
         given = {id(tensor) for tensor in inputs}
         for tensor in iter_tensors(result):
@@ -74,12 +74,12 @@ def run_tagged(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[
 
 
 def leaves_numbers_unchanged(name: str, result: Any, given: torch.Tensor) -> bool:
-    """Whether a limit or a mask has left every number what it was."""
+    """Whether a clamp or a mask has left every number unchanged."""
     if (name not in LIMITS and name not in SCALE) or not isinstance(result, torch.Tensor):
         return False
     if result is given or result.shape != given.shape:
         return False
-    last_bits = 4 * torch.finfo(given.dtype).eps  # which a second pass may be run with others of
+    last_bits = 4 * torch.finfo(given.dtype).eps  # a second pass may run with others
     return torch.allclose(result, given, rtol=last_bits, atol=0.0)
 
 
@@ -91,7 +91,7 @@ def dependency_tensors(name: str, inputs: list[torch.Tensor]) -> list[torch.Tens
 
 
 def retag_in_place(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
-    """A tensor was written to: it and what it is a view of now descend from what was written."""
+    """Retag a written tensor: it and its base now descend from what was written."""
     attach_tag(tensor, tag)
     base = tensor._base
     if base is not None:
@@ -130,7 +130,7 @@ def propagate_tag(
 
 
 def join_stream_tags(tags: list[Tag]) -> Tag:
-    """Of tokens of one stream at several of its points: as far as the last of them has come, if all others led there."""
+    """The tag of tokens from several points of one stream: the furthest point, if all others lead there."""
     latest = max(tags, key=lambda tag: len(tag.point.lineage()) if tag.point else 0)
     before = latest.point.lineage() if latest.point else []
     if all(tag.point in before for tag in tags):
@@ -153,7 +153,7 @@ def is_stream(run: BlockRun, value: Any) -> bool:
 
 
 def attention_depth(name: str, by_weights: bool, tag: Tag) -> int:
-    """How far a branch has come since its attention."""
+    """How many steps a branch is past its attention."""
     if by_weights:
         return {0: 1, 2: 3}.get(tag.depth, tag.depth)
     return 2 if tag.depth == 1 and name in ACTIVATIONS else tag.depth
@@ -162,7 +162,7 @@ def attention_depth(name: str, by_weights: bool, tag: Tag) -> int:
 def preserves_tensor(
     name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: bool
 ) -> bool:
-    """Whether a function leaves a tensor what it is, up to place, type and a scalar factor; `first`: it is the first."""
+    """Whether a function only changes position, dtype and a scalar factor of a tensor; `first`: of its first one."""
     if name in UNCHANGED or name in PIECES:
         return first
     if name in SCALE and "rounding_mode" not in kwargs:

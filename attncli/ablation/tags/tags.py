@@ -1,4 +1,4 @@
-"""What is known of a tensor while a block runs; tags live on the tensors and die with them."""
+"""Tags: what is known of a tensor while a block runs, stored on the tensor itself."""
 
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
@@ -14,11 +14,11 @@ tokens otherwise, of an MLP branch, of attention and MLP merged, of an MLP branc
 or a norm."""
 
 Key = CallSite | str
-"""What a norm is known by: the name of its module, or where its function is called."""
+"""A norm's key: the name of its module, or where its function is called."""
 
 
 class UntouchedResult(NamedTuple):
-    """Something that made a tensor which only views, casts and scalar factors have touched since."""
+    """A result that only views, casts and scalar factors have touched since."""
 
     kind: Literal["merge", "norm"]
     key: Key
@@ -33,11 +33,11 @@ class AdditionSite(NamedTuple):
 
 
 MLP_DEPTH = 3
-"""How far a branch goes after its attention if an MLP is in it: product, activation, product."""
+"""Steps from attention to the end of an MLP in the same branch: product, activation, product."""
 
 
 class StreamPoint:
-    """A point of the stream. The pieces of a chunked feed-forward are one: same parent, same site."""
+    """A point of the stream. The pieces of a chunked feed-forward share one: same parent, same site."""
 
     __slots__ = ("bare", "key", "kind", "parent", "pre_normed")
 
@@ -53,17 +53,17 @@ class StreamPoint:
         self.parent = parent
         self.key = key
         self.bare = bare
-        """Merges and norms whose result was added here as it is."""
+        """Merges and norms whose result was added here directly."""
         self.pre_normed = pre_normed
-        """What was added here began with a norm of the stream that it was added to."""
+        """Whether the addend here began with a norm of the stream that it was added to."""
 
     @property
     def place(self) -> AdditionSite:
-        """What tells it from every other addition of its block."""
+        """The key that identifies it among the additions of its block."""
         return AdditionSite(self.key, 0 if self.parent is None else len(self.parent.lineage()))
 
     def lineage(self) -> list["StreamPoint"]:
-        """From the block's input to this point."""
+        """The points from the block's input to this one."""
         points = [self]
         while points[-1].parent is not None:
             points.append(points[-1].parent)
@@ -71,27 +71,27 @@ class StreamPoint:
 
 
 class Tag(NamedTuple):
-    """A tensor's descent within one run of a block; by itself it says that the tensor is an activation."""
+    """A tensor's ancestors within one run of a block; any tag marks the tensor as an activation."""
 
     run: object
     point: StreamPoint | None = None
     """Set if the tensor is the stream at this point, up to its shape, type and a scalar factor."""
     ancestors: frozenset[StreamPoint] = frozenset()
-    """Points of the stream that it is computed from, its own included."""
+    """Points of the stream from which it is computed, its own included."""
     attention: frozenset[int] = frozenset()
     """Attention calls among its ancestors, since it left the stream."""
     scores: bool = False
-    """It descends from a product of two activations, and neither attention nor a product with weights since."""
+    """Whether it descends from a product of two activations, with no attention or product with weights since."""
     raw: bool = False
-    """The stream is among its ancestors with no product with weights in between."""
+    """Whether the stream is among its ancestors with no product with weights in between."""
     bare: tuple[UntouchedResult, ...] = ()
     scaled: bool = False
-    """It is the stream times a learned gain, or with a learned shift."""
+    """Whether it is the stream times a learned gain, or with a learned shift."""
     pieces: tuple[StreamPoint, ...] = ()
     """Set if some of its tokens are the stream at one of these points and others at others, none of which leads to the
     rest."""
     depth: int = 0
-    """How far it has come since its attention: 1 through a product with weights, 2 then an activation, 3 another product."""
+    """Steps since its attention: 1 is a product with weights, 2 then an activation, 3 another product."""
 
     def begins_with_norm(self, point: StreamPoint) -> bool:
         """Whether it descends from a norm of the stream at this point."""
@@ -103,7 +103,7 @@ class Tag(NamedTuple):
 
 
 def attach_tag(tensor: torch.Tensor, tag: Tag) -> None:
-    """Tag the tensor as it is now."""
+    """Attach a tag to the tensor as it is now."""
     tensor._attn_tag = (tag, tensor_version(tensor))  # type: ignore[attr-defined]
 
 
@@ -142,7 +142,7 @@ def derive_tag(tags: list[Tag]) -> Tag:
 
 
 def union_sets(sets: Iterable[frozenset[Any]]) -> frozenset[Any]:
-    """Their union; the very same set where one holds all, as mostly."""
+    """The union; the very same set where one contains all, as mostly."""
     result: frozenset[Any] = frozenset()
     for members in sets:
         if not members <= result:

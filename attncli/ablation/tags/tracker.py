@@ -1,4 +1,4 @@
-"""The mode that stands around every torch function while one block runs."""
+"""The torch-function mode that tracks one run of a block."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,18 +17,18 @@ from attncli.ablation.tags.tags import Key, Tag, UntouchedResult, attach_tag, de
 from attncli.capture.attention_calls import ASKING, function_name, iter_tensors
 
 SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
-"""Functions that ask a tensor for something that is no tensor."""
+"""Functions that read something from a tensor that is no tensor."""
 
 
 class Tracker(TorchFunctionMode):
-    """Follows the tensors of one run of a block, and drops what is to go."""
+    """Tracks the tensors of one run of a block, and drops what the policy does not keep."""
 
     def __init__(self, run: BlockRun, parts: KeepPolicy) -> None:
         super().__init__()
         self.run = run
         self.parts = parts
         self.inside_norm = False
-        """What a norm's own code does is not looked at."""
+        """Whether a norm's own code runs, which is not tracked."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -44,7 +44,7 @@ class Tracker(TorchFunctionMode):
         return run_tagged(self.run, func, args, kwargs)
 
     def note_gates(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Where the stream itself is multiplied by an activation it is no longer the stream: the place, to say so."""
+        """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
         tags = [self.run.tag(tensor) for tensor in iter_tensors((args, kwargs))]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
             self.run.gated.append(current_call_site())
@@ -57,7 +57,7 @@ class Tracker(TorchFunctionMode):
         return tagged[0] if len(tagged) == 1 else None
 
     def conditioned(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """A norm module that takes more than one activation: if the stream is among them, it is not understood."""
+        """Refuse to recognise a norm module with several activations, if the stream is among them."""
         tags = [self.run.tag(tensor) for tensor in iter_tensors((args, kwargs))]
         if any(tag and tag.raw for tag in tags):
             self.run.strange_norms.add(key)
@@ -70,7 +70,7 @@ class Tracker(TorchFunctionMode):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """What a norm returns, or what it was given where norms are off."""
+        """A norm's result, or its input where norms are ablated."""
         tag = self.run.tag(given) or Tag(self.run)
         self.inside_norm = True
         try:

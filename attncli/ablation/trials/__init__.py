@@ -1,8 +1,8 @@
-"""More forward passes: they settle what the first one leaves open, and verify what it has shown.
+"""Further forward passes: they settle what the first one leaves open, and verify what it has shown.
 
-token_mixing    which branches mix tokens though nothing attends in them
-unnamed_norms   norms that are not called so
-verification    tracking changes nothing, and nothing gets past the additions
-mixer_notes     what is to be said of branches that mix tokens beside attention
-between_blocks  what lies between blocks is made of the last block's output alone
+token_mixing    which branches mix tokens without attention
+unnamed_norms   norms whose class is not named a norm
+verification    tracking changes nothing, and nothing bypasses the additions
+mixer_notes     notes on branches that mix tokens in addition to attention
+between_blocks  what is between blocks depends on the last block's output alone
 """

@@ -1,9 +1,8 @@
-"""Forwards that prove what lies between blocks: nothing, or what is made of the last block's output alone.
+"""Forwards that verify what is between blocks: nothing, or what depends on the last block's output alone.
 
-That tags see nothing else come in is no proof: here the numbers themselves are changed. Where blocks follow each other,
-each must be given the very numbers that the one before gave. Where something stands between, every block's output is
-replaced by noise, then some of these by other noise: what a block is given must not change as long as the output
-right before it stays.
+Tags that show no other input are not enough: here the numbers themselves are changed. Where blocks follow each other
+directly, each must take the very output of the one before. Where something is between, every block's output is replaced
+by noise, then some of these by other noise: a block's input must not change as long as the output right before it stays.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,21 +33,21 @@ from attncli.capture.stacks.residual_stream_arguments import (
 from attncli.errors import InputError
 
 Replace = Callable[[int, torch.Tensor], torch.Tensor]
-"""replace(order of the call, its output): what the model goes on with."""
+"""replace(order of the call, its output): the output with which the model continues."""
 Taken = dict[BlockCall, list[torch.Tensor]]
-"""What every block was given: its stream, then what else is made of the state before."""
+"""Inputs of every block: its stream, then other arguments that depend on the state before."""
 
 
 class PlainPass(NamedTuple):
-    """What one forward of the model as it is shows of every block."""
+    """What one unchanged forward of the model shows of every block."""
 
     taken: Taken
     outputs: Mapping[int, torch.Tensor]
-    """By the order of the calls."""
+    """Outputs by the order of the calls."""
 
 
 def plain_pass(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> PlainPass:
-    """One forward for all checks that compare with the model as it is."""
+    """Run one forward for all checks that compare with the unchanged model."""
     outputs: dict[int, torch.Tensor] = {}
 
     def keep(order: int, output: torch.Tensor) -> torch.Tensor:
@@ -56,7 +55,7 @@ def plain_pass(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack,
         return output
 
     with (
-        observe_states(model, stacks, lambda *_: None),  # refuses what has no tokens or features
+        observe_states(model, stacks, lambda *_: None),  # refuses outputs without tokens
         refuse_unnamed_norms(model, stacks),
     ):
         return PlainPass(run_with_outputs(model, inputs, stacks, keep), outputs)
@@ -65,7 +64,7 @@ def plain_pass(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack,
 def check_between(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], plain: PlainPass
 ) -> None:
-    """Refuse a model in which more passes from block to block than the state that one returns."""
+    """Refuse a model in which more than the returned state passes from block to block."""
     for stack in stacks:
         for before, after in pairwise(stack.calls):
             if after.joined and not torch.equal(plain.taken[after][0], plain.outputs[before.order]):
@@ -77,9 +76,9 @@ def check_between(
 def check_stack_inputs(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], stack: Stack
 ) -> None:
-    """What blocks are given depends on the output right before, and on nothing else that a text changes.
+    """Check that a block's inputs depend on the output right before, and on nothing else that changes with the text.
 
-    Which outputs change together are the digits of their layers: any two differ in one, so that in one of the runs the
+    Which outputs change together is set by the digits of their layers: any two differ in one, so that in one of the runs the
     one output changes while the other stays.
     """
     layers = {call.order: call.layer for call in stack.calls}
@@ -99,20 +98,20 @@ def check_stack_inputs(
 
 
 class NoiseOutputs:
-    """What stands in the place of outputs: one noise, and another for those that change."""
+    """Replaces outputs by noise, and some of them by other noise."""
 
     def __init__(self, changed: set[int]) -> None:
         self.changed = changed
 
     def replace(self, order: int, output: torch.Tensor) -> torch.Tensor:
-        """Always the same numbers for one output, whatever is drawn elsewhere."""
+        """Noise for one output, always the same numbers whatever else is drawn."""
         generator = torch.Generator().manual_seed(2 * order + (order in self.changed))
         drawn = torch.randn(output.shape, generator=generator, dtype=torch.float64)
         return drawn.to(output)
 
 
 def compare_block_inputs(stack: Stack, stayed: set[int], one: Taken, other: Taken) -> None:
-    """Where an output stayed what it was, the block after it is given the same in two runs."""
+    """Check that a block gets the same input in two runs where the output before it is the same."""
     for before, after in pairwise(stack.calls):
         if before.order in stayed and not (
             len(one[after]) == len(other[after])
@@ -125,7 +124,7 @@ def compare_block_inputs(stack: Stack, stayed: set[int], one: Taken, other: Take
 def refuse_other_second_stream(
     stack: Stack, call: BlockCall, second: torch.Tensor, before: torch.Tensor | None
 ) -> None:
-    """A second stream must be given as the block before gave it."""
+    """Refuse a second stream that is not the one that the block before returned."""
     if before is None or not torch.equal(second, before):
         refuse_between(stack.name, call)
 
@@ -138,7 +137,7 @@ def refuse_between(stack: str, call: BlockCall) -> NoReturn:
 
 
 def shift_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Another input of the same shapes and of the same numbers, in other places."""
+    """Shift the inputs: the same shapes and numbers, in other positions."""
     return {
         name: value.roll(1, -1) if isinstance(value, torch.Tensor) and value.ndim else value
         for name, value in inputs.items()
@@ -148,7 +147,7 @@ def shift_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
 def run_with_outputs(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], replace: Replace
 ) -> Taken:
-    """One forward in which every block's output is replaced; what the blocks were given."""
+    """Run one forward in which every block's output is replaced; return the blocks' inputs."""
     following = BlockFollower(stacks)
     found: Taken = {}
     seconds: dict[str, torch.Tensor | None] = {}
@@ -156,7 +155,7 @@ def run_with_outputs(
     def around_block(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         stack, call = following.take(module)
         stream = find_stream_input(args, kwargs)
-        assert stream is not None  # the tracked forward before has refused what has none
+        assert stream is not None  # the tracked forward before has refused outputs without these
         tensors = list(iter_tensors((args, kwargs)))
         found[call] = [stream.clone(), *(tensors[place].clone() for place in call.beside)]
         if call.second and call.layer:

@@ -1,4 +1,4 @@
-"""What is to be said of branches that mix tokens beside attention, and of blocks that hold less than others."""
+"""Notes on branches that mix tokens in addition to attention, and on blocks with fewer parts than others."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def describe_mixers(
     mixing: Mixing,
     mlps: Mixing,
 ) -> list[str]:
-    """What stays on as the attention does, which MLPs mix tokens, and which blocks have no MLP or nothing else.
+    """Describe which mixers are kept as attention is, which MLPs mix tokens, and which blocks have no MLP or nothing else.
 
     `mlps`: branches that mix tokens and count as MLPs.
     """
@@ -70,7 +70,7 @@ def mixer_names(
     tokens: int,
     within_mlps: Iterable[int],
 ) -> dict[int, tuple[str, ...]]:
-    """What the mixers of each layer are called; nothing of layers whose MLP mixes too, where they are not told apart."""
+    """The names of each layer's mixers; none for layers whose MLP mixes too, where they cannot be distinguished."""
     attending = {around[-1].module: tokens for around in probe_forward(model, inputs).attention}
     found: dict[int, tuple[str, ...]] = {}
     for mixer in find_mixers_besides_attention(model, (stack,), inputs, attending, tokens):
@@ -80,7 +80,7 @@ def mixer_names(
 
 
 def describe_incomplete_blocks(runs: Iterable[BlockRun], where: str) -> Iterator[str]:
-    """Blocks without an MLP, and blocks of an MLP alone."""
+    """Describe blocks without an MLP, and blocks of an MLP alone."""
     kinds = {run.call.layer: ADDITIONS.intersection(block_operations(run)) for run in runs}
     without = [layer for layer, found in kinds.items() if not found & OF_MLP]
     alone = [layer for layer, found in kinds.items() if found <= {"mlp"}]

@@ -1,8 +1,8 @@
-"""Which branches without attention mix tokens: recurrences, convolutions, kernels; found by trying, not by name.
+"""Test which branches without attention mix tokens: recurrences, convolutions, kernels; names are not used.
 
-Every branch is computed and dropped, so that the stream of a block carries each token's input alone. Then one token of
-every block's input is made another, and so are the states of other stacks that it is given: a branch that now is another
-for other tokens mixes them. Each block is tried by itself: it gives back what it gave before.
+Every branch is computed and dropped, so that each token of the stream depends on its own input alone. Then one token of
+every block's input is changed, and so are other stacks' states: a branch that then changes for other tokens mixes them.
+Each block is tested by itself: it returns what it returned before.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,17 +27,17 @@ Where = tuple[str, int, AdditionSite]
 
 
 class MixingTrial(NamedTuple):
-    """What trying has shown of every branch that is added."""
+    """The result of the test for every added branch."""
 
     mixing: Mixing
     unknown: Mixing
-    """Where every token of the stream has changed, or what is added is not in its shape."""
+    """Branches without a result: every token of the stream changed, or the addend has another shape."""
 
 
 def try_mixing(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
 ) -> MixingTrial:
-    """Two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
+    """Run two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
     outputs: list[list[Tensor]] = []
 
     def keep(given: list[Tensor]) -> None:
@@ -66,7 +66,7 @@ def record_summands(
     feed: Feed,
     done: Callable[[list[Tensor]], None],
 ) -> list[tuple[Where, "StreamShape", Summand]]:
-    """All that is added in one forward, in order; `done` is handed every block's outputs, which it may change."""
+    """Record all addends in one forward, in order; `done` receives every block's outputs, and may change them."""
     found: list[tuple[Where, StreamShape, Summand]] = []
     layouts: list[StreamShape] = []
 
@@ -87,7 +87,7 @@ def record_summands(
 
 
 def perturb_memory(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-    """A block, given other states beside its own stream: of another stack, or of the one token that is moved."""
+    """Give a block other states besides its stream: of another stack, or of the one token that changes."""
     stream = find_stream_input(args, kwargs)
     for tensor in iter_tensors((args, kwargs)):
         if stream is not None and tensor is not stream and tensor.is_floating_point():
@@ -111,15 +111,15 @@ def make_other_memory(tensor: Tensor, stream: Tensor) -> Tensor:
 
 
 class StreamShape(NamedTuple):
-    """Of a block's input."""
+    """The shape of a block's input."""
 
     shape: tuple[int, ...]
     features: int
-    """The axis."""
+    """The feature axis."""
 
     @property
     def middle(self) -> tuple[int | slice, ...]:
-        """Of one token: the middle of every other axis."""
+        """The middle token: the middle of every other axis."""
         return tuple(
             slice(None) if axis == self.features else size // 2
             for axis, size in enumerate(self.shape)
@@ -133,7 +133,7 @@ def stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
 
 
 def perturb_one_token(run: BlockRun, stream: Tensor) -> Tensor:
-    """A block's input with another state of one token."""
+    """Change one token of a block's input."""
     moved, middle = stream.clone(), stream_layout(run, stream).middle
     moved[middle] += noise_like(moved[middle])
     return moved
@@ -161,6 +161,6 @@ def is_finite(*summands: Summand) -> bool:
 
 
 def changed_tokens(before: Tensor, after: Tensor, features: int) -> Tensor:
-    """The tokens of which two tensors differ by more than rounding."""
+    """The tokens at which two tensors differ by more than rounding."""
     least = ROUNDING * torch.finfo(before.dtype).eps * float(before.abs().max())
     return ((before - after).abs() > least).any(dim=features)

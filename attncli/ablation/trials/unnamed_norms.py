@@ -1,4 +1,4 @@
-"""Norms that are not called norms: a hand-written module that undoes any scaling of its input."""
+"""Norms whose class is not named a norm: a hand-written module that undoes any scaling of its input."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ FACTOR = 4.0
 
 @contextmanager
 def refuse_unnamed_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterator[None]:
-    """Within, a module of a block that acts as a norm though its class does not say so is refused by name."""
+    """Within, refuse by name any module of a block that acts as a norm though its class name does not show it."""
     parts = name_block_modules(model, stacks)
     names = {module: name for module, name in parts.items() if is_hand_written(module)}
 
@@ -36,13 +36,13 @@ def refuse_unnamed_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterato
 
 
 def is_hand_written(module: nn.Module) -> bool:
-    """A module without modules of its own, neither torch's nor a norm by name."""
+    """Whether it is a module without submodules, neither torch's nor a norm by name."""
     own = not type(module).__module__.startswith("torch.")
     return own and not any(module.children()) and not is_norm(module)
 
 
 def undoes_scaling(forward: Any, given: Any, output: Any) -> bool:
-    """Whether a tensor and its multiple lead to the same result, which is no constant."""
+    """Whether a tensor and its multiple give the same result, which is not constant."""
     if not (isinstance(given, torch.Tensor) and isinstance(output, torch.Tensor)):
         return False
     if given.shape != output.shape or not given.is_floating_point() or not output.any():

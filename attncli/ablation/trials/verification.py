@@ -1,4 +1,4 @@
-"""Forwards that prove what was recognised: tracking changes nothing, and nothing gets past the additions."""
+"""Forwards that verify the anatomy: tracking changes nothing, and nothing bypasses the additions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ Seen = list[tuple[BlockRun, list[torch.Tensor]]]
 """Every run of a block in one forward, with its output; with both where it has two streams."""
 
 ROUNDINGS = 1000
-"""Tracking may change which kernel torch chooses; by so many roundings, and no more, the outputs may then differ."""
+"""Tolerance in roundings: tracking may change which kernel torch chooses, so outputs may differ by this much."""
 
 
 def run_tracked(
@@ -28,7 +28,7 @@ def run_tracked(
     parts: KeepPolicy,
     feed: Feed = alias_stream,
 ) -> Seen:
-    """One tracked forward."""
+    """Run one tracked forward."""
     found: Seen = []
 
     def keep(run: BlockRun, outputs: list[torch.Tensor]) -> None:
@@ -40,7 +40,7 @@ def run_tracked(
 
 
 def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> None:
-    """Refuse a model whose blocks give something else when tracked than when left alone."""
+    """Refuse a model whose blocks return something else under tracking."""
     for (run, (output, *_)), expected in zip(tracked, plain, strict=True):
         allowed = min(ROUNDINGS * torch.finfo(output.dtype).eps, 0.05)
         largest = expected.abs().max()
@@ -54,10 +54,10 @@ def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> No
 def check_nothing_bypasses(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], mixing: Mixing
 ) -> None:
-    """With every recognised addition returning zeros, a block's output must not depend on its input.
+    """Check that with every recognised addition returning zeros, a block's output does not depend on its input.
 
     The model is run twice, the second time with noise in place of every block's input: a path past the additions,
-    however it is written, shows as a difference. It is the model itself and no random twin: a twin may be built
+    however it is written, shows as a difference. It is the model itself and no random-init model: that may be built
     otherwise, and a path that this model's own weights close carries nothing.
     """
     zeroed = run_tracked(model, inputs, stacks, DropAdditions(mixing))
@@ -71,5 +71,5 @@ def check_nothing_bypasses(
 
 
 def noise_input(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
-    """In place of a block's input."""
+    """Noise in place of a block's input."""
     return torch.randn_like(stream)

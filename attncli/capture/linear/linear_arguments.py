@@ -57,7 +57,7 @@ def find_value_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
 
 
 def find_values_in_float64(call: KernelCall, tokens: int) -> tuple[ValueArgument | None, bool]:
-    """Whether float64 is possible, and the values then: submodules keep their own weights' dtype."""
+    """The values of a call in float64, and whether the test could run: submodules keep their weights' dtype."""
     try:
         with call_in_float64(call) as full:
             return first_linear_argument(full, tokens), True

@@ -24,7 +24,7 @@ from attncli.capture.linear.linear_shortcuts import (
 NONE = LinearShortcuts()
 
 ROWS = 64
-"""That are read off at once, where a kernel takes values of any width."""
+"""How many rows to compute at once, where a kernel takes values of any width."""
 COLUMNS = 2**20
 """Numbers of values that are processed in one batch of columns."""
 

@@ -1,8 +1,8 @@
-"""What heads bring to the last block's output: the frozen network's transpose, block after block.
+"""Contributions of heads to the last block's output: the frozen network's transpose, block by block.
 
-The frozen network is linear, so what C brings to the output Y is ⟨G C, V⟩ = ⟨C, G^T V⟩ in the direction V, and one
-backward pass gives G^T V at every place. Blocks are run once more on the way back, from their inputs, so that no more
-than one block's maps are held at a time.
+The frozen network is linear, so what C contributes to the output Y is ⟨G C, V⟩ = ⟨C, G^T V⟩ in the direction V, and one
+backward pass gives G^T V everywhere. Blocks are run once more on the way back, from their inputs, so that memory is
+needed for one block's maps only.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,13 +39,13 @@ class RecordedBlock(NamedTuple):
     args: Any
     kwargs: Any
     stream: PathTensor
-    """As it stands among the arguments."""
+    """The stream among the block's arguments."""
     state: Tensor
-    """The full stream at its input [1, token, feature]; a copy, as some blocks write to theirs."""
+    """The full stream at its input [1, token, feature]; a copy, as some blocks write to their input."""
 
 
 class RecordedPassage(PathPassage):
-    """Keeps what is needed to run the blocks again."""
+    """Records what is needed to run the blocks again."""
 
     def __init__(self, stack: Stack, streams: Streams) -> None:
         super().__init__(stack, streams)
@@ -81,7 +81,7 @@ def run_by_head(
 def run_forwards(
     model: nn.Module, passage: RecordedPassage, inputs: Mapping[str, Any]
 ) -> tuple[PathDecomposition, list[RecordedBlock]]:
-    """Up to the last block's output; what is not a chain of blocks is refused."""
+    """Run forward to the last block's output; blocks that form no chain are refused."""
     stack = passage.stack
     if not all(call.joined for call in stack.calls):
         raise InputError(
@@ -94,7 +94,7 @@ def run_forwards(
 
 
 def run_backwards(blocks: list[RecordedBlock], wanted: Tensor, visit: Visit) -> Tensor:
-    """From the last block's output to the first one's input [1, token, feature]."""
+    """Run backward from the last block's output to the first one's input [1, token, feature]."""
     back = wanted
     for block in reversed(blocks):
         streams = FullStreamOnly()
@@ -103,7 +103,7 @@ def run_backwards(blocks: list[RecordedBlock], wanted: Tensor, visit: Visit) -> 
             stream = begin_streams(state, streams)
             args, kwargs = replace_argument(block.args, block.kwargs, block.stream, stream)
             output = find_stream_output(block.forward(*args, **kwargs))
-        assert isinstance(output, PathTensor)  # it was one on the way there
+        assert isinstance(output, PathTensor)  # it was one on the forward pass
         outputs = [attention.outputs for attention in streams.attentions]
         back, *at_heads = torch.autograd.grad(output.numbers, [state, *outputs], back)
         for attention, own in zip(streams.attentions, at_heads, strict=True):

@@ -19,7 +19,7 @@ def linear(x: Any, weight: Any, bias: Tensor | None = None) -> PathTensor:
 
 @rule(torch.addmm, Tensor.addmm)
 def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
-    """GPT-2's Conv1D."""
+    """addmm, as GPT-2's Conv1D calls it."""
     if isinstance(bias, PathTensor) or isinstance(weight, PathTensor):
         raise no_rule_error("addmm with a stream as its bias or weights")
     return add_bias(x.like(x.numbers @ weight), bias)
@@ -27,7 +27,7 @@ def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__)
 def matmul(x: Any, y: Any) -> Tensor:
-    """With weights; or, in attention that a model writes out, queries with keys and maps with values."""
+    """Products with weights; in handwritten attention, of queries with keys and of maps with values."""
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
         return full_stream_scores(x, y)
     if isinstance(y, PathTensor):
@@ -39,7 +39,7 @@ def matmul(x: Any, y: Any) -> Tensor:
 
 
 def full_stream_scores(query: PathTensor, key: PathTensor) -> Tensor:
-    """Of the full stream alone, which sets the maps; from here on plain numbers, in a batch of one."""
+    """Scores of the full stream alone, which sets the maps; the result is plain, in a batch of one."""
     if query.dim() != 4 or key.dim() != 4:
         raise no_rule_error("a product of two streams that are not [batch, head, token, feature]")
     return query.full().detach() @ key.full().detach()
@@ -75,7 +75,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
 
 @rule(Tensor.add_, Tensor.__iadd__)
 def add_in_place(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
-    """The same numbers are written to, so that every view of them changes as it would."""
+    """Add in place: the same memory is written to, so that every view changes as in the model."""
     if not isinstance(x, PathTensor):
         raise no_rule_error("writing a stream into something else")
     result = add(x, y, alpha=alpha)
@@ -102,7 +102,7 @@ def negative(x: PathTensor) -> PathTensor:
 
 @rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
 def multiply(x: Any, y: Any) -> PathTensor:
-    """By a constant; of two streams the one that comes from an activation is a gate and stays the full stream's."""
+    """Multiply by a constant; of two streams, the one that comes from an activation is a gate and keeps the full stream's values."""
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
         require_same_shape(x, y)
         if x.activated == y.activated:
@@ -119,7 +119,7 @@ def multiply(x: Any, y: Any) -> PathTensor:
 
 @rule(Tensor.mul_, Tensor.__imul__)
 def multiply_in_place(x: Any, y: Any) -> PathTensor:
-    """The same numbers are written to."""
+    """Multiply in place: the same memory is written to."""
     if not isinstance(x, PathTensor) or isinstance(y, PathTensor):
         raise no_rule_error("a product with a stream that is written into something")
     x.numbers.copy_(multiply(x, y).numbers)

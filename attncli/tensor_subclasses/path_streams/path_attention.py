@@ -14,7 +14,7 @@ from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
 from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, no_rule_error
 
 AGREEMENT = 1e3
-"""In units of the type's rounding: how well P V must agree with what the model's own function returns."""
+"""Tolerance, in units of the dtype's rounding, between P V and what the model's own function returns."""
 
 
 def attend(
@@ -26,7 +26,7 @@ def attend(
     scaling: float | None = None,
     **keywords: Any,
 ) -> tuple[Any, None]:
-    """In place of a model's eager attention; [batch, head, token, width] in, [batch, token, head, width] out."""
+    """Replace a model's eager attention; [batch, head, token, width] in, [batch, token, head, width] out."""
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     mask = materialise_mask(attention_mask)
     full = full_stream_qkv(query, key, value)
@@ -49,7 +49,7 @@ def attend(
 def attend_directly(
     query: Any, key: Any, value: Any, attn_mask: Tensor | None = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """torch's function in the model's own code; the mask of a batch is that of its full stream, as all texts are."""
+    """sdpa called by the model's own code; the mask is that of the full stream, the same for the whole batch."""
     mask = materialise_mask(attn_mask)
     if mask is not None and mask.dim() == query.dim():
         mask = mask[:1]
@@ -61,7 +61,7 @@ def attend_directly(
 
 
 def attend_to_other_stack(query: Any, key: Any, output: Tensor) -> Tensor:
-    """Another stack's states as a fixed map weighs them: nothing of the stream passes here, so they are a constant."""
+    """Cross-attention with a fixed map: its output does not depend on the stream's parts, so it is a constant."""
     if isinstance(key, PathTensor):
         raise no_rule_error("an attention with the stream's keys and another stack's values")
     if not isinstance(query, PathTensor):
@@ -71,13 +71,13 @@ def attend_to_other_stack(query: Any, key: Any, output: Tensor) -> Tensor:
 
 
 def full_stream_qkv(*sides: Any) -> list[Tensor]:
-    """Queries, keys and values of the full stream; another stack's states stand there many times."""
+    """Queries, keys and values of the full stream; states of another stack are repeated along the batch."""
     full = [side.full() if isinstance(side, PathTensor) else side for side in sides]
     return [side[: len(full[0])] for side in full]
 
 
 def compare_attention(module: nn.Module, ours: Tensor, own: Tensor) -> None:
-    """That P V is what the model's attention returns."""
+    """Check that P V equals what the model's attention returns."""
     apart = float((ours - own).abs().max() / own.abs().max().clamp_min(1e-30))
     if not apart < AGREEMENT * torch.finfo(own.dtype).eps:
         raise InputError(

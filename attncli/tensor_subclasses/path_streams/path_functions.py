@@ -19,7 +19,7 @@ from attncli.tensor_subclasses.residual_split.handwritten_norms import (
 )
 
 ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
-"""Where the classes of activations are defined."""
+"""Modules in which classes of activations are defined."""
 
 
 @rule(F.layer_norm, torch.layer_norm)
@@ -57,7 +57,7 @@ def norm(
 
 
 def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
-    """Every stream times f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
+    """Multiply every stream by f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
     full = x.by_stream()[0].detach()
     ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
     through = x.times_frozen(ratio).changed(x.streams.after_mlp)
@@ -86,7 +86,7 @@ def tanh(x: PathTensor) -> PathTensor:
 
 @contextmanager
 def freeze_modules(model: nn.Module) -> Iterator[None]:
-    """In this context the model's written-out norms and its activations take path tensors."""
+    """Within, the model's handwritten norms and its activations accept path tensors."""
     norms: dict[nn.Module, RecognisedNorm | None] = {}
 
     def around_norm(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -119,6 +119,6 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
 
 
 def is_activation(module: nn.Module) -> bool:
-    """A module without weights of its own, of torch's or transformers' activations."""
+    """Whether it is an activation of torch or transformers without weights."""
     known = type(module).__module__ in ACTIVATIONS
     return known and not any(True for _ in module.parameters())

@@ -1,4 +1,4 @@
-"""Sends a stack of blocks through its own code with several streams side by side."""
+"""Run a stack of blocks through its own code with several streams in one batch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,18 +28,18 @@ from attncli.tensor_subclasses.path_streams.streams import LengthStreams, PathSt
 from attncli.tensor_subclasses.residual_split.split_run import StopAfterLastBlock
 
 GoOn = Callable[[Tensor], Tensor]
-"""From the partial streams [length, token, feature] to what the rest of the model is given in their place [batch, token, feature]."""
+"""Turns the partial streams [length, token, feature] into the input [batch, token, feature] of the rest of the model."""
 
 
 class PathDecomposition(NamedTuple):
-    """The last block's output, as it is in the full pass and in its parts."""
+    """The last block's output: full, and split into parts."""
 
     output: Tensor
     """[token, feature]"""
     terms: Tensor
     """[partial stream, token, feature]"""
     heads: tuple[int, ...]
-    """Of each attention, in order."""
+    """The number of heads of each attention, in order."""
 
 
 def run_by_length(
@@ -49,7 +49,7 @@ def run_by_length(
     count_attention: bool,
     go_on: GoOn | None = None,
 ) -> tuple[PathDecomposition, Any]:
-    """One forward pass of the stack; with `resume_training`, the rest of the model too, whose output comes second."""
+    """Decompose by path length in one forward pass; `resume_training` also runs the rest of the model, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
 
     def streams() -> LengthStreams:
@@ -69,7 +69,7 @@ def run_by_length(
 def run_by_both_lengths(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any]
 ) -> PathDecomposition:
-    """With terms [attentions, MLPs, token, feature] for how many of each a path went through."""
+    """Decompose into terms [attentions, MLPs, token, feature], by how many of each a path went through."""
     attentions = sum(call.attention for call in stack.calls)
     steps = (attentions, len(stack.calls))
     with torch.no_grad(), freeze_model_code(model):
@@ -92,7 +92,7 @@ def run_by_both_lengths(
 def run_along(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], paths: Sequence[Sequence[int]]
 ) -> PathDecomposition:
-    """What single paths bring to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
+    """Contributions of single paths to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
     with torch.no_grad(), freeze_model_code(model):
         found, _ = run_passage(model, PathPassage(stack, PathStreams(paths)), inputs)
     refuse_several_attentions(found, stack)
@@ -101,7 +101,7 @@ def run_along(
 
 @contextmanager
 def freeze_model_code(model: nn.Module) -> Iterator[None]:
-    """Within, the model's attention, norms and activations take path tensors."""
+    """Within, the model's attention, norms and activations accept path tensors."""
     with force_eager_attention(model), replace_eager_interface(attend), freeze_modules(model):
         yield
 
@@ -109,7 +109,7 @@ def freeze_model_code(model: nn.Module) -> Iterator[None]:
 def run_passage(
     model: nn.Module, passage: "PathPassage", inputs: Mapping[str, Any]
 ) -> tuple[PathDecomposition, Any]:
-    """One forward pass, with the stream of the passage in the model's own code."""
+    """Run one forward pass with the passage's tensor as the stream."""
     blocks = {call.module for call in passage.stack.calls}
     output = None
     try:
@@ -117,7 +117,7 @@ def run_passage(
             output = model(**inputs)
     except StopAfterLastBlock:
         pass
-    except FAILURES as error:  # torch's and the models' words for shapes that do not fit
+    except FAILURES as error:  # torch's and the models' errors for shapes that do not fit
         if is_memory_error(error):
             raise
         raise InputError(
@@ -132,9 +132,9 @@ def run_passage(
 def run_with_random_weights(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], streams: Streams
 ) -> PathDecomposition | None:
-    """The same paths with random weights: what is zero there too is so by the wiring, and not by a weight of zero.
+    """Run the same paths with random weights: terms that are zero there too are zero by structure, not by a weight of zero.
 
-    None where a twin cannot be made, or has other blocks.
+    None where no random-init model can be made, or it has other blocks.
     """
     if not isinstance(model, PreTrainedModel):
         return None
@@ -155,9 +155,9 @@ def check_steps(
     count_attention: bool,
     longest_of_a_twin: Callable[[], Tensor],
 ) -> None:
-    """As many steps were seen as there are blocks to make them, so that no length is another one's.
+    """Check that every block took its steps, so that no length is another one's.
 
-    The longest paths may carry nothing at all where a block's weights are zero.
+    The longest paths may be zero where a block's weights are.
     """
     seen = len(found.heads) if count_attention else steps
     if seen != steps or not (bool(found.terms[-1].any()) or bool(longest_of_a_twin().any())):
@@ -168,7 +168,7 @@ def check_steps(
 
 
 def repeat_for_streams(value: Any, stream: PathTensor) -> Any:
-    """Another stack's states [1, token, feature] as many times as there are streams: blocks read the batch off them."""
+    """Repeat another stack's states [1, token, feature] once per stream: blocks read the batch size off them."""
     states = type(value) is Tensor and value.dim() == 3 and value.is_floating_point()
     return value.expand(stream.streams.number, -1, -1) if states and len(value) == 1 else value
 
@@ -179,7 +179,7 @@ def refuse_several_attentions(found: PathDecomposition, stack: Stack) -> None:
 
 
 class PathPassage:
-    """From the first block's input to the last one's output, the stream is a path tensor."""
+    """Makes the stream a path tensor from the first block's input to the last one's output."""
 
     def __init__(self, stack: Stack, streams: Streams, go_on: GoOn | None = None) -> None:
         self.stack = stack
@@ -216,7 +216,7 @@ class PathPassage:
         )
 
     def run(self, forward: Any, args: Any, kwargs: Any, stream: PathTensor) -> Any:
-        """The block itself."""
+        """Run the block itself."""
         args = tuple(repeat_for_streams(value, stream) for value in args)
         kwargs = {name: repeat_for_streams(value, stream) for name, value in kwargs.items()}
         return forward(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Rules for functions that move numbers: each stream alike, as the texts of a batch would be."""
+"""Rules for functions that move numbers: they act on every stream alike, as on the texts of a batch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from attncli.tensor_subclasses.path_streams.streams import no_rule_error
 
 
 def within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-    """The function on the numbers, for calls that leave axis 0 where it is."""
+    """Apply the function to the numbers, for calls that leave axis 0 where it is."""
     result = function(x.numbers, *args, **kwargs)
     if isinstance(result, Tensor):
         return x.like(result)
@@ -41,13 +41,13 @@ def result_type(x: Any, y: Any) -> torch.dtype:
 
 @rule(F.dropout, torch.dropout)
 def dropout(x: PathTensor, *_: Any, **__: Any) -> PathTensor:
-    """Models are in evaluation mode here."""
+    """Dropout does nothing: models are in evaluation mode here."""
     return x
 
 
 @rule(Tensor.type_as, Tensor.view_as, Tensor.reshape_as)
 def alike(x: Any, y: Any) -> Any:
-    """Only the stream's own shape and type are asked for where these are used."""
+    """Return the same streams: these functions use only the second argument's shape and dtype."""
     other = y.numbers if isinstance(y, PathTensor) else y
     if not isinstance(x, PathTensor):
         return x.to(other.dtype) if x.shape == other.shape else x.reshape(other.shape)
@@ -76,7 +76,7 @@ def unflatten(x: PathTensor, dim: int, sizes: Sequence[int]) -> PathTensor:
 
 @rule(Tensor.repeat_interleave, torch.repeat_interleave)
 def repeat_interleave(x: PathTensor, repeats: int, dim: int | None = None) -> PathTensor:
-    """The same for heads, copied."""
+    """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None:
         raise no_rule_error("a repetition by numbers of their own")
     return x.like(x.numbers.repeat_interleave(repeats, require_not_batch_axis(x.dim(), dim)))
@@ -100,7 +100,7 @@ def require_not_batch_axis(axes: int, dim: int) -> int:
 
 @rule(Tensor.__getitem__)
 def getitem(x: PathTensor, index: Any) -> PathTensor:
-    """Slices that leave the batch whole."""
+    """Index with slices that leave the batch whole."""
     given = index if isinstance(index, tuple) else (index,)
     simple = all(isinstance(part, int | slice) or part in (None, Ellipsis) for part in given)
     whole = given[0] is Ellipsis or (isinstance(given[0], slice) and given[0] == slice(None))

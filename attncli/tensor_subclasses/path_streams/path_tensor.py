@@ -1,7 +1,7 @@
-"""The full stream and its parts, in one tensor that goes through a model's own code.
+"""The full stream and its parts, in one tensor that runs through a model's own code.
 
-To the model it looks like a batch: text 0 is the full stream, the others are parts of it (`streams` says which). Axis
-0 may hold more than the batch (GPT-2 puts tokens there), so what belongs to one stream is a run of rows.
+To the model it looks like a batch: text 0 is the full stream, the others are parts of it (see `streams`). Axis
+0 may combine more than the batch (GPT-2 folds tokens into it), so each stream is a block of consecutive rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ class PathTensor(StreamTensor):
     numbers: Tensor
     streams: Streams
     activated: bool
-    """It comes straight from an activation: where two streams are multiplied this one is the gate."""
+    """Whether it comes directly from an activation: in a product of two streams this one is the gate."""
     attended: bool
-    """It has been through its block's attention, or part of it has; what it meets that has not went past."""
+    """Whether it went through its block's attention, at least in part; what it is added to bypassed that."""
 
     @staticmethod
     def __new__(
@@ -52,22 +52,22 @@ class PathTensor(StreamTensor):
         return self.numbers.reshape(self.streams.number, -1, *self.shape[1:])
 
     def full(self) -> Tensor:
-        """The full stream alone, with the batch of one that the model was given."""
+        """The full stream alone, with the model's batch of one."""
         rows = self.shape[0] // self.streams.number
         return self.numbers[:rows]
 
     def like(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
-        """Other numbers of the same streams; axis 0 must still begin with them."""
+        """Wrap other numbers of the same streams; axis 0 must still begin with them."""
         if numbers.dim() == 0 or numbers.shape[0] % self.streams.number:
             raise no_rule_error("a result whose first axis is not the batch")
         return PathTensor(numbers, self.streams, activated, self.attended)
 
     def times_frozen(self, factor: Tensor, activated: bool = False) -> "PathTensor":
-        """Every stream times one factor [rows of one stream, …]."""
+        """Multiply every stream by one factor [rows of one stream, …]."""
         return self.like((self.by_stream() * factor).reshape(self.shape), activated)
 
     def plus_constant(self, constant: Tensor) -> "PathTensor":
-        """What is the same in every pass joins the full stream, and the part that is made for constants."""
+        """Add a constant to the full stream, and to the partial stream of constants."""
         if np.broadcast_shapes(self.shape, constant.shape) != tuple(self.shape):
             raise no_rule_error("an addition that repeats the stream")
         result, everywhere = self.numbers.clone(), constant.expand(self.shape)
@@ -78,21 +78,21 @@ class PathTensor(StreamTensor):
         return self.like(result)
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> "PathTensor":
-        """What the streams' kind makes of them [stream, …] at some point of the way."""
+        """Apply a transition of the streams' class to them [stream, …]."""
         return self.like(change(self.by_stream()).reshape(self.shape))
 
     def after_attention(self) -> "PathTensor":
-        """As it comes out of its block's attention."""
+        """Mark it as an output of its block's attention."""
         moved = self.changed(self.streams.after_attention)
         return PathTensor(moved.numbers, self.streams, attended=True)
 
     def entering_block(self) -> "PathTensor":
-        """As it comes to the next block, whose attention is before it."""
+        """Mark it as input of the next block, before its attention."""
         return PathTensor(self.numbers, self.streams)
 
 
 def align_streams(tensors: Sequence[PathTensor]) -> list[PathTensor]:
-    """Streams that are about to be put together, some of them from a block's attention and others from past it."""
+    """Align streams before they are combined, some of them from a block's attention and others from its bypass."""
     if len({each.attended for each in tensors}) == 1:
         return list(tensors)
     return [
@@ -103,5 +103,5 @@ def align_streams(tensors: Sequence[PathTensor]) -> list[PathTensor]:
 
 
 def begin_streams(stream: Tensor, streams: Streams) -> PathTensor:
-    """The first block's input."""
+    """Begin the streams from the first block's input."""
     return PathTensor(streams.begin(stream), streams)

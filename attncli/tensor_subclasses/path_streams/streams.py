@@ -1,6 +1,6 @@
-"""What goes side by side under the full stream, and what attentions, MLPs and constants do to it.
+"""Partial streams alongside the full stream, and what attentions, MLPs and constants do to them.
 
-One kind for each question: paths by their length, single paths, what comes from the inputs and what from constants.
+One class for each question: paths by length, single paths, contributions of inputs and of constants.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,53 +19,53 @@ class RecordedAttention(NamedTuple):
     maps: Tensor
     """[1, head, query, key]: the full stream's."""
     visible: Tensor | None
-    """[1, 1, query or 1, key] bool: what the mask leaves; None where it leaves all."""
+    """[1, 1, query or 1, key] bool: keys that the mask leaves visible; None where it leaves all."""
     outputs: Tensor
     """[stream, head, query, value]: the values as the maps weigh them."""
 
 
 class Streams:
-    """The full stream alone, stream 0, or with partial ones after it; every kind says what becomes of those."""
+    """The full stream (stream 0), alone or followed by partial ones; subclasses define how these change."""
 
     partial = 0
-    """Streams beside the full one."""
+    """The number of partial streams."""
     constants: tuple[int, ...] = (0,)
-    """The streams that what is the same in every pass joins."""
+    """The streams to which constants are added."""
     tells_apart = False
-    """Whether it matters what went past an attention."""
+    """Whether it matters which part bypassed an attention."""
 
     def __init__(self) -> None:
         self.heads: list[int] = []
-        """Of each attention that the streams went through, in order."""
+        """The number of heads of each attention that the streams went through, in order."""
 
     @property
     def number(self) -> int:
         return 1 + self.partial
 
     def begin(self, first: Tensor) -> Tensor:
-        """The first block's input [1, token, feature] as [stream, token, feature]."""
+        """Turn the first block's input [1, token, feature] into [stream, token, feature]."""
         return first.clone()
 
     def attended(self, attention: RecordedAttention) -> Tensor:
-        """What each stream keeps of an attention's outputs."""
+        """Choose what each stream keeps of an attention's outputs."""
         self.heads.append(attention.outputs.shape[1])
         return attention.outputs
 
     def after_attention(self, parts: Tensor) -> Tensor:
-        """Streams [stream, …] that have just been through an attention."""
+        """Move streams [stream, …] on after an attention."""
         return parts
 
     def past_attention(self, parts: Tensor) -> Tensor:
-        """Streams [stream, …] that went past their block's attention, where they meet what went through it."""
+        """Move on streams [stream, …] that bypassed their block's attention, where they join its output."""
         return parts
 
     def after_mlp(self, parts: Tensor) -> Tensor:
-        """Streams [stream, …] that have just been through an MLP's nonlinearity."""
+        """Move streams [stream, …] on after an MLP's nonlinearity."""
         return parts
 
 
 class FullStreamOnly(Streams):
-    """For a backward pass: keeps what its attentions did."""
+    """The full stream alone, for a backward pass: records its attentions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class FullStreamOnly(Streams):
 
 
 class OriginStreams(Streams):
-    """Stream 1 is what comes from the first block's input, stream 2 what comes from constants on the way."""
+    """Stream 1 comes from the first block's input, stream 2 from constants on the way."""
 
     partial = 2
     constants = (0, 2)
@@ -87,7 +87,7 @@ class OriginStreams(Streams):
 
 
 class LengthStreams(Streams):
-    """All paths of one length so far are one stream; a constant begins a path of length 0 where it stands.
+    """All paths of one length form one stream; a constant begins a path of length 0 where it is added.
 
     Streams 1, 2 … are a grid [attentions, MLPs] of how many of each a path went through; what is not counted has one
     place on its axis.
@@ -96,7 +96,7 @@ class LengthStreams(Streams):
     constants = (0, 1)
 
     def __init__(self, attentions: int = 0, mlps: int = 0) -> None:
-        """The most steps of each kind; 0 where they are not counted."""
+        """The largest number of steps of each kind; 0 where they are not counted."""
         super().__init__()
         self.most = (attentions, mlps)
         self.partial = (1 + attentions) * (1 + mlps)
@@ -113,7 +113,7 @@ class LengthStreams(Streams):
         return self.moved_on(parts, 1)
 
     def moved_on(self, parts: Tensor, kind: int) -> Tensor:
-        """One step further: what has taken k of this kind has taken k + 1."""
+        """Move one step on: paths with k steps of this kind now have k + 1."""
         most = self.most[kind]
         if most == 0:
             return parts
@@ -128,12 +128,12 @@ class LengthStreams(Streams):
 
 
 class PathStreams(Streams):
-    """Single paths, without the constants on their way: each goes through a head of every attention, or past it."""
+    """Single paths, without constants on the way: each goes through a head of every attention, or bypasses it."""
 
     tells_apart = True
 
     def __init__(self, paths: Sequence[Sequence[int]]) -> None:
-        """A path's choices, one for each attention: 0 is past it, 1 … H a head."""
+        """A path has one choice for each attention: 0 bypasses it, 1 … H are heads."""
         super().__init__()
         self.paths = paths
         self.partial = len(paths)
@@ -151,13 +151,13 @@ class PathStreams(Streams):
         return kept
 
     def past_attention(self, parts: Tensor) -> Tensor:
-        """Of a path that goes through a head nothing goes past it."""
+        """Drop the bypass for paths that go through a head."""
         kept = parts.clone()
         kept[[stream for stream, choice in self.choices() if choice]] = 0.0
         return kept
 
     def choices(self) -> Iterator[tuple[int, int]]:
-        """Stream and choice at the attention that was noted last."""
+        """Each stream's choice at the attention that was recorded last."""
         last = len(self.heads) - 1
         return ((1 + index, path[last]) for index, path in enumerate(self.paths))
 

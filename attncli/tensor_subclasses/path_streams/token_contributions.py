@@ -1,4 +1,4 @@
-"""What one token's state after the last block comes from: the input tokens, constants; and what rollout says of it."""
+"""Attribute one token's state after the last block to input tokens and constants, and compare with rollout."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -22,18 +22,18 @@ class RolloutRow(NamedTuple):
     attention: Tensor
     """[token]; A the mean of an attention's heads."""
     even: Tensor
-    """[token]; A uniform over the keys that each query sees."""
+    """[token]; A uniform over each query's visible keys."""
 
 
 class TokenContributions(NamedTuple):
-    """What one token's state comes from."""
+    """Contributions to one token's state."""
 
     state: Tensor
     """y [feature]"""
     of_inputs: Tensor
     """Σ_j c_j [feature], c_j what the state of token j at the first block's input becomes."""
     of_constants: Tensor
-    """b [feature]: what biases on the way become, and what another stack's states bring."""
+    """b [feature]: the contribution of biases, and of another stack's states."""
     shares: Tensor
     """⟨c_j, y⟩ / ‖y‖² [token]"""
     rolled: RolloutRow
@@ -42,7 +42,7 @@ class TokenContributions(NamedTuple):
 def find_contributions(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], token: int
 ) -> TokenContributions:
-    """Both kinds of attribution from one way back through the blocks; a row is all that is carried of rollout."""
+    """Compute both attributions in one backward pass through the blocks; rollout needs a single row."""
     with freeze_model_code(model):
         found, blocks = run_forwards(model, RecordedPassage(stack, OriginStreams()), inputs)
         state = found.output[token]
@@ -78,9 +78,9 @@ def rollout_step(row: Tensor, weights: Tensor) -> Tensor:
 
 
 def uniform_map(attention: RecordedAttention) -> Tensor:
-    """[query, key]: all visible keys of a query alike."""
+    """[query, key]: uniform attention over each query's visible keys."""
     queries, keys = attention.maps.shape[-2:]
     if attention.visible is None:
         return torch.full((queries, keys), 1.0 / keys, dtype=torch.float64)
-    visible = attention.visible[0, 0].double().expand(queries, keys)  # one row may stand for all
+    visible = attention.visible[0, 0].double().expand(queries, keys)  # may have a single row
     return visible / visible.sum(dim=-1, keepdim=True)

@@ -1,7 +1,7 @@
-"""Convolutions of the stream: of one token at a time a linear layer, over several plain numbers.
+"""Convolutions of the stream: over one token at a time a linear layer, over several on plain numbers.
 
-At its ends a convolution over tokens sees fewer of them, so what all tokens share leaves it as something that differs
-from token to token: nothing is lost by plain numbers.
+At its ends a convolution over tokens sees fewer of them, so the common row itself comes out different from token to
+token: plain numbers lose nothing.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sums of products in letters, as the products of matrices that they are."""
+"""einsum as matrix products."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, n
 
 @rule(torch.einsum, torch.functional.einsum)
 def einsum(equation: str, *operands: Any) -> Any:
-    """Two operands with every letter written once in each."""
+    """einsum of two operands, with no letter twice in one operand."""
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     sides, arrow, result = equation.replace(" ", "").partition("->")
@@ -35,7 +35,7 @@ for table in (SCORE_RULES, WEIGHT_RULES):
 
 
 def is_linear(x: Any, y: Any, one: str, other: str, result: str) -> bool:
-    """Whether plain numbers meet the features of a split tensor, and its tokens are left alone."""
+    """Whether a plain operand multiplies the features of a split one, and leaves its tokens alone."""
     if not isinstance(x, SplitTensor) or isinstance(y, StreamTensor):
         return False
     token = one[x.axis]
@@ -43,7 +43,7 @@ def is_linear(x: Any, y: Any, one: str, other: str, result: str) -> bool:
 
 
 def linear(x: SplitTensor, y: torch.Tensor, equation: str) -> Any:
-    """c and V meet the same numbers."""
+    """Multiply c and V by the same numbers."""
     one, _, result = equation.replace("->", ",").split(",")
     common, varying = (
         make_scaled(np.einsum(equation, part.mantissa, to_float64_array(y)), part.exponent)
@@ -55,7 +55,7 @@ def linear(x: SplitTensor, y: torch.Tensor, equation: str) -> Any:
 def einsum_as_matmul(
     equation: str, operands: tuple[Any, Any], letters: tuple[str, str], result: str
 ) -> Any:
-    """One letter summed over, at most one that each side has to itself; all others side by side."""
+    """Write an einsum as a matmul: one letter summed over, at most one letter of each operand's own; all others as batch."""
     one, other = letters
     batch = [letter for letter in one if letter in other and letter in result]
     summed = [letter for letter in one if letter in other and letter not in result]

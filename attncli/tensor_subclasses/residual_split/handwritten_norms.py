@@ -1,4 +1,4 @@
-"""Layer and RMS norms that models write out by hand: recognised by name, believed only if they compute what the rule computes."""
+"""Layer and RMS norms that models write out by hand: recognised by class name, and verified against the rule on random tokens."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,19 +13,19 @@ from attncli.tensor_subclasses.residual_split.split_functions import norm
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 
 EPSILONS = ("variance_epsilon", "eps", "epsilon")
-"""How transformers' norms call their ε."""
+"""transformers' names for the ε of norms."""
 
 AGREEMENT = 1e-5
-"""Between a module and the rule on plain numbers, relative: modules may compute in float32."""
+"""Tolerance between a module and the rule on plain numbers, relative: modules may compute in float32."""
 
 
 SIZES = (1.0, 1e2, 1e-2, 1e-3, 1e-5)
-"""Of the tokens on which they must agree: where they are small it is ε that counts."""
+"""Sizes of the tokens on which they must agree: for small ones ε matters."""
 
 
 @contextmanager
 def replace_handwritten_norms(model: nn.Module) -> Iterator[None]:
-    """In this context the norms that the model writes out take split tensors."""
+    """Within, the model's handwritten norms accept split tensors."""
     known: dict[nn.Module, RecognisedNorm | None] = {}
 
     def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -61,7 +61,7 @@ def is_handwritten_norm(module: nn.Module) -> bool:
 def recognise_norm(
     module: nn.Module, usual: Callable[[Tensor], Tensor], width: int
 ) -> RecognisedNorm | None:
-    """The norm that gives what the module gives on a few random tokens; None where it is no norm of these kinds."""
+    """Find the norm that equals the module on a few random tokens; None where none does."""
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randn(len(SIZES), width, generator=generator, dtype=torch.float64) + 0.5
     tokens = tokens * torch.tensor(SIZES, dtype=torch.float64)[:, None]
@@ -77,7 +77,7 @@ def recognise_norm(
 
 
 def iter_candidate_norms(module: nn.Module) -> Iterator[RecognisedNorm]:
-    """What a norm with these weights may be."""
+    """Iterate over norms that these weights may belong to."""
     epsilon = next((float(getattr(module, e)) for e in EPSILONS if hasattr(module, e)), 0.0)
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     for gain in (weight, None if weight is None else 1.0 + weight.double()):

@@ -1,7 +1,7 @@
-"""Functions that change the stream in place: the same numbers as the function that does not, under the old name.
+"""Functions that change the stream in place: the numbers of the out-of-place function, written to the same tensor.
 
-A stream that was changed must be seen as such by every alias of it; where a view of another shape still looks at the
-numbers, the change is refused.
+Every alias of a changed stream must show the change; where a view of another shape still refers to the numbers, the
+change is refused.
 """
 
 from collections.abc import Callable
@@ -36,11 +36,11 @@ CHANGES: dict[Any, Callable[..., Any]] = {
     torch.tanh_: torch.tanh,
     Tensor.tanh_: torch.tanh,
 }
-"""Each with the function that gives the same and leaves its argument alone."""
+"""Each in-place function with its out-of-place counterpart."""
 
 
 def write_in_place(written: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-    """x itself, with what the function gives; plain numbers stay plain."""
+    """Write the function's result to x itself; plain numbers stay plain."""
     if isinstance(x, (SplitTensor, LazyScores)):
         return x.become(CHANGES[written](x, *args, **kwargs), written.__name__)
     numbers: Any = written(
@@ -55,7 +55,7 @@ for written in CHANGES:
 
 @rule(Tensor.copy_)
 def copy(x: Any, source: Any, *_: Any) -> Any:
-    """Other numbers under the old name."""
+    """tensor.copy_(source): replaces values, keeps identity and views."""
     if not isinstance(x, SplitTensor):
         return x.copy_(source.plain())
     if isinstance(source, SplitTensor):

@@ -1,8 +1,8 @@
-"""A second sample of the rounding in exact arithmetic: streams whose last bits are moved as they enter a block.
+"""A second sample of the rounding in exact arithmetic: the last bits of each stream are moved as it enters a block.
 
-Common row and residual carried apart keep all digits of a residual however small, but each step rounds their last bits as
-any arithmetic does. Where blocks make small differences large, as deep stacks of MLPs without skips can, those bits become
-the first digits of what is printed: two runs that differ in them alone say what is known.
+A separate common row keeps all digits of a residual however small, but each step rounds their last bits as any arithmetic
+does. Where blocks amplify small differences, as deep stacks of MLPs without skips can, those bits become the first digits
+of the result: two runs that differ in them alone show which digits are known.
 """
 
 import numpy as np
@@ -21,6 +21,6 @@ class LastBitPerturbation:
         return centre_split(self.moved(stream.common), self.moved(stream.varying), stream.axis)
 
     def moved(self, numbers: Scaled) -> Scaled:
-        """Each as it is or one step nearer to 0."""
+        """Leave each number, or move it one step nearer to 0."""
         half = np.finfo(np.float64).eps / 2
         return times(numbers, 1 - half * self.generator.integers(0, 2, numbers.mantissa.shape))

@@ -1,4 +1,4 @@
-"""What attention scores are made of, before anybody computes them."""
+"""The terms of attention scores, before the scores are computed."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ HIDDEN = -1e30
 
 
 class ScoreTerms(NamedTuple):
-    """scale · query key^T + bias, with columns of no key beside it, all up to what is constant along a row."""
+    """scale · query key^T + bias, with extra columns that are no keys, up to a constant along each row."""
 
     query: Tensor
     """[..., query, width], split or plain."""
@@ -47,7 +47,7 @@ class ScoreTerms(NamedTuple):
         return self._replace(scale=self.scale * factor, bias=bias, shift=shift, beside=beside)
 
     def plain(self) -> Tensor:
-        """The scores as plain numbers, where what is specific to a query may vanish."""
+        """The scores as plain numbers, where query-specific parts may vanish."""
         scores = (
             torch.matmul(to_plain(self.query), to_plain(self.key).transpose(-1, -2)) * self.scale
         )
@@ -60,7 +60,7 @@ class ScoreTerms(NamedTuple):
 
 
 def broadcast_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
-    """The same scores under other leading axes."""
+    """Broadcast the terms to other leading axes."""
 
     def there(part: Tensor | None) -> Any:
         if part is None:
@@ -77,5 +77,5 @@ def broadcast_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
 
 
 def terms_of_scores(scores: Tensor) -> ScoreTerms:
-    """Scores that were computed before, as products of themselves with one key for each column."""
+    """Terms of scores that were computed before: products of themselves with one key for each column."""
     return ScoreTerms(scores, torch.eye(scores.shape[-1], dtype=torch.float64))

@@ -26,13 +26,13 @@ def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Any:
 
 @rule(torch.addmm, Tensor.addmm)
 def addmm(bias: Tensor, x: Any, weight: Tensor) -> Any:
-    """GPT-2's Conv1D."""
+    """addmm, as GPT-2's Conv1D calls it."""
     return affine(x, to_float64_array(weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
 def matmul(x: Any, y: Any) -> Any:
-    """With weights; of queries and keys, which are scores; of attention weights and values."""
+    """Products with weights; of queries and keys, which are scores; of attention weights and values."""
     if isinstance(x, SplitTensor):
         if not isinstance(y, SplitTensor) and y.dim() == 2:
             return affine(x, to_float64_array(y), None)
@@ -50,17 +50,17 @@ def matmul(x: Any, y: Any) -> Any:
 
 @rule(torch.baddbmm, Tensor.baddbmm)
 def baddbmm(bias: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """Scores with something added."""
+    """Lazy scores plus a bias."""
     return torch.add(torch.mul(torch.bmm(batch1, batch2), alpha), torch.mul(bias, beta))
 
 
 def snapshot(x: Tensor) -> Tensor:
-    """The same numbers under a name of its own: what is not yet computed must not see later changes in place."""
+    """A copy of the terms: lazy tensors must not see later changes in place."""
     return SplitTensor(x.common, x.varying, x.axis) if isinstance(x, SplitTensor) else x
 
 
 def affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
-    """c W + b and V W: V meets neither c nor b."""
+    """c W + b and V W: neither c nor b enters V."""
     if not isinstance(x, SplitTensor):
         raise no_rule_error("a linear layer whose weights descend from the stream")
     if x.axis == x.dim() - 1:
@@ -76,7 +76,7 @@ def affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
 
 
 def mix_tokens_by_weights(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
-    """Tokens mixed by a matrix of weights: its column sums are no common row."""
+    """Mix tokens by a matrix of weights: its column sums are no common row."""
     turned: Any = torch.transpose(x, -1, -2)
     mixed: Any = torch.transpose(mix_values_by_weights(torch.from_numpy(weight.T), turned), -1, -2)
     return mixed if bias is None else torch.add(mixed, bias)
@@ -84,7 +84,7 @@ def mix_tokens_by_weights(x: SplitTensor, weight: Array, bias: Tensor | None) ->
 
 @rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
-    """Common parts add, varying parts add; what differs from token to token joins the varying part."""
+    """Add common parts and varying parts; a plain operand that differs between tokens joins the varying part."""
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, SplitTensor) else y * alpha
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
@@ -100,7 +100,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
 
 
 def is_score_mask(other: Any) -> bool:
-    """Whether something that is added is a mask of scores."""
+    """Whether an added operand is a mask of scores."""
     return isinstance(other, Tensor) and bool((other <= HIDDEN).any())
 
 
@@ -135,7 +135,7 @@ def multiply(x: Any, y: Any) -> SplitTensor:
 
 
 def multiply_by_token(x: SplitTensor, factor: Array) -> SplitTensor:
-    """Every token by numbers g of its own, such as its angle: c (g - ḡ) + V g is what then sets tokens apart."""
+    """Multiply every token by its own numbers g, such as its angle: c (g - ḡ) + V g is then the varying part."""
     nothing = times(x.common, 0.0)
     return centre_split(nothing, plus(times(x.common, factor), times(x.varying, factor)), x.axis)
 

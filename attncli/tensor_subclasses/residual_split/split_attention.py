@@ -1,8 +1,8 @@
 """P (1c^T + V) for attention weights P.
 
-Content-only attention without a mask, and attention to other states that no position tells apart, tends to one common
-row, and what is left of it must be computed without cancellation. Wherever positions or a mask keep the rows apart, P
-itself is enough: P (1c^T + V) = (P1) c^T + P V, where P1 = 1 but for the share of a learned sink.
+Content-only attention without a mask, and attention to states without positions, tend to one common row, and what is left
+of it must be computed without cancellation. Wherever positions or a mask make the rows differ, P itself is enough:
+P (1c^T + V) = (P1) c^T + P V, where P1 = 1 but for the share of a learned sink.
 """
 
 from typing import Any
@@ -29,11 +29,11 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 rule(F.scaled_dot_product_attention)(evaluate_sdpa)
 
 SUMS = 1e-12
-"""How far rows of thousands of float64 weights may sum from 1 by rounding."""
+"""Tolerance: how far rows of thousands of float64 weights may sum from 1 by rounding."""
 
 
 def is_content_only(terms: ScoreTerms) -> bool:
-    """Whether nothing but the queries' contents tells the rows of these scores apart."""
+    """Whether the rows of these scores differ only by the queries' contents."""
     if not isinstance(terms.query, SplitTensor) or terms.beside is not None:
         return False
     if any(
@@ -80,12 +80,12 @@ def content_attention(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
     varying = Scaled(
         np.broadcast_to(varying.mantissa, rows), varying.exponent
-    )  # beside one key it has one row
+    )  # with a single key it has one row
     return merge_maps(plus(v_common, shared), varying, lead)
 
 
 def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
-    """Which keys no mask hides, and what is added to their scores [map, key]."""
+    """Find the keys that no mask hides, and the bias of their scores [map, key]."""
     if terms.bias is None:
         return slice(None), None
     row = terms.bias[..., 0, :].expand(*lead, -1).reshape(-1, terms.bias.shape[-1])
@@ -142,7 +142,7 @@ def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
 
 
 def mix_values_by_weights(weights: Tensor, values: SplitTensor) -> SplitTensor:
-    """The same where it is not known how the weights were made: their own row sums say what they lack of 1."""
+    """Mix values by weights of unknown origin: their row sums show what they lack of 1."""
     missing = 1.0 - weights.to(torch.float64).sum(dim=-1, keepdim=True)
     if float(missing.abs().max()) <= SUMS:
         missing = torch.zeros_like(missing)

@@ -120,13 +120,13 @@ def log1p_scaled(part: Scaled) -> Scaled:
 
 @rule(torch.allclose)
 def allclose(x: Any, other: Any, rtol: float, atol: float) -> bool:
-    """As far as plain numbers show it."""
+    """allclose, on plain numbers."""
     return torch.allclose(to_plain(x), to_plain(other), rtol, atol)
 
 
 @rule(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)
 def clamp(x: SplitTensor, min: float | None = None, max: float | None = None) -> SplitTensor:
-    """Moved by its lower limit it is a relu, and another one from above; where it limits nothing, nothing is lost."""
+    """Clamp as a shifted relu, from below or above; where it limits nothing, nothing is lost."""
     whole = x.plain()
     if torch.equal(torch.clamp(whole, min, max), whole):
         return SplitTensor(x.common, x.varying, x.axis)
@@ -175,7 +175,7 @@ def erf(x: SplitTensor) -> SplitTensor:
 
 @rule(torch.mean, Tensor.mean)
 def mean(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
-    """Over features, of c and V alike; over tokens, plain numbers."""
+    """Mean over features, of c and V alike; over tokens, on plain numbers."""
     return reduce_features(np.mean, torch.mean, x, dim, keepdim)
 
 
@@ -210,7 +210,7 @@ def variance(
     correction: Any = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """The mean square of what is left when the mean is taken away; over features."""
+    """Variance over features: the mean square of the deviations from the mean."""
     if not isinstance(dim, int) or dim % x.dim() == x.axis:
         return torch.var(x.plain(), dim, unbiased=unbiased, keepdim=keepdim)
     less = int(unbiased) if correction is None else int(correction)
@@ -226,7 +226,7 @@ def standard_deviation(x: SplitTensor, dim: Any = None, **how: Any) -> Tensor:
 
 @rule(torch.softmax, Tensor.softmax, F.softmax)
 def softmax(x: SplitTensor, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
-    """Over features: what a router makes of its logits, or attention of scores that came as one stream."""
+    """Softmax over features: of a router's logits, or of attention scores that became a split tensor."""
     if dim is None or dim % x.dim() != x.dim() - 1 or x.axis != x.dim() - 2:
         return torch.softmax(x.plain(), dim if dim is not None else -1)
     terms = terms_of_scores(x)
@@ -263,7 +263,7 @@ def rms_norm(
 def norm(
     x: SplitTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> SplitTensor:
-    """A layer or RMS norm over the features, of every head by itself."""
+    """A layer or RMS norm over the features, each head separately."""
     if x.axis == x.dim() - 1:
         raise SplitTensor.refusal("a norm over tokens")
     states = [SplitState(*parts, plain=False) for parts in iter_heads(x)]
@@ -293,7 +293,7 @@ def iter_heads(x: SplitTensor) -> Iterator[tuple[Scaled, Scaled]]:
 
 
 def stack_parts(parts: Sequence[Scaled]) -> Scaled:
-    """Stacked under one exponent."""
+    """Stack parts under one common exponent."""
     top = common_exponent(*parts)
     return make_scaled(np.stack([align_exponent(part, top) for part in parts]), top)
 

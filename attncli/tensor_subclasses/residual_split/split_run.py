@@ -1,4 +1,4 @@
-"""Sends a stack of blocks through its own code with the common row and the residual apart."""
+"""Run a stack of blocks through its own code with split tensors: common row and residual separate."""
 
 import math
 import traceback
@@ -42,18 +42,18 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 Observe = Callable[[Stack, int, SplitState], None]
 """observe(stack, state 0 … L, X)"""
 Move = Callable[[SplitTensor], SplitTensor]
-"""What becomes of a stream as it enters a block."""
+"""Changes a stream as it enters a block."""
 
 
 class StopAfterLastBlock(Exception):
-    """The last block is done; what the model does with its output is of no interest."""
+    """Raised after the last block, to skip the rest of the forward."""
 
 
 @contextmanager
 def use_split_code(model: nn.Module) -> Iterator[None]:
-    """Within, the model's own eager attention and its norms take split tensors; to be entered before parts are switched off.
+    """Within, the model's own eager attention and its norms accept split tensors; enter it before an ablation.
 
-    So whoever switches norms off stands outside of what is done to them here.
+    An ablation of norms then wraps what is patched here.
     """
     with force_eager_attention(model), replace_handwritten_norms(model):
         yield
@@ -88,11 +88,11 @@ def run_split(
 
 
 class DependsOnOtherStack(Exception):
-    """A stack is given what another made."""
+    """Raised when a stack receives what another made."""
 
 
 def run_one_pass(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitPassage") -> None:
-    """To the end of the last stack, or until one has lost its residual; that is no error."""
+    """Run to the end of the last stack, or until one has lost its residual, which is no error."""
     try:
         with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.around):
             model(**inputs)
@@ -107,7 +107,7 @@ def run_one_pass(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitPas
 
 
 def raising_model_line(error: Exception) -> str:
-    """The last line of a library's model code on the way to an error."""
+    """Find the last line of a library's model code in an error's traceback."""
     places = [
         f"{frame.filename.rpartition('/')[2]} line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
@@ -117,7 +117,7 @@ def raising_model_line(error: Exception) -> str:
 
 
 class SplitPassage:
-    """From the first block's input of each wanted stack to the last one's output, its stream is a split tensor."""
+    """Makes the stream a split tensor, from the first block's input of each requested stack to the last one's output."""
 
     def __init__(
         self,
@@ -154,9 +154,9 @@ class SplitPassage:
         return self.ending(stack, output, state) if call is stack.calls[-1] else output
 
     def beginning(self, stack: Stack, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """What a stack's first block is given, its stream as a split tensor; known even where what stands beside it is not."""
+        """The input of a stack's first block, its stream as a split tensor; known even where other arguments are not."""
         stream = find_stream_input(args, kwargs)
-        assert stream is not None  # the probe has seen it
+        assert stream is not None  # the probe recorded which
         if self.takes_of_others((stream,), {}):
             raise DependsOnOtherStack
         self.begun.add(stack)
@@ -165,12 +165,12 @@ class SplitPassage:
         return replace_argument(args, kwargs, stream, first)
 
     def takes_of_others(self, args: Any, kwargs: Any) -> bool:
-        """Whether an argument is made of a stack that does not run in this pass."""
+        """Whether an argument depends on a stack that does not run in this pass."""
         apart = len(self.wanted) < len(self.stacks)
         return apart and any(map(is_unknown, iter_tensors((args, kwargs))))
 
     def ending(self, stack: Stack, output: Any, state: SplitTensor) -> Any:
-        """What a stack's last block gives; the last one of all ends the pass."""
+        """The output of a stack's last block; the last one of all ends the pass."""
         self.ended.add(stack)
         if len(self.ended) == len(self.wanted):
             raise StopAfterLastBlock
@@ -179,7 +179,7 @@ class SplitPassage:
 
 
 def mark_unknown(output: Any) -> Any:
-    """A block's output with NaN for its state, which marks whatever is made of it."""
+    """A block's output with NaN for its state, which marks all that depends on it."""
     state = find_stream_output(output)
     return (
         output

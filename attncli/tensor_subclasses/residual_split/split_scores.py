@@ -1,8 +1,8 @@
-"""Attention scores s q k^T + b that are not yet computed, and their softmax, on their way through a model's own code.
+"""Lazy attention scores s q k^T + b and their softmax, inside a model's own code.
 
-What the model does with its scores (scales, adds positions and masks, puts a sink beside them, takes the softmax) is
-noted; only where weights meet values is it known whether P tends to one common row and must not be computed as such.
-Any other function gets numbers: a split tensor where one can be had, else plain ones.
+What the model does with its scores (scaling, positions and masks, sinks, softmax) is recorded; only where weights meet
+values is it known whether P tends to one common row and must not be computed as such. Any other function gets numbers: a
+split tensor where one can be had, else plain ones.
 """
 
 import math
@@ -44,7 +44,7 @@ weight_rule = register_rules_in(WEIGHT_RULES)
 
 
 class DeferredTensor(StreamTensor):
-    """A tensor that is not computed before somebody asks for its numbers."""
+    """A tensor that is computed only when a function needs its numbers."""
 
     terms: ScoreTerms
 
@@ -55,7 +55,7 @@ class DeferredTensor(StreamTensor):
         return made
 
     def settled(self) -> Tensor:
-        """Its numbers."""
+        """Compute its numbers."""
         raise NotImplementedError
 
     @classmethod
@@ -99,13 +99,13 @@ class LazyScores(DeferredTensor):
     rules = SCORE_RULES
 
     def settled(self) -> Tensor:
-        """Split where the keys are the same whatever the stream is, as in attention to other states."""
+        """Compute the scores: split where the keys do not depend on the stream, as in attention to other states."""
         return (
             scores_as_stream(self.terms) if is_linear_in_queries(self.terms) else self.terms.plain()
         )
 
     def become(self, other: Any, name: str) -> "LazyScores":
-        """Take on what a function gave that was to change these scores in place."""
+        """Take over the result of a function that changes these scores in place."""
         if not isinstance(other, LazyScores) or other.shape != self.shape:
             raise self.refusal(name)
         self.terms = other.terms
@@ -136,7 +136,7 @@ def make_scores(terms: ScoreTerms) -> LazyScores:
 
 @score_rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
 def scale(x: Any, y: Any) -> Tensor:
-    """By a number, or by one for each head."""
+    """Scale by a number, or by one for each head."""
     scores, factor = (x, y) if isinstance(x, LazyScores) else (y, x)
     if isinstance(factor, DeferredTensor):
         return torch.mul(scores.settled(), factor.settled())
@@ -163,7 +163,7 @@ def divide(x: Any, y: Any) -> Tensor:
 
 @score_rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
-    """Positions, masks, and what is constant along a row."""
+    """Add positions, masks, or what is constant along a row."""
     if not isinstance(x, LazyScores):
         x, y = (y, x) if alpha == 1.0 else (x, y.settled())
     if not isinstance(x, LazyScores):
@@ -184,7 +184,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
 
 
 def with_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
-    """The scores with other terms; what was added may not make them larger."""
+    """Make scores with other terms; refuse a bias that would swamp them."""
     added = [tuple(part.shape[:-1]) for part in (terms.bias, terms.shift) if part is not None]
     rows = tuple(scores.shape[:-1])
     return make_scores(terms) if np.broadcast_shapes(rows, *added) == rows else terms.plain()
@@ -207,7 +207,7 @@ def masked_fill(x: Any, mask: Tensor, value: Any) -> Tensor:
 
 @score_rule(torch.where)
 def where(condition: Tensor, x: Any, y: Any) -> Tensor:
-    """With the scores where they are seen and a very small number where not."""
+    """where() as a mask: the scores where visible, a very small number elsewhere."""
     hides = isinstance(x, LazyScores) and (not isinstance(y, Tensor) or y.numel() == 1)
     if hides and float(y) <= HIDDEN:
         return masked_fill(x, ~condition, float(y))
@@ -218,11 +218,11 @@ LAYOUTS = (
     Tensor.view, Tensor.reshape, torch.reshape, Tensor.unsqueeze, torch.unsqueeze, Tensor.squeeze, torch.squeeze,
     Tensor.flatten, torch.flatten, Tensor.unflatten, torch.unflatten,
 )  # fmt: skip
-"""Functions that may put heads beside or among the texts."""
+"""Functions that may move heads into the batch, or next to it."""
 
 
 def move_axes(function: Any, x: DeferredTensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Queries and keys stay where they are, or else the numbers are asked for."""
+    """Move axes; queries and keys keep theirs, or the numbers are computed."""
     shape = function(torch.empty(x.shape, device="meta"), *args, **kwargs).shape
     if len(shape) < 2 or shape[-2:] != x.shape[-2:]:
         return function(x.settled(), *args, **kwargs)  # type: ignore[no-any-return]
@@ -236,7 +236,7 @@ for layout in LAYOUTS:
 
 @score_rule(torch.cat, torch.concat)
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Learned sinks beside the keys."""
+    """Concatenate learned sinks with the scores."""
     first, *rest = tensors
     last = dim in (-1, first.dim() - 1)
     if not (isinstance(first, LazyScores) and last) or any(
@@ -257,7 +257,7 @@ def softmax(x: LazyScores, dim: int | None = None, *_: Any, **__: Any) -> Tensor
 
 
 class LazyWeights(DeferredTensor):
-    """What the softmax makes of scores; the columns of sinks may have been cut off."""
+    """The softmax of lazy scores; the columns of sinks may have been cut off."""
 
     rules = WEIGHT_RULES
 
@@ -266,7 +266,7 @@ class LazyWeights(DeferredTensor):
         return self.shape[-1] < self.terms.shape[-1]
 
     def settled(self) -> Tensor:
-        """Split where P tends to a common row, so that a router's weights keep their digits."""
+        """Compute the weights: split where P tends to a common row, so that a router's weights keep their digits."""
         terms = self.terms
         if is_content_only(terms):
             columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
@@ -287,7 +287,7 @@ def cut(x: LazyWeights, index: Any) -> Tensor:
 
 
 def same(x: Tensor, *_: Any, **__: Any) -> Tensor:
-    """Types too: everything is float64 here, and dropout is off."""
+    """Return the same tensor, also from casts: everything is float64 here, and dropout is off."""
     return x
 
 

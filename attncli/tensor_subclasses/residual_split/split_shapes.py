@@ -32,7 +32,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 
 @rule(Tensor.view_as, Tensor.detach, torch.detach)
 def alias(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
-    """Another tensor of the same numbers: what is known of one need not hold for the other."""
+    """A separate tensor of the same numbers: a property of one need not hold for the other."""
     return SplitTensor.of(x.numbers, x.axis)
 
 
@@ -48,7 +48,7 @@ def result_type(*_: Any) -> torch.dtype:
 
 @rule(Tensor.expand)
 def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
-    """Heads are repeated for the queries that share them; one token would not stay what tells tokens apart."""
+    """Repeat heads for the queries that share them; a single token could not keep a residual."""
     wanted = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     before = len(wanted) - x.dim()
     if before < 0 or wanted[before + x.axis] not in (-1, x.shape[x.axis]):
@@ -73,7 +73,7 @@ def expand_as(x: Any, other: Tensor) -> Any:
 
 @rule(Tensor.repeat_interleave, torch.repeat_interleave)
 def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> SplitTensor:
-    """The same for heads, copied."""
+    """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None or dim % x.dim() == x.axis:
         raise SplitTensor.refusal("a repetition of tokens")
     common, varying = (
@@ -88,7 +88,7 @@ def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> S
     torch.dropout,
 )  # fmt: skip
 def unchanged(x: Tensor, *_: Any, **__: Any) -> Tensor:
-    """Types too: everything is float64 here, and dropout is off."""
+    """Return it unchanged, also from casts: everything is float64 here, and dropout is off."""
     return x
 
 
@@ -104,7 +104,7 @@ def reshape(x: SplitTensor, *shape: Any) -> Tensor:
 
 
 def is_shift(x: SplitTensor, sizes: Sequence[int]) -> bool:
-    """Queries and keys exchanged without turning them: how scores are shifted to relative positions."""
+    """Whether a reshape exchanges queries and keys without a transpose, as relative positions shift scores."""
     *lead, rows, columns = x.shape
     return x.axis == len(lead) and list(sizes) == [*lead, columns, rows] and rows != columns
 
@@ -115,7 +115,7 @@ def reshape_as(x: Any, other: Tensor) -> Any:
 
 
 def reshape_split(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
-    """The token axis keeps its place among the numbers: as many of them before it, as many in it."""
+    """Reshape; the token axis must keep its strides: as many numbers before it, as many in it."""
     tokens, before = x.shape[x.axis], math.prod(x.shape[: x.axis])
     places = [
         axis
@@ -178,7 +178,7 @@ def squeeze(x: SplitTensor, dim: int) -> SplitTensor:
 
 @rule(Tensor.__getitem__)
 def getitem(x: SplitTensor, index: Any) -> Tensor:
-    """Slices of features; where tokens are picked, plain numbers."""
+    """Index slices of features; indexing tokens gives plain numbers."""
     given = tuple(map(index_as_slice(x), index if isinstance(index, tuple) else (index,)))
     if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in given):
         return x.plain()[index]
@@ -203,7 +203,7 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
 
 
 def index_as_slice(x: SplitTensor) -> Callable[[Any], Any]:
-    """What an index of numbers comes to where it lists all tokens in order, or one place again and again."""
+    """Turn an index of numbers into a slice, if it lists all tokens in order, or one position repeatedly."""
 
     def plainer(part: Any) -> Any:
         if (
@@ -220,7 +220,7 @@ def index_as_slice(x: SplitTensor) -> Callable[[Any], Any]:
 
 
 def find_token_axis(tokens: Any, count: int) -> int | None:
-    """The axis along which an array of token numbers runs through all of them."""
+    """Find the axis along which an array of token indices lists all of them."""
     for axis in range(tokens.ndim):
         if tokens.shape[axis] == count and count > 1:
             line = np.moveaxis(tokens, axis, -1)
@@ -254,7 +254,7 @@ def unbind(x: SplitTensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @rule(torch.cat, torch.concat)
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Side by side along features, or one after the other along tokens; beside plain features, plain."""
+    """Concatenate features or tokens; with plain features, the result is plain."""
     tensors = [x for x in tensors if x.numel()]  # an empty cache
     split = [x for x in tensors if isinstance(x, SplitTensor)]
     dim %= split[0].dim()
@@ -271,7 +271,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def concatenate_tokens(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
-    """More tokens: c of the first split tensor is the common row, and what the others' rows differ by joins V."""
+    """Concatenate tokens: c of the first split tensor is the common row, and the others' deviations join V."""
     first = next(x.common for x in tensors if isinstance(x, SplitTensor))
     pieces = []
     for x in tensors:
@@ -284,7 +284,7 @@ def concatenate_tokens(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
 
 @rule(torch.stack)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """As `cat` of the same with an axis more."""
+    """Stack, as `cat` with one more axis."""
     dim %= tensors[0].dim() + 1
     return torch.cat([torch.unsqueeze(x, dim) for x in tensors], dim)
 

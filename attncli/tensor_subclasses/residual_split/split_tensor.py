@@ -1,8 +1,8 @@
-"""A tensor X = 1c^T + V that goes through a model's own code in place of the stream.
+"""A tensor X = 1c^T + V that replaces the stream in a model's own code.
 
-c [token axis of size 1] is what all tokens share, V what sets them apart; each has an integer exponent of its own, so a
-residual of 10^-1000 beside a common row of order one keeps all its digits. torch asks the tensor what to do with every
-function; the rules are kept in one table, and what is not in it is refused.
+c [token axis of size 1] is what all tokens share, V how they differ; each has an integer exponent of its own, so a
+residual of 10^-1000 next to a common row of order one keeps all its digits. torch hands it every function call;
+the rules are in one table, and functions without a rule are refused.
 """
 
 import weakref
@@ -26,7 +26,7 @@ WHAT_TO_DO = (
 
 
 def no_rule_error(what: str, where: str = "") -> NoRule:
-    """The one refusal of this room: which function, in which line of the model, and what to do instead."""
+    """The error of this package for a function without a rule: its name, the line of the model, and what to do instead."""
     return NoRule(
         f"exact residuals have no rule for {what} ({where or calling_line()}): {WHAT_TO_DO}."
     )
@@ -45,7 +45,7 @@ class SplitNumbers:
 
 
 class SharedMemory:
-    """What would be one piece of memory in torch: the numbers of a tensor and of all views of it."""
+    """What shares memory in torch: the numbers of a tensor and of all its views."""
 
     __slots__ = ("holders",)
 
@@ -53,7 +53,7 @@ class SharedMemory:
         self.holders: list[weakref.ref[SplitNumbers]] = []
 
     def others(self, numbers: SplitNumbers) -> bool:
-        """Whether anybody else still looks at it, whom a change would have to reach."""
+        """Whether any other tensor still refers to it, and would have to see a change."""
         return any(
             found is not None and found is not numbers for found in (h() for h in self.holders)
         )
@@ -97,18 +97,18 @@ class SplitTensor(StreamTensor):
         return f"SplitTensor({tuple(self.shape)}, token axis {self.axis})"
 
     def plain(self) -> torch.Tensor:
-        """The numbers themselves, where V may vanish beside c."""
+        """The plain numbers, where V may vanish against c."""
         return torch.from_numpy(np.ascontiguousarray(plus(self.common, self.varying).value()))
 
     def state(self) -> SplitState:
-        """As what the metrics measure; the token axis is the last but one."""
+        """The state that metrics measure; the token axis is the last but one."""
         width = self.shape[-1]
         common = Scaled(self.common.mantissa.reshape(width), self.common.exponent)
         varying = Scaled(self.varying.mantissa.reshape(-1, width), self.varying.exponent)
         return SplitState(common, varying, plain=False)
 
     def become(self, result: Any, name: str) -> "SplitTensor":
-        """Take on a result's numbers, as a function that changes its argument in place does."""
+        """Take over a result's numbers, as a function that changes its argument in place does."""
         if (
             not isinstance(result, SplitTensor)
             or result.shape != self.shape
@@ -125,9 +125,9 @@ class SplitTensor(StreamTensor):
 
 
 def centre_split(common: Scaled, varying: Scaled, axis: int) -> SplitTensor:
-    """With the mean of V over tokens moved to c, so that V is the residual to the token mean.
+    """Move the mean of V over tokens to c, so that V is the residual to the token mean.
 
-    Where next to nothing of V is left by that, rounding has swallowed what set the tokens apart.
+    Where that leaves next to nothing of V, rounding has lost the differences between tokens.
     """
     mean = varying.mantissa.mean(axis=axis, keepdims=True)
     rest = make_scaled(varying.mantissa - mean, varying.exponent)
@@ -139,7 +139,7 @@ def centre_split(common: Scaled, varying: Scaled, axis: int) -> SplitTensor:
 
 
 def split_states(states: torch.Tensor, axis: int) -> SplitTensor:
-    """From plain numbers."""
+    """Split plain numbers."""
     array = states.detach().to(torch.float64).numpy()
     axis %= array.ndim
     shape = [1 if index == axis else size for index, size in enumerate(array.shape)]
@@ -147,5 +147,5 @@ def split_states(states: torch.Tensor, axis: int) -> SplitTensor:
 
 
 def to_plain(value: Any) -> Any:
-    """Of a split tensor its plain numbers; anything else as it is."""
+    """Plain numbers of a split tensor; anything else unchanged."""
     return value.plain() if isinstance(value, SplitTensor) else value

@@ -1,7 +1,7 @@
-"""Rules for choosing: experts for tokens, tokens for experts, the best of some numbers.
+"""Rules for choices: experts for tokens, tokens for experts, top-k.
 
-Tokens that are nearly one choose alike, and then the choice is one of features, or of all tokens, that both parts take
-part in. Where tokens choose differently they are far apart, and plain numbers tell them.
+Tokens that nearly coincide choose alike, and then the choice is one of features, or of all tokens, which applies to both
+parts. Where tokens choose differently they differ enough for plain numbers.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTe
 
 
 class ChosenExperts(NamedTuple):
-    """Like what torch returns."""
+    """Like torch.topk's result."""
 
     values: Tensor
     indices: Tensor
@@ -46,7 +46,7 @@ def largest(x: SplitTensor, dim: Any = None, keepdim: bool = False) -> Any:
 
 @rule(torch.gather, Tensor.gather)
 def gather(x: SplitTensor, dim: int, index: Tensor) -> Tensor:
-    """The same features of every token, or plain numbers."""
+    """Gather the same features of every token, or plain numbers."""
     dim %= x.dim()
     first = index.narrow(x.axis, 0, 1) if dim != x.axis else index
     if dim == x.axis or index.shape[x.axis] != x.shape[x.axis] or not bool((index == first).all()):
@@ -65,11 +65,11 @@ LOOKS = (
     torch.isfinite, Tensor.isfinite, Tensor.__gt__, Tensor.__lt__, Tensor.__ge__, Tensor.__le__, Tensor.gt, Tensor.lt,
     Tensor.bool, Tensor.long, Tensor.int, torch.masked_fill, Tensor.masked_fill, torch.view_as_complex,
 )  # fmt: skip
-"""Functions whose results are no stream: comparisons, choices, and rotations, which differ from token to token."""
+"""Functions whose results are no stream: comparisons, choices, and rotations, which differ between tokens."""
 
 
 def apply_to_plain(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """On plain numbers."""
+    """Apply the function to plain numbers."""
     given = {name: to_plain(value) for name, value in kwargs.items()}
     return function(*map(to_plain, args), **given)
 
@@ -85,7 +85,7 @@ def index_select(x: SplitTensor, dim: int, index: Tensor) -> Tensor:
 
 @rule(torch.zeros_like)
 def zeros_like(x: SplitTensor, *_: Any, dtype: Any = None, **__: Any) -> Tensor:
-    """Something to add parts of a stream to; of another kind than floating numbers, plain."""
+    """A split zero to which parts of a stream are added; a plain one for other dtypes."""
     if dtype is not None and not dtype.is_floating_point:
         return torch.zeros(x.shape, dtype=dtype)
     shape = [1 if axis == x.axis else size for axis, size in enumerate(x.shape)]
@@ -93,7 +93,7 @@ def zeros_like(x: SplitTensor, *_: Any, dtype: Any = None, **__: Any) -> Tensor:
 
 
 def new_plain(function: Any, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Plain numbers to write to, of the stream's type."""
+    """Plain numbers to write to, of the stream's dtype."""
     made: Tensor = function(torch.zeros((), dtype=torch.float64), *args, **kwargs)
     return made
 
@@ -106,7 +106,7 @@ for maker in MAKERS:
 
 @rule(Tensor.index_add_)
 def index_add(x: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1.0) -> Any:
-    """An expert's results to its tokens: to all of them, or else as plain numbers."""
+    """Add an expert's results to its tokens: as a split tensor if to all of them, else as plain numbers."""
     if not isinstance(x, SplitTensor):
         return x.index_add_(dim, index, to_plain(source), alpha=alpha)
     every = torch.equal(index, torch.arange(x.shape[x.axis])) and dim % x.dim() == x.axis
@@ -120,7 +120,7 @@ def index_add(x: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1.
 
 @rule(Tensor.scatter_)
 def scatter(x: Any, dim: int, index: Tensor, source: Any, **how: Any) -> Any:
-    """Numbers into a stream; a constant that comes to the same places of every token is common to them."""
+    """Scatter numbers into a stream; a constant written to the same features of every token is common to them."""
     made = to_plain(x).clone().scatter_(dim, index, to_plain(source), **how)
     if not isinstance(x, SplitTensor):
         return x.copy_(made)
@@ -132,7 +132,7 @@ def scatter(x: Any, dim: int, index: Tensor, source: Any, **how: Any) -> Any:
 
 @rule(Tensor.__setitem__)
 def setitem(x: Any, index: Any, source: Any) -> None:
-    """Likewise; a stream that is written into plain numbers is plain there."""
+    """Set items; a stream that is written into plain numbers becomes plain."""
     if not isinstance(x, SplitTensor):
         x[index] = to_plain(source)
         return

@@ -17,18 +17,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class FormatSpec:
-    """What is known of a format without rendering anything."""
+    """Properties of a format that are known without rendering."""
 
     endings: tuple[str, ...]
-    """Of files that are meant to hold it."""
+    """File extensions of the format."""
     tells_verdicts: bool
     """Whether a person reads the verdicts in it, and need not read them twice."""
     holds_rows: bool
-    """Whether the numbers are in it: else its ending alone does not ask for it, lest they be lost."""
+    """Whether it contains all numbers; otherwise its extension alone does not select it, lest they
+    be lost."""
     shows_maps: bool
     """Whether maps are drawn in it, so that the study takes some along."""
     warnings_apart: bool
-    """Whether a command says the warnings on stderr, and leaves them out of it."""
+    """Whether a command prints the warnings on stderr and leaves them out of it."""
 
 
 def renderer(
@@ -39,7 +40,7 @@ def renderer(
     shows_maps: bool = False,
     warnings_apart: bool = False,
 ) -> Callable[[Function], Function]:
-    """Attach a format's manner; the function itself is returned untouched."""
+    """Attach a format's `FormatSpec` to its function, which is returned unchanged."""
 
     def attach(function: Function) -> Function:
         function.manner = FormatSpec(  # type: ignore[attr-defined]

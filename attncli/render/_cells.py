@@ -1,4 +1,4 @@
-"""How numbers and views look to a person: shared by the table and markdown formats."""
+"""Format numbers and views for people: shared by the table and markdown formats."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ SHADES = " ░▒▓█"
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A view made into text: a header and lines of cells."""
+    """A view as text: a header and lines of cells."""
 
     title: str
     header: tuple[str, ...]
@@ -65,7 +65,7 @@ def is_shown(row: Row, view: View) -> bool:
 
 
 def has_coordinate(row: Row, axis: str, value: Scalar) -> bool:
-    """Whether the row has this coordinate; an empty one asks for rows without the axis."""
+    """Whether the row has this coordinate; an empty value selects rows without the axis."""
     own = row.axis(axis)
     return value == ("" if own is None else own)
 
@@ -97,7 +97,7 @@ def build_grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition
 
 
 def format_heading(metric: str, metrics: Mapping[str, Definition]) -> str:
-    """What a reader understands over a metric's column: its name, unless that says too little."""
+    """The heading of a metric's column: its name, unless that is not specific enough."""
     known = metrics.get(metric)
     return (known.heading if known else "") or metric
 
@@ -134,14 +134,15 @@ def format_cell(row: Row | None) -> str:
 
 
 def format_brief_cell(row: Row | None) -> str:
-    """In a grid of heads three digits are enough to look at."""
+    """Three digits, which are enough in a grid of heads."""
     if row is None or row.value is None or row.spread is not None or abs(row.value) >= 100.0:
         return format_cell(row)
     return format_fixed(row.value, decimal_places(row.value, BRIEF))
 
 
 def format_pair(row: Row | None, keys: Sequence[str]) -> str:
-    """`fox@3 ← quick@1 0.93 (0.11)`: positions stand for tokens that have no names, and a space is seen."""
+    """`fox@3 ← quick@1 0.93 (0.11)`: positions replace missing token names, and spaces are made
+    visible."""
     if row is None or row.value is None:
         return NOTHING
     even = row.keys.get("uniform")
@@ -151,7 +152,7 @@ def format_pair(row: Row | None, keys: Sequence[str]) -> str:
 
 
 def format_short(value: float) -> str:
-    """Two decimals, or two digits of what is smaller."""
+    """Two decimals, or two digits of smaller values."""
     return f"{value:.2f}" if abs(value) >= 0.1 or value == 0.0 else f"{value:.2g}"
 
 
@@ -163,9 +164,10 @@ def reaches_shown_digits(shown: str, by: float) -> bool:
 
 
 def format_shaded(row: Row | None, key: str) -> str:
-    """The letter under the key, and the number from 0 to 1 as a shade; the letter alone where there is none.
+    """The letter under the key, and the number from 0 to 1 as a shade; the letter alone where there
+    is none.
 
-    What stands behind a letter already, as in `I?`, leaves no room for a shade.
+    Two letters, as in `I?`, leave no space for a shade.
     """
     if row is None:
         return NOTHING

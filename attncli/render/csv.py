@@ -7,7 +7,7 @@ from attncli.render._columns import list_columns
 from attncli.sanitize import sanitize_value
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes for the beginning of a formula, and may run."""
+"""Characters that begin a formula in a spreadsheet, which may run it."""
 
 
 @renderer(endings=(".csv",))
@@ -25,5 +25,6 @@ def csv(report: Report) -> str:
 
 
 def format_cell(value: Scalar | None) -> Scalar | None:
-    """A text that would be a formula stands behind an apostrophe, which spreadsheets do not show; numbers are numbers."""
+    """Put an apostrophe before a text that would be a formula: spreadsheets hide it. Numbers stay
+    numbers."""
     return f"'{value}" if isinstance(value, str) and value.lstrip().startswith(FORMULA) else value

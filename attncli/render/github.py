@@ -30,7 +30,7 @@ def format_command(level: str, title: str, text: str) -> str:
 
 
 def escape_data(text: str) -> str:
-    """A workflow command is one line: what would end it is written as the runner reads it back."""
+    """Escape line breaks and percent signs, since a workflow command is one line."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

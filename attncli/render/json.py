@@ -50,6 +50,6 @@ def record_fields(record: Definition | View | Finding) -> dict[str, Any]:
 
 
 def verdict_fields(verdict: Verdict) -> dict[str, Any]:
-    """Without what is said of checks that could not run where one did."""
+    """The fields of a verdict; `stopped` is omitted where the check ran."""
     said = dataclasses.asdict(verdict)
     return said if verdict.stopped else {k: v for k, v in said.items() if k != "stopped"}

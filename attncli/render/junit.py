@@ -28,7 +28,8 @@ def junit(report: Report) -> str:
 
 
 def add_case(suite: Element, study: str, verdict: Verdict) -> None:
-    """The number that decided is the failure's message, or what a passed case prints; what could not be run is an error."""
+    """Add a test case: the deciding number is the failure's message or the output; a check that
+    could not run is an error."""
     place = {"classname": f"attn.{study}", "name": verdict.condition}
     case = SubElement(suite, "testcase", place)
     text = verdict.text

@@ -7,7 +7,7 @@ from attncli.render._cells import Grid, build_grids
 from attncli.sanitize import sanitize_value
 
 SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
-"""What Markdown, or HTML within it, would take for its own; an underscore within a word is one."""
+"""Characters with a meaning in Markdown or HTML; an underscore within a word has none."""
 
 
 @renderer(endings=(".md",), tells_verdicts=True, warnings_apart=True)
@@ -43,7 +43,7 @@ def format_row(cells: tuple[str, ...]) -> str:
 
 
 def escape_text(text: str) -> str:
-    """The text as text: an entity for what opens HTML, a backslash before the rest."""
+    """Escape the text: an entity for what opens HTML, a backslash before the rest."""
     entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
     return SPECIAL.sub(lambda found: entities.get(found[0], f"\\{found[0]}"), text)
 

@@ -1,4 +1,4 @@
-"""Finished reports: read back from JSON, and put side by side. No model, no numpy."""
+"""Finished reports: read from JSON, and compared. No model, no numpy."""
 
 from attncli.reports.pairs import RowPair, aggregate_pairs, pair_rows
 from attncli.reports.reading import from_json, read_report, report_exists

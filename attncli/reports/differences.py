@@ -1,4 +1,5 @@
-"""What changed between two reports: in standard deviations, or against the metric's own size where there are none."""
+"""Changes between two reports: in standard deviations, or relative to the metric's own size where
+there are none."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import RowPair, pair_rows
 
 LARGE = 2.0
-"""Standard deviations; the headline counts the changes beyond."""
+"""Standard deviations above which the headline counts a change."""
 NAMED = 3
 """Missing rows that a warning names; the rest are counted."""
 
@@ -43,12 +44,12 @@ IN_SPREADS, RELATIVE = (
 PAIRED = "by standard deviations of the paired differences"
 NOT_KNOWN = "n/a: no standard deviation in both reports"
 CHANCE = "chance"
-"""The metric that is only there where it is asked for."""
+"""The metric that is only present if requested."""
 
 Chances = Mapping[int, float]
 """By the pair's identity."""
 Scales = Mapping[tuple[str, str], float]
-"""The largest |number| of each metric and unit: what makes changes of unlike metrics comparable."""
+"""The largest |number| of each metric and unit: makes changes of different metrics comparable."""
 
 
 def compare_reports(
@@ -58,9 +59,10 @@ def compare_reports(
     top: int,
     family_wise: float | None = None,
 ) -> Report:
-    """The pairs by size; the first `top` that differ at all are what the view shows.
+    """Compare two reports: the pairs by size; the view shows the first `top` that differ.
 
-    `family_wise`: a change is called more than noise where it is that unlikely among all the numbers.
+    `family_wise`: a change is called more than noise where it is that unlikely among all the
+    numbers.
     """
     both = pair_rows(old, new)
     scales = metric_scales(both)
@@ -92,7 +94,8 @@ def compare_reports(
 
 
 def compute_chances(pairs: Sequence[RowPair]) -> Chances:
-    """How often noise alone goes as far, among all the numbers that have a standard deviation."""
+    """The probability of a change as large by noise alone, among all numbers with a standard
+    deviation."""
     known = [(pair, pair.chance) for pair in pairs if pair.chance is not None]
     adjusted = adjust_holm([chance or 0.0 for _, chance in known])
     return {id(pair): chance for (pair, _), chance in zip(known, adjusted, strict=True)}
@@ -101,7 +104,7 @@ def compute_chances(pairs: Sequence[RowPair]) -> Chances:
 def describe_changes(
     moved: Sequence[RowPair], chances: Chances | None, family_wise: float | None
 ) -> str:
-    """Of the changes are large or, where that is asked, more than noise."""
+    """Describe how many changes are large or, if requested, more than noise."""
     if chances is not None and family_wise is not None:
         beyond = sum(chances.get(id(pair), 1.0) <= family_wise for pair in moved)
         return f"{beyond} by more than noise (p ≤ {family_wise:g} among {format_count(len(chances), 'number')})"
@@ -128,7 +131,8 @@ def relative_change(pair: RowPair, scales: Scales) -> float | None:
 
 
 def change_size(pair: RowPair, scales: Scales) -> tuple[float, float]:
-    """In standard deviations; what has none comes after what has, against its metric's size; what has no change comes last."""
+    """Size in standard deviations; pairs without one follow, relative to their metric's size;
+    unchanged ones are last."""
     share = relative_change(pair, scales)
     if share is None:
         return (-2.0, 0.0)
@@ -137,7 +141,8 @@ def change_size(pair: RowPair, scales: Scales) -> tuple[float, float]:
 
 
 def choose_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...], str]:
-    """What the table shows of changes, and in words by what they are sorted: standard deviations where there are some."""
+    """The columns of the table, and the sort order in words: by standard deviations where there are
+    some."""
     spread = any(pair.in_spreads is not None for pair in shown)
     bare = any(pair.in_spreads is None for pair in shown)
     columns = ["old", "new", "change", *["change_in_spreads"] * spread, *["relative_change"] * bare]
@@ -147,7 +152,7 @@ def choose_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...], str]:
 
 
 def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: bool) -> Iterator[Row]:
-    """Five numbers where the pair stands; a null says which report lacks it."""
+    """Five rows at the pair's coordinates; a null names the report that lacks it."""
     unit = pair.row.unit
     note = None if pair.change is not None else explain_missing(pair, names)
     share, missed = relative_change(pair, scales), note
@@ -168,7 +173,7 @@ def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: boo
 def build_chance_rows(
     pair: RowPair, names: tuple[str, str], shown: bool, chances: Chances | None
 ) -> Iterator[Row]:
-    """How likely the change is by noise alone, where that was asked."""
+    """The probability of the change by noise alone, if requested."""
     if chances is not None:
         why = explain_missing(pair, names) if pair.change is None else NOT_KNOWN
         yield build_row(pair, CHANCE, "1", chances.get(id(pair)), why, shown)
@@ -177,7 +182,7 @@ def build_chance_rows(
 def build_row(
     pair: RowPair, metric: str, unit: str, value: float | None, why: str | None, shown: bool
 ) -> Row:
-    """A number where the pair stands."""
+    """One row at the pair's coordinates."""
     row = pair.row
     keys: dict[str, Scalar] = {**row.keys, "measured": row.metric, "number": row_label(row)}
     keys |= SHOWN if shown else {}
@@ -203,7 +208,7 @@ def explain_missing(pair: RowPair, names: tuple[str, str]) -> str:
 
 
 def describe_weights(old: Report, new: Report) -> str:
-    """By the hash of the weights that were read, not by what the files are called."""
+    """Compare the models by the hash of their weights, not by their names."""
     hashes = [weight_hash(report) for report in (old, new)]
     if None in hashes:
         return "no hash of the weights"
@@ -228,7 +233,7 @@ def format_summary(
 
 
 def describe_change(pair: RowPair, scales: Scales) -> str:
-    """The number with its change in the unit that it was found by."""
+    """The number with its change, in the unit of the comparison."""
     assert pair.old is not None
     assert pair.new is not None
     spreads, share = pair.in_spreads, relative_change(pair, scales)
@@ -245,7 +250,7 @@ def report_identity(report: Report, name: str) -> dict[str, object]:
 
 
 def warn_unlike_runs(old: Report, new: Report) -> Iterator[str]:
-    """What makes a difference of numbers hard to blame on the weights."""
+    """Warn about differences between the runs that make a change hard to attribute to the weights."""
     for what in ("study", "input", "seeds"):
         if getattr(old, what) != getattr(new, what):
             yield f"the reports differ in their {what}"
@@ -255,7 +260,7 @@ def warn_unlike_runs(old: Report, new: Report) -> Iterator[str]:
 
 
 def warn_missing_rows(pairs: Sequence[RowPair], names: tuple[str, str]) -> Iterator[str]:
-    """Rows that one report lacks, said and never dropped in silence."""
+    """Warn about rows that one report lacks."""
     sides = ([p for p in pairs if p.new is None], [p for p in pairs if p.old is None])
     for alone, name in zip(sides, names, strict=True):
         if alone:

@@ -1,6 +1,8 @@
-"""Plain JSON values made into frozen records, each checked against the type that its field declares.
+"""Convert plain JSON values to frozen records, each checked against the type that its field
+declares.
 
-A field without a default must be there; a key that no field knows is left out, so that later versions may add some.
+A field without a default is required; unknown keys are ignored, so that later versions may add
+some.
 """
 
 import dataclasses
@@ -33,7 +35,8 @@ def validate_value(kind: Any, value: Any, where: str) -> Any:
 
 
 def is_scalar_of(kind: type, value: Any) -> bool:
-    """Whether JSON's value is this scalar: true is no number, a whole number is a float too, 1e999 is none."""
+    """Whether a JSON value is this scalar: true is no number, a whole number is a float too, 1e999
+    is none."""
     if isinstance(value, bool) or kind is bool:
         return isinstance(value, bool) and kind is bool
     if kind is float:

@@ -1,7 +1,8 @@
-"""The rows of two reports side by side, and how far they lie apart against their own noise.
+"""Pair the rows of two reports, and compare their differences with their noise.
 
-Where both reports hold the same texts, or the same seeds, each number is held against the one of the same text: what
-texts have in common then cancels, and the spread of the differences is the noise.
+Where both reports have the same texts, or the same seeds, numbers are compared text by text: what
+texts have in common
+cancels, and the standard deviation of the differences is the noise.
 """
 
 import math
@@ -14,10 +15,11 @@ from attncli.records import Report, Row
 
 Place = tuple[object, ...]
 Order = Sequence[int]
-"""For each text of the new report its place in the old one."""
+"""For each text of the new report its index in the old one."""
 
 ROUNDING = 1e-5
-"""Of the size of the numbers: the least noise of a difference of paired ones. What float32 may do to a statistic on another
+"""The least noise of a paired difference, relative to the numbers. What float32 may do to a
+statistic on another
 machine happens on every text alike, and is no change of the model."""
 
 
@@ -28,11 +30,11 @@ class RowPair:
     old: Row | None
     new: Row | None
     differences: tuple[float, ...] = ()
-    """new - old for each text or seed; empty where the reports do not hold the same ones."""
+    """new - old for each text or seed; empty where the reports do not have the same ones."""
 
     @property
     def row(self) -> Row:
-        """Where the pair stands."""
+        """The row of the pair's coordinates."""
         row = self.new or self.old
         assert row is not None
         return row
@@ -65,12 +67,13 @@ class RowPair:
 
     @property
     def in_spreads(self) -> float | None:
-        """The change over its noise; infinite where neither side varies and they differ."""
+        """The change in standard deviations; infinite where neither side varies and they differ."""
         return divide(self.mean_change, self.noise)
 
     @property
     def mean_change(self) -> float | None:
-        """What the noise is held against: of paired numbers the mean difference, which is the change but for maxima."""
+        """The tested change: of paired numbers the mean difference, which differs from the change
+        only for maxima."""
         if self.change is None or not self.differences:
             return self.change
         return mean(self.differences)
@@ -98,13 +101,15 @@ class RowPair:
 
     @property
     def chance(self) -> float | None:
-        """How often noise alone moves the mean this far or farther; None where no spread is known."""
+        """The probability that noise alone moves the mean this far or farther; None without a
+        standard deviation."""
         if self.change is None or self.old is None or self.new is None:
             return None
         return self.chance_of(row_mean(self.new) - row_mean(self.old))
 
     def chance_of(self, change: float) -> float | None:
-        """How often noise alone moves the mean by so much or more, by Student's t: of paired numbers, or Welch's."""
+        """The probability of a change at least this large by Student's t: of paired numbers, or
+        Welch's."""
         error = self.error
         if error is None or self.old is None or self.new is None:
             return None
@@ -114,7 +119,7 @@ class RowPair:
 
 
 def row_mean(row: Row) -> float:
-    """Of a metric whose largest number counts the mean too, for that is what Student's t is about."""
+    """The mean, also of a metric that reports its maximum, since Student's t is about means."""
     return mean(row.each) if row.each else row.value or 0.0
 
 
@@ -127,7 +132,7 @@ def divide(change: float | None, noise: float | None) -> float | None:
 
 
 def pair_rows(old: Report, new: Report) -> list[RowPair]:
-    """Every row of either report once: in the order of the new one, then what only the old one has."""
+    """Every row of either report once: in the order of the new one, then rows of the old one only."""
     before, after = dict(key_rows(old.rows)), dict(key_rows(new.rows))
     on_texts, same_draws = match_order(old, new), old.seeds == new.seeds
     drawn_for = {*metrics_not_on_texts(old), *metrics_not_on_texts(new)}
@@ -143,13 +148,13 @@ def pair_rows(old: Report, new: Report) -> list[RowPair]:
 
 
 def metrics_not_on_texts(report: Report) -> list[str]:
-    """Metrics whose numbers are means over tokens that the seed has drawn for them."""
+    """Metrics whose numbers are means over random tokens of the seed."""
     names = report.input.get("not_on_texts")
     return [str(name) for name in names] if isinstance(names, list | tuple) else []
 
 
 def pair_with_differences(old: Row | None, new: Row | None, order: Order | None) -> RowPair:
-    """With the differences, where both numbers are means over the texts or seeds that both reports hold."""
+    """Pair two rows, with differences where both are means over the same texts or seeds."""
     if order is None or old is None or new is None or not old.each:
         return RowPair(old, new)
     if not len(old.each) == len(new.each) == len(order):
@@ -159,7 +164,7 @@ def pair_with_differences(old: Row | None, new: Row | None, order: Order | None)
 
 
 def match_order(old: Report, new: Report) -> Order | None:
-    """How the texts of one report lie in the other, or the seeds; None where they are not the same."""
+    """Match the texts or seeds of two reports; None where they are not the same."""
     before, after = sample_names(old), sample_names(new)
     if not before or before == after:
         return range(len(after)) if before else None
@@ -169,7 +174,7 @@ def match_order(old: Report, new: Report) -> Order | None:
 
 
 def sample_names(report: Report) -> list[str]:
-    """What the numbers of a row are the means over: texts, by what the model was given, else seeds."""
+    """The samples of a row's mean: texts, by the model's input, else seeds."""
     texts = report.input.get("texts")
     if not texts:
         return [str(seed) for seed in report.seeds]
@@ -182,7 +187,7 @@ def sample_names(report: Report) -> list[str]:
 def aggregate_pairs(
     pairs: Sequence[RowPair], combine: Callable[[Sequence[float]], float], name: str
 ) -> RowPair:
-    """One number of several: combined, and combined on each text where all of them are kept."""
+    """Combine several pairs into one, also text by text where all values are available."""
     old, new = (
         combine_rows([row for row in rows if row is not None], combine, name)
         for rows in ([pair.old for pair in pairs], [pair.new for pair in pairs])
@@ -219,7 +224,7 @@ def combine_rows(
 
 
 def key_rows(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
-    """Rows by what they measure and where; rows that share it all are told apart by their order."""
+    """Key rows by metric and coordinates; duplicates are numbered in their order."""
     seen: Counter[Place] = Counter()
     for row in rows:
         place = (row.metric, row.unit, *sorted(row.coordinates.items()))

@@ -1,4 +1,4 @@
-"""What a report says about the run: the command line or call, and the versions that can change a number."""
+"""Provenance of a report: the command line or call, and the versions that can change a number."""
 
 import platform
 import sys
@@ -8,19 +8,20 @@ from attncli import __version__
 from attncli.records import Report
 
 OF_MODELS = ("torch", "transformers", "tokenizers", "safetensors", "scipy", "accelerate")
-"""What a model is loaded and run with, as far as it is installed; torch is there whenever one is."""
+"""Libraries that load and run a model, as far as they are installed; torch always is if one runs.
+"""
 LIBRARIES = ("numpy", *OF_MODELS)
-"""Whose code computes or reads numbers."""
+"""Libraries that compute or read numbers."""
 
 
 def add_provenance(report: Report, command: Sequence[str] | None = None) -> Report:
-    """Nothing in here changes from one run to the next: the same command gives the same bytes."""
+    """Add the provenance. It is deterministic: the same command gives the same bytes."""
     said = ["attn", *sys.argv[1:]] if command is None else command
     return report.with_command(said, describe_environment())
 
 
 def describe_environment() -> dict[str, str]:
-    """What was not used cannot change a number; which libraries a model calls on its way is not for us to know."""
+    """Versions of the imported libraries; libraries that a model imports by itself are unknown."""
     of_a_model = OF_MODELS if "torch" in sys.modules else ()
     used = [name for name in LIBRARIES if name in of_a_model or name in sys.modules]
     found = {name: library_version(name) for name in used}
@@ -30,7 +31,7 @@ def describe_environment() -> dict[str, str]:
 
 
 def library_version(name: str) -> str | None:
-    """As the package says; torch itself, where there is one, names its build too."""
+    """The package's version; torch itself adds its build."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

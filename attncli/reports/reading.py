@@ -1,4 +1,5 @@
-"""Saved reports, read back. `from_json(json(report)) == report`, but for pictures, tiles and tracks, which no such file keeps."""
+"""Read saved reports. `from_json(json(report)) == report`, except for pictures, tiles and tracks,
+which are not saved."""
 
 import json
 import sys
@@ -17,7 +18,7 @@ MOST_BYTES = 2**30
 
 
 def read_report(path: str) -> Report:
-    """The report in a file, `-` for stdin; what is wrong with it is one sentence that names the file."""
+    """Read a report from a file, `-` for stdin; errors are one sentence that names the file."""
     name = "stdin" if path == STDIN else path
     if path == STDIN and sys.stdin is None:
         raise InputError(f"cannot read stdin: it is closed; {ADVICE}.")
@@ -42,7 +43,7 @@ def report_exists(path: str) -> bool:
 
 
 def read_content(path: str) -> bytes:
-    """Of a file, or of what lies at an address."""
+    """The bytes of a file or of an address."""
     if not is_address(path):
         return read_limited(path)
     found = read_address(path)
@@ -99,7 +100,7 @@ def require_version(document: dict[str, Any]) -> None:
 
 
 def gather_keys(row: Any, where: str) -> dict[str, Any]:
-    """A flat row with its further axes gathered, as the record holds them."""
+    """Gather the further axes of a flat row, as the record has them."""
     flat = dict(require_entries(row, where))
     own = {name: flat.pop(name) for name in (*ROW_COLUMNS, "each") if name in flat}
     return {**own, "keys": flat}

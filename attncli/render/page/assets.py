@@ -29,7 +29,7 @@ STYLES = ("page", "grid", "curves", "table", "print")
 
 
 class Asset(NamedTuple):
-    """What stands between two tags, and the hash by which the page allows it and nothing else."""
+    """The content of a script or style tag, and the hash by which the page's policy allows it."""
 
     text: str
     allowed: str

@@ -10,14 +10,14 @@ from attncli.render.page.columns import PackedColumn
 
 
 class ByteStore:
-    """Takes bytes in, and says where they lie."""
+    """Concatenates bytes and returns their offsets."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
 
     def add(self, packed: PackedColumn) -> dict[str, Any]:
-        """What describes the bytes, with the place of the first."""
+        """Append a column; return its description with its offset."""
         described = {**packed.described, "from": self.size}
         self.parts.append(packed.data)
         self.size += len(packed.data)

@@ -1,4 +1,5 @@
-"""Rows as columns of bytes: numbers in four bytes each, everything else as codes into a list of distinct values."""
+"""Rows as columns of bytes: numbers in four bytes each, all other values as codes into a list of
+distinct values."""
 
 import math
 import sys
@@ -11,9 +12,10 @@ from attncli.records import ROW_COLUMNS, Report, Row, Scalar
 from attncli.sanitize import make_visible
 
 FEWEST_NUMBERS = 256
-"""Distinct floats above which a further axis is a column of numbers, as a null beside each value is."""
+"""Number of distinct floats above which another axis, such as a control's value, is stored as
+numbers."""
 SMALL, LARGE = 1e-30, 1e6
-"""Sizes between which four bytes hold every digit that is shown; what lies beyond travels as it is."""
+"""Sizes between which four bytes preserve every digit shown; other numbers are stored exactly."""
 MOST_EXACT = 0.05
 """Share of such numbers above which the column takes eight bytes."""
 
@@ -66,7 +68,7 @@ def to_float(cell: Scalar) -> float:
 
 
 def pack_numbers(name: str, cells: list[float]) -> PackedColumn:
-    """`exact`: rows whose number four bytes would change, with it."""
+    """Pack numbers in four bytes; `exact` lists the rows whose number would change, with it."""
     odd = [index for index, cell in enumerate(cells) if cell and not SMALL < abs(cell) < LARGE]
     exact = [index for index in odd if not math.isnan(cells[index])]
     wide = len(exact) > MOST_EXACT * len(cells)

@@ -11,7 +11,7 @@ from attncli.sanitize import make_visible
 OLD, NEW = "old", "new"
 BOTH = View("Both reports: the new one drawn through, the old one dashed", "layer", (OLD, NEW))
 OF_CHANGES = frozenset({"measured", "number", "among"})
-"""Keys that a comparison adds to the places of the numbers."""
+"""Keys that a comparison adds to the coordinates of the numbers."""
 
 Curve = dict[str, list[list[Any]]]
 """Points [x, value] by the name of their series."""
@@ -34,7 +34,7 @@ def build_comparisons(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def locate_number(row: Row) -> tuple[str, float] | None:
-    """The one axis that the number stands on, beside its variant; None where there is none, or more."""
+    """The single axis of the number besides its variant; None where it has none, or several."""
     if "measured" not in row.keys or row.head is not None:
         return None
     keys = {name: x for name, x in row.keys.items() if name not in FOUND_KEYS | OF_CHANGES}

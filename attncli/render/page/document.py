@@ -1,7 +1,8 @@
-"""The page put together: words and tables first, then the numbers, then the script that draws them.
+"""Assemble the page: sentences and tables first, then the numbers, then the script that draws them.
 
-Nothing in a page comes from elsewhere and nothing of it goes anywhere: the policy at its top allows this one script and
-this one style by their hashes and forbids everything else, so that a token called <script> stays a token.
+A page loads nothing and sends nothing: the policy at its top allows this script and this style by
+their hashes and
+forbids everything else, so that a token called <script> stays a token.
 """
 
 import dataclasses
@@ -76,7 +77,7 @@ def build_body(report: Report) -> Iterator[str]:
 
 
 def build_sections(report: Report) -> Iterator[str]:
-    """Numbers and tables of the views that are not said in words above."""
+    """Numbers and tables of the views that are not in the sentences already."""
     for index, view in enumerate(pictures.list_views(report)):
         if view is BOTH:
             yield build_section(index, format_table(build_grid(next(build_comparisons(report)))))
@@ -102,7 +103,7 @@ def build_section(index: int, table: str) -> str:
 
 
 def pack_data(report: Report) -> str:
-    """What the script reads."""
+    """Pack the data of the script."""
     store = ByteStore()
     header = {
         "study": make_visible(report.study),

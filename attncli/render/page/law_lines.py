@@ -14,7 +14,7 @@ POINTS = 48
 
 
 def build_law_lines(report: Report, metric: str, lengths: list[float]) -> Iterator[dict[str, Any]]:
-    """Through the range of the lengths; each says of which series it is."""
+    """Curves of the fitted laws over the range of the lengths, each with the name of its series."""
     if metric != OF or len(lengths) < 2:
         return
     low, high = math.log(min(lengths)), math.log(max(lengths))

@@ -12,7 +12,8 @@ from attncli.render.plots.boxes import ACROSS, collect_boxes
 from attncli.sanitize import make_visible
 
 HEADS, CURVES, BOXES, WORDS, TABLE, SAID = "heads", "curves", "boxes", "words", "table", "said"
-"""Grids of layers × heads; lines over an axis; quantiles; shaded text; a table alone; the findings, said above."""
+"""Grids of layers × heads; lines over an axis; quantiles; shaded text; a table only; findings,
+which are sentences."""
 
 BOUNDS = {"log10_residual_norm": "log10_bound"}
 """A metric, and the one that bounds it from above."""
@@ -23,7 +24,7 @@ AFTER_LAYERS = "After each layer"
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One metric over an axis: everything that its curves are drawn of."""
+    """One metric over an axis: the data of its curves."""
 
     metric: str
     unit: str
@@ -32,9 +33,9 @@ class Panel:
     series: list[dict[str, Any]]
     """Each a name and points [x, y, spread, uncertainty, note]."""
     levels: list[dict[str, Any]]
-    """Numbers that have no place along the axis."""
+    """Numbers without a coordinate on the axis."""
     gaps: list[list[Any]]
-    """Places of numbers that were lost, with the reason."""
+    """Positions of missing numbers, with the reason."""
     bound: str | None = None
     """The metric of the same axes that this one stays below."""
     beside: list[dict[str, Any]] = field(default_factory=list)
@@ -42,7 +43,8 @@ class Panel:
 
 
 def list_views(report: Report) -> list[View]:
-    """The report's own, and what no other shows: numbers of whole layers, the sides of a comparison."""
+    """The report's own views, and views of numbers that no other shows: of whole layers, of a
+    comparison's two sides."""
     both = [BOTH] if next(build_comparisons(report), None) else []
     return [*report.views, *both, *layer_views(report)]
 
@@ -55,7 +57,7 @@ def layer_views(report: Report) -> Iterator[View]:
 
 
 def picture_kind(report: Report, view: View) -> str:
-    """Told from the view and the rows that it shows."""
+    """Choose the plot from the view and its rows."""
     rows = [row for row in report.rows if is_shown(row, view)]
     if view.findings:
         return SAID
@@ -152,7 +154,7 @@ def curve_name(row: Row, view: View, several: bool) -> str:
 
 
 def build_point(x: Scalar, row: Row) -> list[Any]:
-    """Without what is not there at its end."""
+    """A point of a curve; trailing missing values are omitted."""
     found = [
         x,
         row.value,
@@ -166,7 +168,7 @@ def build_point(x: Scalar, row: Row) -> list[Any]:
 
 
 def highest_layer_rows(rows: Sequence[Row], view: View) -> list[Row]:
-    """With `last_layer_only` the rows of the highest layer, and those that have none."""
+    """With `last_layer_only`, the rows of the highest layer, and those without a layer."""
     if not view.last_layer_only:
         return list(rows)
     last = max((row.layer for row in rows if row.layer is not None), default=None)
@@ -181,5 +183,5 @@ def build_levels(report: Report, view: View) -> Iterator[dict[str, Any]]:
 
 
 def build_boxes(report: Report, view: View) -> list[dict[str, Any]]:
-    """Place and five quantiles, for each place where all are known."""
+    """Position and five quantiles, where all five are known."""
     return [box._asdict() for box in collect_boxes(report, view)]

@@ -1,4 +1,4 @@
-"""What a page says in words: the answer, the gates, what stands out, where it comes from."""
+"""Sentences of a page: the answer, the gates, the findings, the provenance."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -10,7 +10,7 @@ UNNAMED = "What stands out"
 
 
 def format_title(report: Report) -> str:
-    """The study and what it is about, short enough for a tab."""
+    """The study and its subject, short enough for a tab."""
     about = report.source.get("name") or report.source.get("path") or ""
     name = PurePath(str(about)).name or str(about)
     return f"{report.study}: {name}" if name else report.study
@@ -79,7 +79,7 @@ def repeats_headline(report: Report, finding: Finding) -> bool:
 
 
 def capitalize(text: str) -> str:
-    """With a large letter, but for names such as log10_residual."""
+    """Capitalize the first letter, except of names such as log10_residual."""
     first = text.partition(" ")[0].strip(":;,")
     return text[:1].upper() + text[1:] if first.isalpha() else text
 
@@ -94,7 +94,7 @@ def format_warnings(report: Report) -> str:
 
 
 def format_provenance(report: Report) -> str:
-    """Folded: what was run on what, with which versions, and what every metric means."""
+    """Provenance, folded: command, inputs, versions, and the definition of every metric."""
     return html_tag(
         "details",
         html_tag("summary", "Where these numbers come from") + "".join(format_origins(report)),

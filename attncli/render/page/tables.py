@@ -1,4 +1,4 @@
-"""The views of a report as HTML tables, and the pieces of HTML that all of the page is made of."""
+"""The views of a report as HTML tables, and the HTML helpers of the whole page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ def escape_text(text: Any) -> str:
 
 
 def html_tag(name: str, inside: str = "", **attributes: Any) -> str:
-    """`class_` is written class; None leaves an attribute out."""
+    """Build a tag. `class_` becomes class; None omits an attribute."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape_text(value)}"'
         for key, value in attributes.items()
@@ -28,7 +28,7 @@ def html_tag(name: str, inside: str = "", **attributes: Any) -> str:
 
 
 def shorten_grid(grid: Grid) -> tuple[Grid, int]:
-    """The lines that there is room for, and how many are left out."""
+    """The first lines of a grid, and how many are left out."""
     most = max(1, MOST_CELLS // max(1, len(grid.header)))
     return replace(grid, lines=grid.lines[:most]), max(0, len(grid.lines) - most)
 

@@ -1,4 +1,4 @@
-"""Maps in 8 bits: weights in 255 steps of the largest, which is what an eye tells apart."""
+"""Maps in 8 bits: weights in 255 steps of the largest, as fine as the eye can see."""
 
 from array import array
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from attncli.sanitize import make_visible
 
 STEPS = 255
 MOST_PICTURES = 24
-"""Of a study of many patterns; the page says how many are left out."""
+"""Most plots of a study of many patterns; the page says how many are left out."""
 
 
 def pack_maps(report: Report, store: ByteStore) -> list[dict[str, Any]]:

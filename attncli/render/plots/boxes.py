@@ -1,4 +1,4 @@
-"""Box plots of the views of a report that spread a metric over quantiles: a box for each place on the other axis."""
+"""Box plots of views that show quantiles of a metric: a box for each value of the other axis."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,4 +1,5 @@
-"""What both plots draw: one metric over an axis, from the first view of a report that has one."""
+"""Data of both plots, in files and in the terminal: metrics over an axis, from the views of a
+report."""
 
 import itertools
 import math
@@ -13,7 +14,7 @@ from attncli.render.plots.labels import format_label
 from attncli.render.plots.law_curves import LawCurve, find_best_law
 
 NO_CURVES = ("head", ACROSS)
-"""What spreads a metric into a grid, or into boxes."""
+"""Axes of views that are grids or boxes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class ChartPoint:
     y: float
     spread: float
     doubtful: bool = False
-    """Something is said against the number: not settled, a part of the seeds, or rounding reaches it."""
+    """Whether a note questions the number: not converged, some seeds missing, or near the rounding
+    error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +34,15 @@ class Chart:
     x_label: str
     series: Mapping[str, list[ChartPoint]]
     levels: Mapping[str, float] = field(default_factory=dict)
-    """Numbers of the same metric that have no place along the axis: what the curves are held against."""
+    """Reference values of the same metric without a coordinate on the axis."""
     gaps: tuple[float, ...] = ()
-    """Places where a number was lost and no curve has one."""
+    """Positions where a number is missing and no curve has one."""
     bounds: Mapping[str, list[ChartPoint]] = field(default_factory=dict)
-    """What a theorem promises of a series."""
+    """The theorem's bound for each series."""
     laws: Mapping[str, LawCurve] = field(default_factory=dict)
-    """What was fitted to a series."""
+    """The law fitted to each series."""
     lost: Mapping[str, float] = field(default_factory=dict)
-    """From which place on a series has no number any more."""
+    """The position from which on a series has no numbers."""
     unit_words: str = ""
     """The metric as an axis shows it, where that is not its name."""
     x_words: str = ""
@@ -57,12 +59,12 @@ class Chart:
 
 
 def first_chart(report: Report) -> Chart | None:
-    """A curve for each place across, else one of the first column; None where the report has no numbers to draw."""
+    """The first chart, with a curve for each column; None where the report has no numbers to draw."""
     return next(iter(collect_charts(report)), None)
 
 
 def collect_charts(report: Report) -> list[Chart]:
-    """One for each metric that was asked for, and for each place where it is shown."""
+    """One chart for each requested metric, and for each location where it is shown."""
     views = [view for view in report.views if view.across not in NO_CURVES and view.metrics]
     spread = [view for view in views if view.across]
     alone = [replace(view, metrics=(name,)) for view in views for name in view.metrics]
@@ -105,7 +107,7 @@ def build_chart(report: Report, view: View) -> Chart | None:
 
 
 BOUNDS = {"log10_residual_norm": "log10_bound"}
-"""What a theorem says about a metric."""
+"""The theorem's bound on each metric."""
 NOT_SMALL = 0.02
 """Rounding that moves a point by more than this part of a unit is seen."""
 
@@ -127,7 +129,7 @@ def collect_bounds(report: Report, view: View) -> dict[str, list[ChartPoint]]:
 
 
 def collect_laws(report: Report, view: View, series: Iterable[str]) -> dict[str, LawCurve]:
-    """Of the view that shows what they were fitted to."""
+    """The laws in the view that shows the fitted numbers."""
     if view.metrics[0] not in FITTED or view.across is None:
         return {}
     found = {name: find_best_law(report, view.across, name) for name in series}
@@ -194,7 +196,7 @@ def needs_squeeze(chart: Chart) -> bool:
 
 
 def is_magnitude(chart: Chart) -> bool:
-    """Whether all numbers are above 0 and far apart, so that a log axis shows them."""
+    """Whether all numbers are positive and span orders of magnitude, so that a log axis suits them."""
     values = [*(point.y for point in chart.points), *chart.levels.values()]
     return (
         chart.metric not in (*FITTED, *LINEAR)
@@ -206,11 +208,11 @@ def is_magnitude(chart: Chart) -> bool:
 FAR = 30.0
 """A quotient of two numbers that share no linear axis."""
 EVEN_STEPS = 1.3
-"""How far the factors from place to place may differ where a sweep doubles."""
+"""Largest ratio between factors of neighbouring positions that counts as geometric."""
 
 
 def is_geometric(chart: Chart) -> bool:
-    """Whether places go by factors, as 64, 128, 256."""
+    """Whether positions grow by factors, as 64, 128, 256."""
     places = sorted({point.x for point in chart.points})
     if len(places) < 3 or places[0] <= 0.0:
         return False

@@ -21,9 +21,9 @@ SINGLE, PANEL = (5.6, 3.7), (3.5, 2.7)
 """Inches of the only panel, and of one of several."""
 MOST_PANELS = 12
 INSIDE = 6
-"""Up to so many lines have their names inside a single panel; of more they stand beside it."""
+"""Up to this many lines have their names inside a single panel; more have them next to it."""
 BAND = 5
-"""From so many points on a spread is a band, of fewer it is bars."""
+"""From this many points on, standard deviations are a band; for fewer they are bars."""
 LEVEL_DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (5, 2, 1, 2)))
 
 
@@ -53,12 +53,12 @@ def draw_curve_figure(report: Report) -> Any:
 
 
 def legend_width(names: Sequence[str]) -> float:
-    """Inches beside the panels."""
+    """Width of the legend next to the panels, in inches."""
     return 0.7 + 0.062 * min(40, max(map(len, names), default=0))
 
 
 def panel_title(one: Chart, index: int, count: int) -> str:
-    """A letter where there are several panels; what the axes say already is not said again."""
+    """A letter where there are several panels, and what the axes do not show already."""
     letter = f"({chr(ord('a') + index)})  " if count > 1 else ""
     words = (
         one.title.partition("; ")[0]
@@ -71,7 +71,7 @@ def panel_title(one: Chart, index: int, count: int) -> str:
 
 
 def draw_panel(axes: Any, drawn: Chart, styles: Mapping[str, LineStyle]) -> None:
-    """Levels, what a theorem promises, what was fitted, then the numbers themselves."""
+    """Draw reference levels, bounds and fitted laws, then the numbers themselves."""
     set_scales(axes, drawn)
     for index, (name, level) in enumerate(drawn.levels.items()):
         dash = LEVEL_DASHES[index % len(LEVEL_DASHES)]
@@ -105,14 +105,15 @@ def draw_panel(axes: Any, drawn: Chart, styles: Mapping[str, LineStyle]) -> None
 
 
 def legend_label(drawn: Chart, name: str) -> str:
-    """A line's name, and from where on its numbers are not known; empty where a single line has none."""
+    """A line's name, and where its numbers end; empty for a single line without a name."""
     since = drawn.lost.get(name)
     unknown = "" if since is None else f", not known from {drawn.x_label} {since:g} on"
     return "" if name == "None" else f"{format_series(name)}{unknown}"
 
 
 def draw_line(axes: Any, points: Sequence[ChartPoint], look: LineStyle, name: str) -> None:
-    """A filled marker for a number, an open one for what something is said against; its spread behind it."""
+    """Draw a filled marker for a number, an open one for a questioned one; its standard deviation
+    behind it."""
     points = sorted(points, key=lambda point: point.x)
     xs, ys = [point.x for point in points], [point.y for point in points]
     spreads = [point.spread for point in points]
@@ -145,7 +146,8 @@ def draw_bound(
     name: str,
     limits: tuple[float, float],
 ) -> None:
-    """As a line where it lies within what the numbers span; one far above them is said and not drawn."""
+    """Draw the bound as a line if it lies within the range of the numbers; else mention it in the
+    legend."""
     inside = [point for point in points if limits[0] <= point.y <= limits[1]]
     if name not in drawn.series or look is None:
         return
@@ -159,7 +161,7 @@ def draw_bound(
 
 
 def set_scales(axes: Any, drawn: Chart) -> None:
-    """Log axes where a sweep doubles and where magnitudes lie far apart."""
+    """Use log axes where a sweep doubles and where numbers span orders of magnitude."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
     if is_geometric(drawn):
@@ -179,7 +181,7 @@ def set_scales(axes: Any, drawn: Chart) -> None:
 
 
 def draw_legend(canvas: Any, panels: Sequence[Any], beside: bool, free: Sequence[Any]) -> None:
-    """What is the same in all panels is named once, where there is room."""
+    """Draw a legend: what all panels share is named once, in a free space."""
     handles: dict[str, Any] = {}
     for axes in panels:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):

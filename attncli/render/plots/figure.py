@@ -51,7 +51,7 @@ Size = tuple[float, float]
 
 
 def has_figure(report: Report) -> bool:
-    """Whether there is anything to draw: what is known without matplotlib."""
+    """Whether there is anything to draw, without importing matplotlib."""
     return bool(
         collect_head_grids(report)
         or report.pictures
@@ -74,13 +74,13 @@ def save_figure(report: Report, path: Path, size: Size | None = None, dots: int 
 
 
 def build_figure(report: Report, size: Size | None = None) -> Any:
-    """The same as matplotlib's own figure, of no window: for a notebook, or to be drawn on."""
+    """The same as a matplotlib figure without a window: for a notebook, or for further drawing."""
     with use_matplotlib() as matplotlib, matplotlib.rc_context(STYLE):
         return draw_captioned(sanitize_value(report), size)
 
 
 def draw_captioned(report: Report, size: Size | None) -> Any:
-    """What is drawn, with its caption."""
+    """Draw the figure with its caption."""
     canvas = draw_report(report)
     if size is not None:
         canvas.set_size_inches(*size)
@@ -90,7 +90,8 @@ def draw_captioned(report: Report, size: Size | None) -> Any:
 
 @contextmanager
 def use_matplotlib() -> Iterator[Any]:
-    """matplotlib, whatever its environment says of windows, which are not opened here, and of folders for its cache."""
+    """Import matplotlib without its display settings, since no window opens, and with a writable
+    cache folder."""
     log = logging.getLogger("matplotlib")
     before, own = log.level, os.environ.get("MPLBACKEND")
     log.setLevel(logging.ERROR)
@@ -125,14 +126,14 @@ def draw_report(report: Report) -> Any:
 
 
 def draw_caption(canvas: Any, text: str) -> None:
-    """The caption line, in as many lines as it needs."""
+    """Draw the caption in as many lines as it needs."""
     if text:
         width = int(LETTERS * canvas.get_size_inches()[0])
         canvas.supxlabel(textwrap.fill(text, width), fontsize=6, color="0.35", x=0.01, ha="left")
 
 
 def draw_map_figure(report: Report) -> Any:
-    """A line of maps for every picture: the maps on one scale, the error on its own."""
+    """Draw a line of maps for every fit: the maps on one scale, the error on its own."""
     from matplotlib.figure import Figure
 
     pictures = report.pictures[:MOST_PICTURES]

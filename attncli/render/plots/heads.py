@@ -14,7 +14,7 @@ SMALLEST_LETTERS, LARGEST_LETTERS = 3.0, 7.0
 """Points."""
 ACROSS = 3
 MOST_LABELS = 48
-"""Tokens that can be named beside a map."""
+"""Most token names along a map."""
 
 
 class HeadGrid(NamedTuple):
@@ -60,7 +60,7 @@ def build_head_grid(report: Report, view: View) -> HeadGrid:
 
 
 BRIGHT = 0.6
-"""Place in the colours above which black letters are easier to read than white ones."""
+"""Position in the colormap above which black letters are more legible than white ones."""
 
 
 def draw_head_figure(report: Report, grids: list[HeadGrid]) -> Any:

@@ -1,4 +1,4 @@
-"""What stands on the axes and under a figure: words a reader understands, rather than the names that scripts use."""
+"""Labels of axes and captions: words in place of the names that scripts use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,16 +17,16 @@ SYMBOLS = {
     "d": "width d",
     "quantile": "",
 }
-"""Of names that words alone would not make clear."""
+"""Symbols of metrics whose names are not clear in words."""
 PLAIN_UNITS = ("", "1", "0 or 1", "log10", "norm", "features", "tokens", "the metric's own")
-"""Which say nothing beside the name."""
+"""Units that add nothing to the name."""
 SHORTENED = 8
 """Letters of a hash."""
 MOST_TEXTS = 2
 
 
 def format_label(name: str, metrics: Mapping[str, Definition]) -> str:
-    """A metric or an axis in words, with its unit where that says something."""
+    """Label of a metric or an axis, with its unit where that is informative."""
     words = SYMBOLS.get(name)
     if words is None:
         plain = name.removeprefix("log10_").replace("_", " ")
@@ -50,7 +50,7 @@ def format_caption(report: Report) -> str:
 
 
 def describe_deviation(report: Report) -> Iterator[str]:
-    """What bands and bars are, where there are some; ways in the plane are of one seed."""
+    """Explain bands and bars, where there are some; tracks in the plane show one seed."""
     if report.tracks:
         return
     counts = {row.n for row in report.rows if row.spread}
@@ -61,7 +61,7 @@ def describe_deviation(report: Report) -> Iterator[str]:
 
 
 def describe_subject(source: Mapping[str, Any]) -> Iterator[str]:
-    """What was measured."""
+    """Describe the measured model or networks."""
     name = source.get("name") or source.get("path") or source.get("class")
     revision, digest = source.get("revision"), source.get("weight_sha256") or source.get("sha256")
     networks = source.get("networks") or [source.get("network")]
@@ -78,7 +78,7 @@ def describe_subject(source: Mapping[str, Any]) -> Iterator[str]:
 
 
 def describe_sizes(networks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What all networks of a report have in common."""
+    """The sizes that all networks of a report share."""
     for size in ("layers", "heads", "width", "tokens"):
         found = {network.get(size) for network in networks}
         if len(found) == 1 and None not in found:
@@ -86,7 +86,7 @@ def describe_sizes(networks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def describe_input(report: Report) -> Iterator[str]:
-    """On what."""
+    """Describe the input."""
     texts = report.input.get("texts")
     if isinstance(texts, list | tuple) and texts:
         named = [f"{text.get('name')} ({text.get('tokens')} tokens)" for text in texts if isinstance(text, Mapping)]  # fmt: skip

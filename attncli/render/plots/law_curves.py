@@ -33,14 +33,14 @@ class LawCurve(NamedTuple):
         return evaluate_law(self.kind, self.start, self.rate, x)
 
     def points(self, low: float, high: float) -> Iterator[tuple[float, float]]:
-        """Evenly apart in log x."""
+        """Points evenly spaced in log x."""
         for step in range(STEPS + 1):
             x = low * (high / low) ** (step / STEPS)
             yield x, self.value(x)
 
 
 def find_best_law(report: Report, axis: str, place: str) -> LawCurve | None:
-    """The law that fits the points of this place best, where all its parameters are reported."""
+    """The law that fits the points of this series best, where all its parameters are reported."""
     own = [row for row in report.rows if "law" in row.keys and str(row.axis(axis)) == place]
     kinds = [str(row.keys["law"]) for row in own if row.metric == BEHIND and row.value == 0.0]
     values = {row.metric: row.value for row in own if row.keys["law"] in kinds[:1]}

@@ -1,14 +1,15 @@
-"""How lines are told apart: by colour, by marker and by dash, so that print without colour does too."""
+"""Line styles: lines differ by colour, by marker and by dash, so that print without colour works
+too."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which colour-blind readers tell apart; yellow left out, for it is none on white."""
+"""Okabe and Ito's colours for colour-blind readers, without yellow, which is illegible on white."""
 MARKERS = "osD^vPX<>"
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)))
 TWIN, TWIN_DASH = "@random", (0, (2.2, 1.4))
-"""The ending of a variant of the same model with random weights: in its own variant's colour, dashed."""
+"""Suffix of the random-init variant, and its dash: it has the colour of its own variant."""
 
 
 class LineStyle(NamedTuple):
@@ -18,7 +19,7 @@ class LineStyle(NamedTuple):
     marker: str
     dash: Any
     weight: float
-    """Of the line and the marker: of curves that lie on each other the lower one is seen beside the upper."""
+    """Width of the line and the marker, so that of overlapping curves the lower one is visible."""
 
 
 TWIN_WORDS = ", random weights"
@@ -30,7 +31,8 @@ def format_series(series: str) -> str:
 
 
 def assign_styles(names: Iterable[str]) -> dict[str, LineStyle]:
-    """Colours come round first, with another dash each time; markers at their own pace, so that no two are alike."""
+    """Assign styles: colours repeat with another dash; markers cycle separately, so that no two
+    lines are alike."""
     found: dict[str, LineStyle] = {}
     own = list(dict.fromkeys(name.removesuffix(TWIN) for name in names))
     for index, name in enumerate(own):

@@ -49,8 +49,9 @@ def shade_map(picture: Picture, width: int, height: int = TALLEST) -> Iterator[T
 def add_token_names(
     cells: Cells, tokens: tuple[str, ...], width: int, height: int
 ) -> Iterator[Text]:
-    """A line for each query and two columns for each key, the keys' names read downwards; of what has no room one stands
-    for several, by the largest of their weights."""
+    """A line for each query and two columns for each key, with keys' names downwards; without space
+    for all, one name stands
+    for several tokens, that of the largest weights."""
     words = [token.strip() or repr(token) for token in tokens]
     gutter = min(LONGEST, max(map(len, words)))
     room = max(SMALLEST, width - gutter - 2)
@@ -82,7 +83,7 @@ def name_tokens(words: list[str], start: int, stop: int) -> str:
 
 
 def panel_scales(picture: Picture) -> dict[str, float]:
-    """The full shade of each panel: one for all maps, the error's own for the last of several."""
+    """The full shade of each panel: one for all maps, a separate one for the error."""
     if len(picture.panels) == 1:
         return {name: max_cell(cells) for name, cells in picture.panels.items()}
     *maps, error = picture.panels
@@ -107,7 +108,7 @@ def max_pool(cells: Cells, rows: int, columns: int) -> list[list[float]]:
 
 
 def split_range(length: int, count: int) -> list[tuple[int, int]]:
-    """0 … length in so many ranges, none empty."""
+    """Split 0 … length into `count` ranges, none empty."""
     edges = [length * index // count for index in range(count + 1)]
     return [(start, max(stop, start + 1)) for start, stop in itertools.pairwise(edges)]
 

@@ -18,6 +18,6 @@ def require_figure(path: Path, called: str) -> None:
 
 
 def require_drawing(called: str) -> None:
-    """The library that draws; `called`: what needs it."""
+    """Require the plotting library; `called`: the option that needs it."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError(f"{called} needs matplotlib: pip install 'attncli[plot]'.")

@@ -18,7 +18,7 @@ COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright
 DASHES = "╌═┄"
 """Of levels."""
 GAP = "×"
-"""On the axis, where there should be a number and is none."""
+"""Mark on the axis for a missing number."""
 HEIGHT, WIDEST, MARGIN = 16, 72, 12
 WIDEST_MAP = 240
 LEFT = 4
@@ -93,7 +93,8 @@ def x_to_column(x: float, drawn: Chart, width: int) -> int:
 
 
 def paint_canvas(places: list[list[tuple[int, int]]], levels: list[int], width: int) -> Canvas:
-    """Levels, dotted lines, then the marks; where curves meet, they take turns, so that none is hidden for long."""
+    """Paint levels, dotted lines, then marks; where curves overlap they alternate, so that all are
+    visible."""
     canvas: Canvas = [[(" ", "")] * width for _ in range(HEIGHT)]
     for index, line in enumerate(levels):
         canvas[line] = [(DASHES[index % len(DASHES)], "dim")] * width

@@ -1,4 +1,4 @@
-"""Ways of points in the plane: where a recurrence takes them, beside where it was taught to."""
+"""Tracks of points in the plane: the predictions of a recurrence, with the taught ones."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ SIDE = 2.0
 """Inches of a panel."""
 MARGIN = 1.08
 FURTHEST = 4.0
-"""Taught radii beyond which a way leaves its panel."""
+"""Radii beyond which a track leaves its panel."""
 TAUGHT = "0.75"
 
 
@@ -34,7 +34,7 @@ def draw_track_figure(report: Report) -> Any:
 
 
 def draw_track(axes: Any, track: Track) -> None:
-    """Both points from their first place to their last."""
+    """Draw both points from their first position to their last."""
     for way in track.taught:
         axes.plot(*zip(*way, strict=True), color=TAUGHT, linewidth=2.5, solid_capstyle="butt")
     for colour, way in zip(COLOURS, track.ways, strict=False):

@@ -1,14 +1,15 @@
-"""One command in several processes, as torchrun or attn itself starts them: each takes its share, all end with the same result.
+"""One command in several processes, started by torchrun or by attn: each does its share, all end
+with the same result.
 
 stderr        sentences for people, on stderr
-collectives   what every rank hands to all others; a rank that fails or is lost ends the others too
+collectives   exchange objects between ranks; a rank that fails or is lost ends the others too
 spawn         processes that attn starts by itself
-signals       what is said where torchrun ends the processes
-resume_cache  results of a loop that was not finished, kept beside the report that it was for
-work_sharing  a loop whose items are divided over the ranks and whose results come back in order
+signals       a message where torchrun ends the processes
+resume_cache  results of an unfinished loop, saved next to its report
+work_sharing  a loop whose items are divided over the ranks and whose results are gathered in order
 runs          attn run by attn, each in a process of its own
-jobs          such a run as a value that travels, and what a worker makes of it
-engines       what does many jobs at a time, one engine per file
+jobs          such a run as a value that can be sent to a worker, and its execution
+engines       run many jobs at a time, one engine per file
 
-Every rank runs the same command on the same files. Only the first one is heard: it alone prints and writes.
+Every rank runs the same command on the same files. Only the first one prints and writes.
 """

@@ -1,7 +1,9 @@
-"""What every rank hands to all others, over torch.distributed.
+"""Exchange objects between all ranks over torch.distributed.
 
-All ranks make the same calls in the same order. One that leaves early says so in its next call, so the others learn it
-there instead of waiting; one that is killed closes its connections, which ends the call of the others at once.
+All ranks make the same calls in the same order. A rank that leaves early says so in its next call,
+so the others learn it
+there instead of waiting; a killed one closes its connections, which ends the call of the others at
+once.
 """
 
 import os
@@ -21,7 +23,8 @@ WORK = timedelta(days=7)
 """For the slowest share. A process that dies is noticed at once; only a machine that vanishes is waited for."""
 
 TOGETHER = timedelta(minutes=1)
-"""For ranks that do every step together, so that one which fails alone does not wait for the others to come."""
+"""Timeout of ranks that do every step together, so that a rank that fails alone does not wait for
+the others."""
 
 LOST = (
     "another process of this run was lost before its share was done (killed, or out of memory?): nothing is reported; "
@@ -51,14 +54,15 @@ class RankConnection:
     def __init__(self) -> None:
         self.group: Any = None
         self.over = False
-        """Whether a rank has left or was lost: nobody would answer any more."""
+        """Whether a rank has left or was lost: calls would get no answer."""
         self.broken = False
         """Whether one was lost."""
         self.processes: list[tuple[str, int]] = []
         """Machine and number of each rank's process."""
 
     def open(self) -> None:
-        """Meet the others. Objects always travel over gloo, whatever else the tensors of a model take."""
+        """Connect to the other ranks. Objects always use gloo, whatever backend the tensors of a
+        model use."""
         import torch
         import torch.distributed as dist
 
@@ -75,7 +79,7 @@ class RankConnection:
         self.group = dist.new_group(backend="gloo", timeout=TOGETHER)
 
     def gather(self, mine: object) -> list[Any]:
-        """What all ranks hand in, in the order of the ranks."""
+        """Gather one object per rank, in the order of the ranks."""
         import torch.distributed as dist
 
         found: list[Any] = [None] * read_launch().size
@@ -94,7 +98,7 @@ LINE = RankConnection()
 
 
 def gather_from_ranks(mine: object) -> list[Any]:
-    """What all ranks hand in; where one of them has left instead, this one ends as that one did."""
+    """Gather one object per rank; if a rank has left, exit as it did."""
     found = LINE.gather(mine)
     left = [each for each in found if isinstance(each, RankExit)]
     if left:
@@ -118,7 +122,7 @@ def leave_together(code: int, said: str) -> RankExit:
 
 
 def synchronize_ranks() -> None:
-    """Come together before the work, so that from then on whatever happens to one is noticed by all."""
+    """Synchronize before the work, so that from then on every rank notices a failure of another."""
     try:
         LINE.open()
         here = socket.gethostname()
@@ -134,9 +138,10 @@ def synchronize_ranks() -> None:
 
 
 def exit_process(code: int) -> NoReturn:
-    """End this process, now that all is said and written.
+    """Exit this process, after everything is printed and written.
 
-    The interpreter's own end would take torch's threads down while they run, which aborts one process in ten
+    The interpreter's own exit would stop torch's threads while they run, which aborts one process
+    in ten
     ("terminate called without an active exception"), or wait for processes that are gone.
     """
     for stream in (sys.stdout, sys.stderr, sys.__stderr__):

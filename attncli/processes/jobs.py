@@ -1,7 +1,9 @@
-"""One run of attn as a value that can travel to another process or machine, and what a worker makes of it.
+"""A run of attn as a value that can be sent to another process or machine, and its execution by a
+worker.
 
-A worker that has done one run has imported what the next one needs, so it runs attn in its own process, as
-`python -m attncli` does, with all that it says kept.
+A worker that has done one run has imported what the next one needs, so it runs attn in its own
+process, as
+`python -m attncli` does, and captures its output.
 """
 
 import contextlib
@@ -27,7 +29,7 @@ class Job(NamedTuple):
     place: int
     """Among all items."""
     words: tuple[str, ...]
-    """The command line, without where its report goes."""
+    """The command line, without the report's path."""
     report: str
     """The file for its report, or an fsspec address."""
     folder: str
@@ -54,7 +56,7 @@ def run_job(job: Job) -> ProcessRun:
 
 @contextlib.contextmanager
 def apply_job_environment(job: Job) -> Iterator[None]:
-    """The folder and the settings of whoever asked, and no rank among other processes."""
+    """Set the folder and environment of the requesting process, without its rank."""
     before, here = dict(os.environ), Path.cwd()
     os.environ.clear()
     os.environ.update(merge_settings(environment_without_launch(before), job.settings))
@@ -71,7 +73,7 @@ def apply_job_environment(job: Job) -> Iterator[None]:
 
 
 def option_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """What sets options of the runs that are started here."""
+    """The environment variables that set options of started runs."""
     return {
         name: value
         for name, value in environment.items()
@@ -80,7 +82,7 @@ def option_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_in_this_process(words: Sequence[str], path: Path) -> ProcessRun:
-    """As `python -m attncli` runs, but for the process."""
+    """Run like `python -m attncli`, but in this process."""
     before, said = sys.argv, io.StringIO()
     sys.argv = ["attn", *words, *output_arguments(path)]
     try:

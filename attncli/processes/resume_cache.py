@@ -1,6 +1,6 @@
-"""Results of single texts, kept beside the report that they are for, so that a run which was killed can be gone on with.
+"""Results of single texts, saved next to the report, so that a killed run can be resumed.
 
-The folder FILE.parts is there while the report FILE is not: it goes when all is done. A result is only taken from it
+The folder FILE.parts exists until the report FILE is complete. A result is only reused
 if the command, the settings, the versions, the model's weights and the text are the same.
 """
 
@@ -17,22 +17,22 @@ from typing import Any
 from attncli.ranks import read_launch
 
 Keep = Callable[[str, Callable[[], Any]], Any]
-"""keep(name, make): what is kept under the name, or what is made now and kept from now on."""
+"""keep(name, make): the result saved under the name, or a new one, which is then saved."""
 
 ENDING = ".parts"
 
 
 def ignore_sentence(sentence: str) -> None:
-    """Nobody listens."""
+    """Ignore the sentence."""
 
 
 def make_without_cache(name: str, make: Callable[[], Any]) -> Any:
-    """Nothing outlives the process."""
+    """Make the result without saving it."""
     return make()
 
 
 class ResumeCache:
-    """The folder of one report; without one nothing is kept."""
+    """The cache folder of one report; without one nothing is saved."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -44,9 +44,10 @@ class ResumeCache:
     def begin(
         self, output: Path, facts: Callable[[], str], say: Callable[[str], None] = ignore_sentence
     ) -> int:
-        """Keep results for this report from now on; returns how many an earlier run has left.
+        """Save results for this report from now on; return how many an earlier run has left.
 
-        `facts`: all that they depend on beside the model and the text; asked for once there is a result to keep.
+        `facts`: what results depend on besides the model and the text; called when there is a first
+        result.
         """
         self.folder = cache_folder(output)
         self.facts = cache(facts)
@@ -66,14 +67,14 @@ class ResumeCache:
         return self.folder / f"{digest[:32]}.pt"
 
     def go_on_without(self, error: OSError) -> None:
-        """The run is worth more than its being kept."""
+        """Go on without the cache after an error: the run matters more."""
         self.full = True
         why = (error.strerror or str(error)).lower()
         self.say(f"finished texts are no longer kept in {self.folder} ({why}): an interrupted run would begin again with these.")  # fmt: skip
 
 
 def cache_folder(output: Path) -> Path:
-    """Where the results of this report are kept."""
+    """The folder of the results for this report."""
     return output.with_name(output.name + ENDING)
 
 
@@ -82,7 +83,8 @@ PARTS = ResumeCache()
 
 
 def build_result_cache(*types: type) -> Keep:
-    """Keeps results that are made of these types, of tensors and of plain numbers, words and containers."""
+    """Build a cache of results that consist of these types, of tensors, and of plain numbers,
+    strings and containers."""
 
     def keep(name: str, make: Callable[[], Any]) -> Any:
         path = PARTS.path(name)
@@ -98,7 +100,8 @@ def build_result_cache(*types: type) -> Keep:
 
 
 def read_result(path: Path, types: Sequence[type]) -> Any:
-    """torch's restricted reader builds nothing but the types named; what it cannot read does not count."""
+    """Read a result with torch's restricted reader, which builds only these types; unreadable
+    results are ignored."""
     import torch
 
     try:
@@ -109,7 +112,7 @@ def read_result(path: Path, types: Sequence[type]) -> Any:
 
 
 def try_write_result(path: Path, result: Any) -> None:
-    """Where there is no room for it, the run goes on all the same, and this is said once."""
+    """Save a result; if the disk is full, the run goes on, with one warning."""
     if PARTS.full:
         return
     try:

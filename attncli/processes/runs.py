@@ -1,4 +1,4 @@
-"""Runs of attn by attn: each in a process of its own, so that what kills one of them ends nothing else."""
+"""Runs of attn by attn: each in a process of its own, so that a crash of one ends no other."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ class ProcessRun(NamedTuple):
 
     @property
     def finished(self) -> bool:
-        """A report is there; that one of its gates failed is a result."""
+        """Whether there is a report; failed gates count as a result."""
         return self.code in (0, FAILED_GATE)
 
 
@@ -39,9 +39,9 @@ class RunStopped(AttnError):
 def run_to_file(
     arguments: Sequence[str], path: Path, settings: Mapping[str, str] | None = None
 ) -> ProcessRun:
-    """Run a command line that writes its report there, whole or not at all, in a process of its own.
+    """Run a command line in a process of its own, which writes its report to `path`, atomically.
 
-    `settings`: environment variables that set options, in the place of those of this process.
+    `settings`: environment variables that set options, in place of those of this process.
     """
     surroundings = os.environ if settings is None else merge_settings(os.environ, settings)
     done = subprocess.run(
@@ -57,7 +57,7 @@ def run_to_file(
 
 
 def merge_settings(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """The environment with these settings in the place of its own; how much memory there is stays its own."""
+    """The environment with these settings in place of its own; its memory limits are preserved."""
     plain = {name: value for name, value in environment.items() if not name.startswith(SETTING)}
     kept = {name: value for name, value in environment.items() if name == MEMORY}
     return {**plain, **settings, **kept}

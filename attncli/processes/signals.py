@@ -1,6 +1,6 @@
-"""A run that is ended from outside says so: torchrun ends all processes once it has lost one, and explains itself in a
-traceback of its own.
-"""
+"""Report a termination from outside: torchrun ends all processes once it has lost one, and prints
+only a
+traceback of its own."""
 
 import os
 import signal
@@ -20,9 +20,9 @@ ENDED = (
 
 
 def report_termination(say: Callable[[str], None]) -> None:
-    """From now on SIGTERM is answered by a sentence, at once, even while the main thread waits inside of torch.
+    """Print a sentence on SIGTERM from now on, at once, even while the main thread waits in torch.
 
-    The interpreter's own handlers run in the main thread alone; what is written to a wake-up descriptor another can read.
+    Python's handlers run in the main thread only; another thread can read the wake-up descriptor.
     """
     read, write = os.pipe()
     os.set_blocking(write, False)
@@ -42,9 +42,10 @@ def wait_for_signal(read: int, say: Callable[[str], None]) -> None:
 
 
 def is_first_alive() -> bool:
-    """The first of the processes that are left; of those on other machines nothing is known but that they were there.
+    """Whether this is the first of the remaining processes; those on other machines are assumed to
+    exist.
 
-    Where attn itself has started them it speaks for them.
+    Where attn has started the processes, attn reports instead.
     """
     if started_by_attn():
         return False

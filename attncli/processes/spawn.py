@@ -1,4 +1,4 @@
-"""Processes that attn starts by itself, by torch's own launcher: one sentence and one exit code for all of them."""
+"""Processes that attn starts with torch's launcher: one sentence and one exit code for all of them."""
 
 import logging
 import os
@@ -14,16 +14,16 @@ from attncli.errors import LimitError
 from attncli.ranks import STARTED
 
 PROGRAM = ("-P", "-m", "attncli")
-"""Of Python; nothing of the folder is imported."""
+"""Arguments of Python; -P keeps it from importing files of the current folder."""
 
 POLLED = 0.1
-"""Seconds between two looks at the processes."""
+"""Seconds between two polls of the processes."""
 
 
 def run_in_processes(count: int, words: Sequence[str], parts: Path | None) -> int:
-    """The command line in so many processes; what they say is theirs to say, but that one of them was killed.
+    """Run the command line in `count` processes; only a killed process is reported here.
 
-    `parts`: where finished texts are kept, for that sentence.
+    `parts`: the folder of finished texts, for that sentence.
     """
     from torch.distributed.elastic.multiprocessing import (
         DefaultLogsSpecs,
@@ -50,7 +50,7 @@ def run_in_processes(count: int, words: Sequence[str], parts: Path | None) -> in
 
 
 def rank_environments(count: int) -> dict[int, dict[str, str]]:
-    """Who each process is among the others, as torchrun says it; they share the cores."""
+    """Environment of each rank, as torchrun sets it; the ranks share the cores."""
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
     shared = {
         "WORLD_SIZE": str(count),
@@ -70,7 +70,7 @@ def free_port() -> int:
 
 
 def exit_by_signal(stopped: signal.Signals) -> NoReturn:
-    """As one process would: Ctrl-C is told by the command line, another signal is the shell's to tell."""
+    """End like a single process: the command line reports Ctrl-C, the shell any other signal."""
     if stopped is signal.SIGINT:
         raise KeyboardInterrupt
     signal.signal(stopped, signal.SIG_DFL)
@@ -79,9 +79,9 @@ def exit_by_signal(stopped: signal.Signals) -> NoReturn:
 
 
 def agreed_exit_code(failures: dict[int, Any], parts: Path | None) -> int:
-    """What they have agreed on; a process that was killed is a limit of the machine's, as far as anybody knows.
+    """The exit code of all processes; a killed process probably exceeded a limit of the machine.
 
-    The launcher ends by SIGTERM whoever is a little slower than the first to fail: that says nothing.
+    The launcher ends the slower processes by SIGTERM after the first failure: that is ignored.
     """
     if not failures:
         return 0

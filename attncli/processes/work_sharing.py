@@ -1,4 +1,4 @@
-"""A loop over texts or models, divided over the ranks; in one process it is a loop and nothing else."""
+"""A loop over texts or models, divided over the ranks; in one process it is a plain loop."""
 
 import pickle
 import traceback
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class RankShare(NamedTuple):
-    """What one rank has done of a loop."""
+    """The share of one rank in a loop."""
 
     results: dict[int, Any]
     failed: tuple[int, Exception] | None
@@ -28,7 +28,8 @@ class Work:
 
     def __init__(self) -> None:
         self.together = False
-        """On every item at once, each with its part of one model; else each on items of its own."""
+        """Whether all ranks work on every item, each with its part of one model; else each has its
+        own items."""
 
     @property
     def divided(self) -> bool:
@@ -40,7 +41,7 @@ WORK = Work()
 
 
 def rank_share(items: Sequence[T]) -> range:
-    """The places of the items that fall to this rank: every n-th."""
+    """The indices of this rank's items: every n-th."""
     if not WORK.divided:
         return range(len(items))
     here = read_launch()
@@ -53,9 +54,11 @@ def share_work(
     name: Callable[[T], str],
     keep: Keep = make_without_cache,
 ) -> list[R]:
-    """`work` of every item, in order, on every rank. A failure is raised on all ranks: that of the first such item.
+    """Apply `work` to every item, in order; all ranks get all results. A failure of the first such
+    item is raised on all.
 
-    `name` says all that an item's result depends on, so that ranks which do not see the same files are found out.
+    `name` identifies all that an item's result depends on, so that ranks that see different files
+    are detected.
     """
     if not read_launch().several:
         keep = keep if len(items) > 1 else make_without_cache
@@ -86,7 +89,7 @@ def run_share(
 
 
 def make_portable(error: Exception) -> Exception:
-    """The error as it can travel to the other ranks, with the place where it was raised for --debug."""
+    """A picklable copy of the error for other ranks, with its traceback as text for --debug."""
     error.add_note(
         f"Raised on rank {read_launch().rank}:\n{''.join(traceback.format_exception(error))}"
     )
@@ -98,7 +101,7 @@ def make_portable(error: Exception) -> Exception:
 
 
 def refuse_unlike(seen: Sequence[Sequence[str]]) -> None:
-    """Numbers of different files must not be put together; said before the first of them is made."""
+    """Refuse ranks that see different files, before any result is computed."""
     for rank, names in enumerate(seen):
         if names != seen[0]:
             raise InputError(

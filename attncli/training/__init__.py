@@ -1,16 +1,17 @@
-"""A training run, watched: attention's health beside the loss.
+"""Monitor a training run: health of attention, logged with the loss.
 
 callback        for transformers' Trainer
-monitor         for loops of one's own; what it and the callback do at a step
-decisions       what stops a training, and what is only said
-history         the reports of a run, kept in a folder
-scalars         the few numbers that a logger draws
-rank_zero       what several processes say together
-batch_capture   the batch of a step: its maps, seen as its own forward pass runs, or in one more pass beside it
-head_growth     how fast the numbers of heads move from one look to the next: slopes with their errors, and when a limit is reached
-packed_batches  what of a batch is text: padding is none, and several texts may be packed into one row
-probe_runs      the same texts, looked at again and again between two steps of a training
-step_reports    the numbers of one step of a training as a report, like that of any other model
+monitor         for custom loops; the work of a step, shared with the callback
+decisions       conditions that stop a training or warn
+history         the reports of a run, saved in a folder
+scalars         the few numbers for a logger
+rank_zero       agree between the processes of one training
+batch_capture   the batch of a step: its maps, captured in its own forward pass or in an extra one
+head_growth     growth of the heads' numbers over observations: slopes with errors, and when a limit
+is reached
+packed_batches  the texts in a batch, without padding; several texts may be packed into one row
+probe_runs      the same texts, observed repeatedly between two steps of a training
+step_reports    the numbers of one step as a report, like that of any other model
 
     from attncli.training import AttnCallback, Monitor
 """

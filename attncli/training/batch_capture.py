@@ -1,4 +1,4 @@
-"""The batch of a step: its maps, seen as its own forward pass runs, or in one more pass beside it."""
+"""The batch of a step: its maps, captured in its own forward pass, or in an extra one."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -36,12 +36,12 @@ from attncli.training.packed_batches import (
 from attncli.training.probe_runs import ProbeRuns, ignore_share
 
 Due = Callable[[], bool]
-"""Whether the step that is being made is to be looked at."""
+"""Whether the current step is to be observed."""
 Given = Mapping[str, Any]
 """The arguments of a model's forward by their names."""
 
 ALIKE = 1e-3
-"""How far numbers seen beside a pass may be from those of the capture that was proved."""
+"""Largest deviation of captured numbers from those of the verified capture."""
 
 
 ACROSS = (
@@ -54,7 +54,7 @@ class BatchCapture:
     """Waits for the batches of the steps that are due."""
 
     how = ""
-    """What is to be said of the way they are seen, once it is known."""
+    """How maps are captured, for the report, once known."""
 
     def __init__(self, runs: ProbeRuns, due: Due) -> None:
         self.runs, self.due = runs, due
@@ -68,7 +68,7 @@ class BatchCapture:
         ]
 
     def taken(self) -> list[PassResult]:
-        """What the batches since the last time have shown, one for each text in them."""
+        """Results of the batches since the last call, one for each text in them."""
         found, self.found = self.found, []
         failure, self.failure = self.failure, None
         if failure is not None:
@@ -95,7 +95,7 @@ class BatchCapture:
         self.guarded(self.leave)
 
     def guarded(self, work: Callable[[], None]) -> None:
-        """What goes wrong in looking is told at the end of the step, and never in the middle of it."""
+        """Run `work` and defer its errors to the end of the step."""
         if self.failure is not None and work != self.leave:
             return
         try:
@@ -111,7 +111,7 @@ class BatchCapture:
 
 
 class StepCapture(BatchCapture):
-    """Maps are computed beside the model's own attention."""
+    """Captures maps in addition to the model's own attention."""
 
     def __init__(self, runs: ProbeRuns, due: Due) -> None:
         super().__init__(runs, due)
@@ -156,7 +156,7 @@ class StepCapture(BatchCapture):
 
 
 class TextGroup(HeadObserver):
-    """Texts of one batch that stand at the same places of their rows, looked at together."""
+    """Texts of one batch at the same positions of their rows, measured together."""
 
     def __init__(self, runs: ProbeRuns, pieces: list[TextPiece]) -> None:
         super().__init__(PassRequest(runs.metrics.heads), runs.null, "the batch", ignore_share)
@@ -176,7 +176,7 @@ class TextGroup(HeadObserver):
         return totals.values()
 
     def of_pieces(self) -> list[tuple[TextPiece, PassResult]]:
-        """Each text with its own numbers; what all share is shared."""
+        """Each text with its own numbers; shared values are shared."""
         for seen in self.each:
             seen.nulls, seen.short = self.seen.nulls, self.seen.short
             seen.tokens = self.seen.tokens
@@ -184,7 +184,7 @@ class TextGroup(HeadObserver):
 
 
 def group_pieces(runs: ProbeRuns, pieces: list[TextPiece]) -> dict[tuple[int, int], TextGroup]:
-    """By their places; a text of one token has no attention to speak of."""
+    """Group texts by their positions; a text of one token is skipped."""
     places: dict[tuple[int, int], list[TextPiece]] = {}
     for piece in pieces:
         if piece.stop - piece.start > 1:
@@ -201,7 +201,7 @@ def refuse_nan(site: AttentionSite, strip: Strip) -> None:
 
 
 class RerunCapture(BatchCapture):
-    """Every text of the batch is run once more, uncompiled, before the step's own pass."""
+    """Runs every text of the batch once more, uncompiled, before the step's own pass."""
 
     def __init__(self, runs: ProbeRuns, due: Due, why: str) -> None:
         super().__init__(runs, due)
@@ -216,7 +216,8 @@ class RerunCapture(BatchCapture):
 
 
 def slice_text(given: Given, piece: TextPiece) -> dict[str, Tensor]:
-    """One text of a batch as a batch of one; what is no input of tokens is left out, labels too."""
+    """One text of a batch as a batch of one; arguments other than token inputs, such as labels, are
+    left out."""
     names = ("input_ids", "inputs_embeds", "token_type_ids", "position_ids")
     found = {}
     for name in names:
@@ -228,7 +229,7 @@ def slice_text(given: Given, piece: TextPiece) -> dict[str, Tensor]:
 
 
 def require_batches(trained: UnwrappedModel) -> None:
-    """Models whose batches are understood."""
+    """Refuse models whose batches are not supported."""
     model = trained.of_transformers
     if model is None:
         raise UsageError(
@@ -243,7 +244,8 @@ def require_batches(trained: UnwrappedModel) -> None:
 
 
 def build_batch_capture(runs: ProbeRuns, due: Due) -> BatchCapture:
-    """Beside the attention where it runs on the interface; else beside the step, and this is said."""
+    """Capture during the step where attention runs on the attention interface; else before it, with
+    a note."""
     why = explain_no_step_capture(runs)
     if why:
         return RerunCapture(runs, due, why)
@@ -257,7 +259,7 @@ def build_batch_capture(runs: ProbeRuns, due: Due) -> BatchCapture:
 
 
 def explain_no_step_capture(runs: ProbeRuns) -> str:
-    """What keeps the maps of a step from being seen as it runs."""
+    """Why maps cannot be captured during the step."""
     model = runs.trained.model
     if runs.trained.compiled:
         return "the model is compiled, so that its steps cannot be watched as they run"
@@ -270,7 +272,7 @@ def explain_no_step_capture(runs: ProbeRuns) -> str:
 
 
 def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
-    """What is seen beside a pass is what the proved capture sees, on the first text."""
+    """Verify that capture during a step agrees with the verified capture, on the first text."""
     text = runs.texts[0].kwargs
     with take_turn(), eval_mode(runs.trained.model):
         captured = runs.seen(text, "the proof")
@@ -291,7 +293,7 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
 
 
 def refuse_not_of_maps(metrics: MetricSelection) -> None:
-    """States, roles and what heads write are not to be had from the maps of a step."""
+    """Refuse metrics of states, roles and head outputs, which the maps of a step cannot give."""
     others = [*metrics.states, *(n for n in metrics.heads if not is_map_metric(n) or "repeats" in metric_spec(n).needs)]  # fmt: skip
     if others:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""transformers' Trainer, watched: `Trainer(…, callbacks=[AttnCallback(every=50)])`."""
+"""Callback for transformers' Trainer: `Trainer(…, callbacks=[AttnCallback(every=50)])`."""
 
 import sys
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ class AttnCallback(TrainerCallback):
 
     @property
     def stopped(self) -> str:
-        """What has ended the training, in words; empty where nothing has."""
+        """Why the training was stopped; empty if it was not."""
         return "" if self.monitor is None else self.monitor.stopped
 
     def on_train_begin(
@@ -85,7 +85,7 @@ class AttnCallback(TrainerCallback):
         self.trainer = None
 
     def act(self, numbers: dict[str, float], control: TrainerControl) -> None:
-        """Log what there is to log, and stop where it must be."""
+        """Log the numbers, and stop the training if required."""
         assert self.trainer is not None
         if numbers:
             asked = control.should_log
@@ -96,7 +96,8 @@ class AttnCallback(TrainerCallback):
 
 
 def find_calling_trainer() -> Trainer:
-    """The Trainer that calls: callbacks are handed the model and the state, but not what logs."""
+    """Find the calling Trainer on the stack: callbacks receive the model and the state, but not the
+    logger."""
     frame = sys._getframe(1)
     while frame is not None:
         found = frame.f_locals.get("self")

@@ -1,4 +1,4 @@
-"""What stops a training, and what is only said: the conditions of `--fail-if`, decided by the gates' own code."""
+"""Conditions that stop a training or warn: those of `--fail-if`, decided by the gates' own code."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ def parse_conditions(said: Iterable[str]) -> tuple[Condition, ...]:
 
 @dataclass(frozen=True)
 class Decisions:
-    """Of one look."""
+    """The decisions on one observation."""
 
     verdicts: tuple[Verdict, ...]
     stops: str
-    """What ends the training, in words; empty where nothing does."""
+    """Why the training must stop; empty if it need not."""
     warns: Mapping[str, str]
-    """What is only said, by its condition."""
+    """Warnings, by condition."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a training must not become."""
+    """The conditions of a training."""
 
     stop: tuple[Condition, ...]
     warn: tuple[Condition, ...]
@@ -40,7 +40,7 @@ class Rules:
         return (*self.stop, *self.warn)
 
     def refuse_unmeasured(self, measured: Mapping[str, Definition], others: Sequence[str]) -> None:
-        """Said before the training, not after an hour of it."""
+        """Refuse conditions on metrics that are not measured, before the training."""
         limited = [name for name in self.limits() if name in measured]
         known = {*measured, *(f"{name}{GROWTH}" for name in measured), *(f"{name}{LEFT}" for name in limited)}  # fmt: skip
         for condition in self.all:
@@ -51,18 +51,18 @@ class Rules:
         gates.refuse_unmeasured(self.all, known, others)
 
     def growing(self, measured: Iterable[str]) -> list[str]:
-        """The metrics whose growth is followed: those of health, and those that a condition asks for."""
+        """The metrics whose growth is tracked: those of health, and those that a condition needs."""
         grown = [c.metric for c in self.all if c.metric.endswith((GROWTH, LEFT))]
         asked = {name.removesuffix(GROWTH).removesuffix(LEFT) for name in grown}
         return [name for name in measured if name in HEALTH or name in asked]
 
     def limits(self) -> dict[str, float]:
-        """Where a metric is not to go: what stops the training, or the published limit."""
+        """The limit of each metric: the one that stops the training, or the published one."""
         said = {c.metric: c.number for c in (*self.warn, *self.stop) if c.op in (">", ">=")}
         return {**LIMITS, **said}
 
     def decide(self, report: Report) -> Decisions:
-        """A condition on growth is decided once there is some; what is only said is no verdict."""
+        """Decide the conditions; those on growth wait for a slope, and warnings are no verdicts."""
         stop, stops = decide_gates(report, self.stop)
         _, warns = decide_gates(report, self.warn)
         return Decisions(stop, "; ".join(stops.values()), warns)
@@ -71,7 +71,7 @@ class Rules:
 def decide_gates(
     report: Report, rules: Iterable[Condition]
 ) -> tuple[tuple[Verdict, ...], dict[str, str]]:
-    """The verdicts, and of those that failed what a person must know, by their conditions."""
+    """The verdicts, and messages of those that failed, by condition."""
     ready = [condition for condition in rules if has_slopes(report, condition)]
     verdicts = tuple(gates.decide_conditions(report, ready))
     failed = {
@@ -83,14 +83,14 @@ def decide_gates(
 
 
 def has_slopes(report: Report, condition: Condition) -> bool:
-    """Slopes need a few looks: until then there is nothing to decide."""
+    """Whether the slopes exist that the condition needs; they need a few observations."""
     if not condition.metric.endswith((GROWTH, LEFT)):
         return True
     return any(row.metric == condition.metric and row.value is not None for row in report.rows)
 
 
 def locate_aggregate(report: Report, condition: Condition) -> str:
-    """The place of the number that an aggregate came from, which its verdict does not name."""
+    """The location of the number behind an aggregate, which its verdict does not name."""
     if condition.aggregate not in ("min", "max"):
         return ""
     known = [row for row in gates.select_rows(report, condition) if row.value is not None]

@@ -1,4 +1,4 @@
-"""How fast the numbers of heads move from one look to the next: slopes with their errors, and when a limit is reached."""
+"""Growth of the heads' numbers over observations: slopes with errors, and when a limit is reached."""
 
 import math
 from collections import deque
@@ -12,15 +12,15 @@ from attncli.metrics.attention.qk_clip import LARGEST_LOGIT
 from attncli.records import FOUND_KEYS, NOT_APPLICABLE, Definition, Row
 
 HEALTH = ("max_logit", "qk_clip", "min_entropy", "entropy_collapse")
-"""What grows or falls before a training fails."""
+"""Metrics that grow or fall before a training fails."""
 LIMITS: Mapping[str, float] = {"max_logit": LARGEST_LOGIT}
 GROWTH, LEFT = "_growth", "_steps_left"
 WINDOW = 10
-"""Looks that a line goes through: what was long ago says nothing of what comes."""
+"""Observations in a fitted line: older ones do not predict what comes."""
 FEWEST = 3
-"""Looks that a slope with an error needs."""
+"""Fewest observations for a slope with an error."""
 CLEAR = 2.0
-"""Errors by which a slope must differ from 0 before it says when a limit is reached."""
+"""Standard errors by which a slope must differ from 0 before a crossing is predicted."""
 TOO_FEW = NOT_APPLICABLE + f"a slope with its error needs {FEWEST} looks"
 
 Place = tuple[object, ...]
@@ -32,7 +32,7 @@ def head_key(row: Row) -> Place:
 
 
 class HeadGrowth:
-    """The last looks at a training."""
+    """The last observations of a training."""
 
     def __init__(self, metrics: Iterable[str], limits: Mapping[str, float] = LIMITS) -> None:
         self.metrics = tuple(metrics)
@@ -40,7 +40,7 @@ class HeadGrowth:
         self.looks: deque[tuple[int, dict[tuple[str, Place], float]]] = deque(maxlen=WINDOW)
 
     def add(self, step: int, rows: Sequence[Row]) -> None:
-        """One more look; what has no number leaves a gap."""
+        """Add an observation; a missing number leaves a gap."""
         found = {
             (row.metric, head_key(row)): row.value
             for row in rows
@@ -49,7 +49,7 @@ class HeadGrowth:
         self.looks.append((step, found))
 
     def rows(self, rows: Sequence[Row]) -> Iterator[Row]:
-        """Growth of every head in these rows of the latest look, which has been added."""
+        """Growth of every head in these rows of the latest observation, which has been added."""
         for metric in self.metrics:
             own = [row for row in rows if row.metric == metric and row.head is not None]
             if own:
@@ -86,7 +86,7 @@ class HeadGrowth:
         return derive_row(row, LEFT, "steps", (limit - value) / slope, "")
 
     def definitions(self, measured: Iterable[str]) -> dict[str, Definition]:
-        """Of the metrics made here, for those that are measured."""
+        """Definitions of the derived metrics, for those that are measured."""
         found: dict[str, Definition] = {}
         for metric in measured:
             if metric in self.metrics:
@@ -106,7 +106,7 @@ class HeadGrowth:
 
 
 def derive_row(row: Row, ending: str, unit: str, value: float | None, why: str, error: float = math.nan) -> Row:  # fmt: skip
-    """A number about another row's, at the same place."""
+    """A derived row at the same coordinates."""
     keys = {name: each for name, each in row.keys.items() if name not in FOUND_KEYS}
     keys |= {} if math.isnan(error) else {"error": error}
     note = why if value is None else None

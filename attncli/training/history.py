@@ -1,6 +1,6 @@
-"""The reports of a run in a folder, one file for each look: `step-000050.json`.
+"""The reports of a run in a folder, one file per observation: `step-000050.json`.
 
-What other commands read: `attn check`, `attn compare`, `attn sweep --glob '…/step-*.json'`.
+`attn check`, `attn compare` and `attn sweep --glob '…/step-*.json'` read them.
 """
 
 import re
@@ -24,10 +24,10 @@ class History:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self.ended = False
-        """Whether nothing can be kept any more: the training goes on."""
+        """Whether saving has failed; the training goes on without it."""
 
     def begin(self, step: int) -> str:
-        """Reports of later steps belong to a run that was cut off or begun anew: they make room. Returns what to say."""
+        """Remove reports of later steps, left by an interrupted or earlier run. Returns a message."""
         if self.folder is None:
             return ""
         require_folder(self.folder)
@@ -48,7 +48,7 @@ class History:
         return sorted((int(match[1]), path) for match, path in found if match)
 
     def last(self, count: int) -> Iterator[tuple[int, Report]]:
-        """The latest looks in their order; a file that is no report is passed over."""
+        """The latest reports in order; files that are no reports are skipped."""
         for step, path in self.files()[-count:]:
             try:
                 yield step, read_report(str(path))
@@ -56,7 +56,7 @@ class History:
                 continue
 
     def add(self, step: int, report: Report) -> str:
-        """Kept whole or not at all. Returns what to say where that failed."""
+        """Save atomically. Returns a message if that failed."""
         if self.folder is None or self.ended:
             return ""
         text = FORMATS["json"](report)

@@ -38,7 +38,7 @@ from attncli.training.scalars import summarize_scalars
 from attncli.training.step_reports import StepReports
 
 LOG = logging.getLogger("attncli.training")
-"""What a person must know goes there; without any set-up Python prints it on stderr."""
+"""Logger for warnings; without any configuration Python prints them on stderr."""
 
 ON_PROBE = ("max_logit", "entropy_normalised", "sink", "stable_rank", "log10_residual")
 ON_BATCH = ("max_logit", "entropy_normalised", "entropy_collapse", "sink")
@@ -98,12 +98,12 @@ class Monitor:
         self.now: int = asked["step"]
         self.each_layer: bool = asked["each_layer"]
         self.stopped = ""
-        """What the training should be stopped for, in words; empty while there is nothing."""
+        """Why the training should be stopped; empty while it should not."""
         self.report: attncli.Answer | None = None
-        """The latest look."""
+        """The latest report."""
         self.said: set[str] = set()
         self.warned: set[str] = set()
-        """Conditions of `warn_if` that held at the latest look."""
+        """Conditions of `warn_if` that held at the latest observation."""
         self.trained = unwrap_model(model)
         if asked["measure"] == BATCH:
             require_batches(self.trained)
@@ -120,7 +120,7 @@ class Monitor:
         """The numbers before the first step."""
 
     def prepared(self, metrics: MetricSelection) -> StepReports:
-        """What earlier looks have left, as far as they belong to this training."""
+        """Prepare the reports, with earlier observations that belong to this training."""
         growth = HeadGrowth(self.rules.growing(metrics.heads), self.rules.limits())
         read = describe_run(self.runs, self.batch)
         if is_first():
@@ -132,16 +132,17 @@ class Monitor:
         )
 
     def is_due(self) -> bool:
-        """Whether the step that is being made will be looked at."""
+        """Whether the current step will be observed."""
         return (self.now + 1) % self.every == 0
 
     def step(self) -> dict[str, float]:
-        """To be called after each step of the optimiser: the numbers to log, `attn/…`; none where no look was due."""
+        """Call this after each optimiser step: returns the numbers to log, `attn/…`; empty if none
+        is due."""
         self.now += 1
         return self.look() if self.now % self.every == 0 else {}
 
     def look(self) -> dict[str, float]:
-        """Look at the model now."""
+        """Observe the model now."""
         report = self.measured()
         self.say_once("" if self.batch is None else self.batch.how)
         if report is None:
@@ -164,14 +165,15 @@ class Monitor:
         return summarize_scalars(done, self.each_layer)
 
     def warn(self, decisions: Decisions) -> None:
-        """Of what is only said, what was not so at the look before."""
+        """Log the warnings that are new since the last observation."""
         for condition, text in decisions.warns.items():
             if condition not in self.warned:
                 LOG.warning("attn, step %d: %s", self.now, text)
         self.warned = set(decisions.warns)
 
     def measured(self) -> Report | None:
-        """The report of a look; one that finds no finite numbers says so by name and layer, in every row."""
+        """The report of an observation; if numbers are not finite, every row says so by name and
+        layer."""
         try:
             seen = self.runs.look() if self.batch is None else gather_all(self.batch.taken())
             return self.reports.report(self.now, seen) if seen else None
@@ -192,7 +194,8 @@ class Monitor:
         return None
 
     def decided(self, report: Report) -> Decisions:
-        """A condition that names no number of this model is an error at the first look, not later."""
+        """Decide the conditions; one on a number that this model lacks is an error at the first
+        observation."""
         try:
             return self.rules.decide(report)
         except UsageError as error:
@@ -208,7 +211,7 @@ class Monitor:
                 LOG.warning("attn, step %d: %s", self.now, sentence)
 
     def close(self) -> None:
-        """No hook stays behind; nothing else has to be undone."""
+        """Remove all hooks; nothing else has to be undone."""
         if self.batch is not None:
             self.batch.close()
 
@@ -220,7 +223,7 @@ class Monitor:
 
 
 def convert_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a call that are keywords, as these hold values of any library; `metric` is `metrics`."""
+    """Convert keyword arguments of any library; `metric` is an alias of `metrics`."""
     given = {**arguments, **({"metrics": arguments["metric"]} if arguments["metric"] else {})}
     if arguments["metric"] and arguments["metrics"]:
         raise UsageError("`metric` and `metrics` are the same: leave one out.")
@@ -228,7 +231,7 @@ def convert_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def validate_request(asked: Mapping[str, Any]) -> tuple[Rules, MetricSelection]:
-    """Everything that can be refused before a model is touched."""
+    """Validate the arguments before a model is touched."""
     for name, least in (("every", 1), ("tokens", 1), ("step", 0)):
         size = asked.get(name)
         if size is not None and size < least:
@@ -247,7 +250,7 @@ def validate_request(asked: Mapping[str, Any]) -> tuple[Rules, MetricSelection]:
 
 
 def describe_run(runs: ProbeRuns, batch: BatchCapture | None) -> dict[str, Any]:
-    """What is read, for the report."""
+    """Describe the input, for the report."""
     if batch is not None:
         return {"measure": BATCH}
     return {"measure": PROBE, "texts": [text.described() for text in runs.texts]}

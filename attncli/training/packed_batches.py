@@ -1,4 +1,4 @@
-"""What of a batch is text: padding is none, and several texts may be packed into one row."""
+"""The texts in a batch, without padding; several texts may be packed into one row."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ def split_packed_rows(given: Mapping[str, Any], rows: list[TextPiece]) -> list[T
 
 
 def are_separated(call: EagerCall, pieces: list[TextPiece]) -> bool:
-    """Whether the mask hides the pieces of an item from each other: position ids alone separate nothing."""
+    """Whether the mask separates the pieces of an item: position ids alone do not."""
     if call.mask is None:
         return False
     for piece in pieces:
@@ -73,7 +73,7 @@ def slice_mask(mask: Tensor, item: int) -> Tensor:
 
 
 def slice_call(call: EagerCall, items: list[int], start: int, stop: int) -> EagerCall:
-    """The attention of the same tokens of some batch items, alone."""
+    """The attention call on the same tokens of some batch items."""
     here = slice(start, stop)
     query, key, value = (side[items][:, :, here] for side in (call.query, call.key, call.value))
     keywords = {
@@ -86,7 +86,7 @@ def slice_call(call: EagerCall, items: list[int], start: int, stop: int) -> Eage
 
 
 def slice_value(value: Any, call: EagerCall, items: list[int], here: slice) -> Any:
-    """What has a row for each query and a column for each key, such as a mask."""
+    """Slice arguments with a row for each query and a column for each key, such as a mask."""
     if not isinstance(value, Tensor) or value.dim() != 4 or value.shape[2] != call.queries:
         return value
     value = value[items] if len(value) > 1 else value

@@ -1,6 +1,7 @@
-"""The same texts, looked at again and again between two steps of a training.
+"""The same texts, observed repeatedly between two steps of a training.
 
-Everything that costs time is done once: texts are tokenized, blocks found and the capture is proved. A look is then
+All slow work is done once: tokenizing, finding the blocks, verifying the capture. An observation is
+then
 one forward pass.
 """
 
@@ -45,7 +46,7 @@ from attncli.models.random.dummy_inputs import make_example_inputs
 SHORT = 12
 """Tokens of the input on which the capture is proved."""
 LONGEST = 128
-"""Tokens of a probe's text, if no other length is asked for: longer ones cost more than they show."""
+"""Default maximum of tokens in a probe: longer texts cost more than they show."""
 
 Probe = (
     str
@@ -56,7 +57,7 @@ Probe = (
     | Mapping[str, Any]
     | None
 )
-"""What is looked at: texts, token ids, or a model's own keyword arguments; None is the text that ships with attn."""
+"""Texts, token ids, or a model's own keyword arguments; None is the text that ships with attn."""
 PROBES = "texts, token ids, or a mapping of the forward's arguments, tensors among them"
 
 
@@ -70,12 +71,13 @@ class ProbeRuns:
     metrics: MetricSelection
     null: UniformControl
     off_interface: bool
-    """Whether some of its attention is not on transformers' attention interface."""
+    """Whether some attention layers do not use transformers' attention interface."""
     settles: bool
-    """Whether it takes other parts for short texts in its first pass (BigBird), which must be over before it is watched."""
+    """Whether its first pass replaces modules for short texts (BigBird), which must happen before
+    capture."""
 
     def look(self) -> list[PassResult]:
-        """What the model shows now."""
+        """Observe the model now."""
         with take_turn(), eval_mode(self.trained.model):
             return [self.seen(text.kwargs, text.name) for text in self.texts]
 
@@ -90,7 +92,7 @@ class ProbeRuns:
 
 
 def ignore_share(share: float) -> None:
-    """A look is too short for a bar."""
+    """Ignore progress: an observation is too short for a bar."""
 
 
 def prepare_probe(
@@ -101,9 +103,11 @@ def prepare_probe(
     tokens: int | None,
     by_default: bool = False,
 ) -> ProbeRuns:
-    """Prepare the model: find its attention, and verify the capture on a short input, as every other question does.
+    """Prepare the model: find its attention, and verify the capture on a short input, as every
+    other question does.
 
-    `by_default`: nobody asked for these metrics, so those of states are left out where no blocks have states.
+    `by_default`: the metrics are the default, so those of states are left out where no blocks have
+    states.
     """
     own = trained.of_transformers
     most = LONGEST if own is None else min(LONGEST, max_positions(own) or LONGEST)
@@ -118,9 +122,10 @@ def prepare_probe(
 def verify_probe(
     trained: UnwrappedModel, texts: Sequence[ModelInput], with_states: bool, by_default: bool
 ) -> tuple[VerifiedModel, bool, bool]:
-    """The model's blocks and attention, whether some is off the interface, and whether the model settles in a first pass.
+    """The verified model, whether some attention is off the interface, and whether a first pass
+    replaces modules.
 
-    A module of the caller's own is proved on the first text itself.
+    A module that is not from transformers is verified on the first text itself.
     """
     own, body = trained.of_transformers, cast(PreTrainedModel, trained.body)
     with eval_mode(trained.model), own_precision(body):
@@ -164,7 +169,7 @@ def read_probe(
 
 
 def read_module_inputs(module: nn.Module, probe: Any) -> list[ModelInput]:
-    """What a module that is none of transformers reads: its first argument, or a list of such, as `inputs` of a question."""
+    """Inputs of a module that is not from transformers: its first argument, or a list of those."""
     if probe is None:
         raise UsageError(
             f"`probe` must be what the forward of {type(module).__name__} reads, which is no model of transformers: its "
@@ -177,7 +182,7 @@ def read_module_inputs(module: nn.Module, probe: Any) -> list[ModelInput]:
 
 
 def as_list(probe: Any) -> Any:
-    """What can be gone through, of any library, as a list; a text as a list of one."""
+    """Any library's sequence as a list; a single text as a list of one."""
     if isinstance(probe, str):
         return [probe]
     found = probe.tolist() if hasattr(probe, "tolist") else probe
@@ -185,7 +190,7 @@ def as_list(probe: Any) -> Any:
 
 
 def probe_texts(probe: Any) -> tuple[str, ...]:
-    """Texts; none where it is something else."""
+    """The texts of the probe; empty where it is something else."""
     is_texts = isinstance(probe, list) and all(isinstance(each, str) for each in probe)
     return tuple(map(str, probe)) if is_texts else ()
 
@@ -221,7 +226,8 @@ def wrap_arguments(model: nn.Module, kwargs: Mapping[str, Any]) -> ModelInput:
 
 
 def training_identity(trained: UnwrappedModel) -> dict[str, Any]:
-    """For the report; the weights are not hashed, which would cost more than a look."""
+    """Identity of the model for the report; the weights are not hashed, which would cost more than
+    an observation."""
     model = trained.model
     config = getattr(model, "config", None)
     first = next(model.parameters(), torch.empty(0))

@@ -1,4 +1,5 @@
-"""One answer of the processes that train one model together; alone, everything is as it is."""
+"""Agree between the processes that train one model; in a single process, these functions do
+nothing."""
 
 from typing import Any, TypeVar
 
@@ -14,12 +15,12 @@ def is_distributed() -> bool:
 
 
 def is_first() -> bool:
-    """Whether this process writes and speaks."""
+    """Whether this process writes and prints."""
     return several.get_rank() == 0 if is_distributed() else read_launch().first
 
 
 def broadcast_first(value: T) -> T:
-    """What the first process says; all must ask at the same place."""
+    """Broadcast the first process's value; all processes must call it at the same point."""
     if not is_distributed():
         return value
     box: list[Any] = [value]
@@ -28,7 +29,7 @@ def broadcast_first(value: T) -> T:
 
 
 def gather_all(values: list[T]) -> list[T]:
-    """What each process has, one after the other."""
+    """Concatenate the lists of all processes."""
     if not is_distributed():
         return values
     boxes: list[Any] = [None] * several.get_world_size()

@@ -1,4 +1,4 @@
-"""The few numbers that a logger draws: of every metric its mean, and its worst head with its place."""
+"""The few numbers for a logger: the mean of every metric, and its worst head with its location."""
 
 from collections.abc import Iterator, Sequence
 
@@ -50,7 +50,7 @@ def summarize_metric(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, fl
 
 
 def summarize_layers(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
-    """The worst of each layer, or its mean where neither side is worse; of several stacks each apart."""
+    """The worst of each layer, or its mean where neither side is worse; separately for each stack."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         stack = f"{row.keys['stack']}/" if "stack" in row.keys else ""

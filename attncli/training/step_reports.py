@@ -39,24 +39,24 @@ WORST: Mapping[str, str] = {
     "token_cosine_gap": "min",
     "max_activation": "max",
 }
-"""On which side of a metric a training goes wrong; of the others neither is worse."""
+"""Which extreme of a metric indicates a failing training; other metrics have none."""
 
 
 @dataclass
 class StepReports:
-    """What all reports of a training have in common, and how fast its numbers move."""
+    """Common settings of all reports of a training, and the growth of its numbers."""
 
     subject: VerifiedModel
     metrics: MetricSelection
     identity: Mapping[str, Any]
     read: Mapping[str, Any]
-    """What the model is looked at on."""
+    """Description of the input."""
     growth: HeadGrowth
     latest: Sequence[Row] = field(default_factory=tuple)
-    """Of the last look that found anything: a look that fails has rows at the same places."""
+    """Rows of the last successful observation: a failed one has rows at the same coordinates."""
 
     def report(self, step: int, seen: Sequence[PassResult]) -> Report:
-        """Of the passes of one look."""
+        """The report of one observation."""
         own = Observations(texts=list(seen))
         rows = self.measured(own)
         self.latest = rows
@@ -83,7 +83,7 @@ class StepReports:
         return [*roles, *rows, *build_state_rows(metrics.states, units, own, {})]
 
     def failed(self, step: int, error: AttnError, where: str) -> Report:
-        """A look that found no numbers: every row is there, and says why it is null."""
+        """The report of a failed observation: every row is null, with the reason."""
         said = f"{error}" + (f" ({where})" if where else "")
         places = self.latest or [Row(name, None, "1") for name in self.metrics.definitions()]
         rows = tuple(replace(row, value=None, spread=None, n=1, note=said, keys=location_keys(row), each=()) for row in places)  # fmt: skip
@@ -115,12 +115,12 @@ def build_growth_views(rows: Sequence[Row]) -> Iterator[View]:
 
 
 def location_keys(row: Row) -> dict[str, Any]:
-    """The keys that say where a number stands."""
+    """The keys that locate a number."""
     return {name: row.keys[name] for name in row.coordinates if name in row.keys}
 
 
 def format_headline(step: int, identity: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """The worst of every metric, with its place."""
+    """The worst head of every metric, with its location."""
     parts = [
         f"{metric} {row.value:.4g}{format_deviation(row)} ({row.place})"
         for metric in dict.fromkeys(row.metric for row in rows)
@@ -130,12 +130,12 @@ def format_headline(step: int, identity: Mapping[str, Any], rows: Sequence[Row])
 
 
 def format_deviation(row: Row) -> str:
-    """Over the texts of one look, where there are several."""
+    """Standard deviation over the texts of one observation, if there are several."""
     return "" if row.spread is None else f" ± {row.spread:.1g}"
 
 
 def worst_row(metric: str, rows: Sequence[Row]) -> Row | None:
-    """The row on the side where trainings go wrong; None where no side is worse, or no number is there."""
+    """The row with the worst value; None where no extreme is worse, or there is no number."""
     side = WORST.get(metric)
     if side is None:
         return None

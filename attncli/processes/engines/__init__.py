@@ -25,9 +25,9 @@ ENGINES = Registry("engine", "attncli.processes.engines")
 
 EngineOptions = Mapping[str, str | int | float]
 Outcomes = Generator[tuple[int, ProcessRun], None, None]
-"""The place of a job and how it has ended."""
+"""The index of a job and its outcome."""
 Engine = Callable[[Iterable[Job], int], Outcomes]
-"""Of jobs, taken as there is room for them, and how many there are at most."""
+"""Called with the jobs, taken as workers become free, and their number."""
 
 
 def open_engine(text: str, options: Sequence[str]) -> Engine:
@@ -54,7 +54,8 @@ def parse_engine_options(texts: Sequence[str]) -> dict[str, str | int | float]:
 
 
 def require_one_line(option: str, text: str) -> None:
-    """A scheduler puts these words into a script, where a line of its own would be run."""
+    """Require one line: a scheduler puts these words into a script, where a further line would be
+    run."""
     if not text.isprintable():
         raise UsageError(f"`{option}={text!r}` holds a newline or another control character: leave it out.")  # fmt: skip
 

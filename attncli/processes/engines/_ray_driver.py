@@ -1,7 +1,9 @@
-"""The program that speaks to ray for the engine of that name: ray ends its process where its cluster is lost.
+"""The program that connects to ray for the engine of that name: ray ends its process if its cluster
+is lost.
 
-Stdin has how to begin, a job on each line, an empty line; stdout then has the place of each job and how it has ended. It
-ends when its stdin does, so that nothing runs on whose driver was killed.
+Stdin has the settings, a job on each line, an empty line; stdout then has the index and outcome of
+each job. The
+program exits when its stdin closes, so that nothing goes on running if the driver was killed.
 """
 
 import json
@@ -23,7 +25,8 @@ from attncli.processes.runs import ProcessRun
 
 
 def serve_jobs() -> None:
-    """Whatever else writes to stdout does not reach the engine, and Ctrl-C is the engine's to answer."""
+    """Serve jobs. Other output to stdout does not reach the engine, and Ctrl-C is left to the
+    engine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
@@ -57,7 +60,7 @@ def read_jobs() -> Iterator[Job]:
 
 
 def exit_with_stdin(waiting: list[Any]) -> None:
-    """Nobody wants the rest."""
+    """Exit when stdin closes, and cancel the remaining jobs."""
     sys.stdin.read()
     for left in list(waiting):
         ray.cancel(left, force=True)
@@ -74,7 +77,7 @@ def read_result(done: Any) -> ProcessRun:
 
 
 def connect_cluster(where: str) -> None:
-    """Join the cluster, or start one that ends with the sweep; nothing is sent to its makers."""
+    """Join the cluster, or start one that ends with the sweep; usage statistics are off."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray.init(

@@ -1,6 +1,6 @@
-"""A worker of the engine `local`: a job on each line of stdin, how it has ended on a line of stdout.
+"""A worker of the engine `local`: a job on each line of stdin, its outcome on a line of stdout.
 
-It ends when its stdin does, so that one whose driver is killed finishes its item and goes.
+It exits when its stdin closes, so that a worker whose driver was killed finishes its item first.
 """
 
 import json
@@ -12,7 +12,8 @@ from attncli.processes.jobs import Job, run_job
 
 
 def serve_jobs() -> None:
-    """Whatever writes to stdout meanwhile does not reach the driver, and Ctrl-C is the driver's to answer."""
+    """Serve jobs. Other output to stdout does not reach the driver, and Ctrl-C is left to the
+    driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
@@ -21,7 +22,7 @@ def serve_jobs() -> None:
 
 
 def run_job_line(line: str) -> str:
-    """How the job that the line holds has ended."""
+    """Run the job on the line and return its outcome."""
     place, words, *rest = json.loads(line)
     return json.dumps(run_job(Job(place, tuple(words), *rest)))
 

@@ -45,7 +45,8 @@ def run_jobs(
     jobs: Iterable[Job],
     total: int,
 ) -> Outcomes:
-    """Every item is a task; one whose worker is lost is not tried on the others, which it would kill too."""
+    """Run every item as a task; one whose worker is lost is not retried, since it might kill other
+    workers too."""
     with (
         silence_loggers("distributed", "tornado", "asyncio"),
         open_client(distributed, where, options, resources, total) as client,

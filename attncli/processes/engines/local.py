@@ -59,7 +59,7 @@ class Worker:
             print(json.dumps(job), file=self.process.stdin, flush=True)
 
     def outcome(self) -> ProcessRun:
-        """How the job has ended; a worker that says nothing is gone."""
+        """The outcome of the job; a worker that closes its pipe has died."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         return ProcessRun(*json.loads(line)) if line else describe_exit(self.process.wait())
@@ -69,7 +69,7 @@ class Worker:
         return self.process.poll() is None
 
     def stop(self) -> None:
-        """At once, whatever it does."""
+        """Stop the worker at once."""
         self.process.terminate()
         try:
             self.process.wait(PATIENCE)
@@ -83,7 +83,7 @@ class Worker:
 
 
 class Workers:
-    """So many of them; one that dies is replaced when the next job comes."""
+    """Several workers; one that dies is replaced when the next job comes."""
 
     def __init__(self, count: int) -> None:
         self.environment = divide_resources(count)
@@ -93,7 +93,8 @@ class Workers:
         self.selector = DefaultSelector()
 
     def outcomes(self, jobs: Iterator[Job]) -> Outcomes:
-        """As they come. Each is told before the next job begins, for whoever hears of it may refuse to go on."""
+        """Yield outcomes as they come, each before the next job starts, since the caller may stop
+        the sweep."""
         self.fill(jobs)
         while self.busy:
             for key, _ in self.selector.select():

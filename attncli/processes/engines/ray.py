@@ -19,11 +19,11 @@ from attncli.processes.runs import ProcessRun
 
 DRIVER = "attncli.processes.engines._ray_driver"
 REFUSED = -1
-"""In the place of a job: why there is no cluster."""
+"""Index in place of a job's: the line is the reason why there is no cluster."""
 ENDS = 20.0
 """Seconds that the driver may take to end before it is killed."""
 KNOWN = ("num_cpus", "num_gpus", "memory")
-"""What each item takes, in ray's words."""
+"""Ray's names of the resources of an item."""
 
 
 def ray(where: str, options: EngineOptions) -> Engine:
@@ -40,7 +40,7 @@ def ray(where: str, options: EngineOptions) -> Engine:
 
 
 def run_jobs(where: str, options: EngineOptions, jobs: Iterable[Job], total: int) -> Outcomes:
-    """By a process of its own, which goes where its cluster is lost."""
+    """Run the jobs through a driver process, which ends if its cluster is lost."""
     with subprocess.Popen(
         [sys.executable, "-P", "-m", DRIVER],
         stdin=subprocess.PIPE,
@@ -73,7 +73,7 @@ def read_outcomes(driver: subprocess.Popen[str], asked: Sequence[object]) -> Out
 
 
 def stop_driver(driver: subprocess.Popen[str]) -> None:
-    """It ends with its stdin, and takes along what it has started."""
+    """Stop the driver by closing its stdin; it ends its tasks."""
     assert driver.stdin is not None
     with suppress(BrokenPipeError):
         driver.stdin.close()

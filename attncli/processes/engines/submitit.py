@@ -16,13 +16,13 @@ from attncli.processes.jobs import Job, run_job
 from attncli.processes.runs import ProcessRun
 
 POLLED = 0.2
-"""Seconds between two looks at the jobs' results."""
+"""Seconds between two polls of the jobs' results."""
 ASKED = 10.0
 """Seconds between two questions to Slurm."""
 PATIENCE = 30.0
 """Seconds that a result may take to be seen here after Slurm has forgotten its job."""
 COMMON = ("timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node", "name", "stderr_to_stdout")  # fmt: skip
-"""Options that every executor of submitit knows; all others are Slurm's own."""
+"""Options of every executor of submitit; all others are Slurm's own."""
 CLUSTERS = ("", "slurm", "local")
 LOGS = ".submitit"
 A_DAY, A_WEEK = 24 * 60, 7 * 24 * 60
@@ -51,7 +51,7 @@ def submitit(where: str, options: EngineOptions) -> Engine:
 
 
 def default_timeout(executor: Any) -> int:
-    """An item's time, if nobody says; the library's own five minutes would end most of them."""
+    """An item's default time limit; the library's own five minutes would end most of them."""
     return A_WEEK if executor.cluster == "local" else A_DAY
 
 
@@ -63,13 +63,13 @@ def spell_options(options: EngineOptions) -> Mapping[str, Any]:
 
 
 class ResumableJob:
-    """A job that Slurm may take off its node and start again: it goes on with its finished texts."""
+    """A job that Slurm may requeue: it resumes after its finished texts."""
 
     def __call__(self, job: Job) -> ProcessRun:
         return run_job(job)
 
     def checkpoint(self, job: Job) -> Any:
-        """Asked for by submitit when the node is to be given up."""
+        """Called by submitit before the node is released."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, job)
@@ -85,7 +85,7 @@ class Queue:
         """Since when a job is unknown."""
 
     def has_lost(self, job: str) -> bool:
-        """A job that is unknown for a while; where Slurm does not answer nothing is known of any."""
+        """Whether the job has been unknown for a while; False while Slurm does not answer."""
         now = time.monotonic()
         if now - self.asked >= ASKED:
             self.asked, self.known = now, known_jobs()
@@ -115,7 +115,7 @@ def run_jobs(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
 
 
 def submit_arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
-    """One array of all jobs for Slurm; here as many at a time as there are cores, for nobody else holds them back."""
+    """Submit one array of all jobs to Slurm; locally, as many jobs at a time as there are cores."""
     here = executor.cluster == "local"
     waiting, queue = iter(jobs), Queue()
     running: dict[Any, Job] = {}
@@ -143,7 +143,7 @@ def submit_arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
 def wait_for_results(
     running: dict[Any, Job], queue: Queue | None
 ) -> Iterator[tuple[int, ProcessRun]]:
-    """Those that have left a result, and those that will leave none."""
+    """Yield the jobs that have a result, and those that will have none."""
     for submitted in list(running):
         found = read_outcome(submitted, queue)
         if found is not None:
@@ -151,7 +151,7 @@ def wait_for_results(
 
 
 def read_outcome(job: Any, queue: Queue | None) -> ProcessRun | None:
-    """None while it may still come."""
+    """The outcome of a job; None while it may still come."""
     there = job.done() if queue is None else has_result(job)
     if not there:
         return describe_lost_job(job) if queue is not None and queue.has_lost(job.job_id) else None
@@ -163,7 +163,8 @@ def read_outcome(job: Any, queue: Queue | None) -> ProcessRun | None:
 
 
 def has_result(job: Any) -> bool:
-    """Without asking sacct, as the library's own `done` does; a new mode lets a network's folder be looked at anew."""
+    """Whether the result exists, without calling sacct as submitit's `done` does; chmod refreshes a
+    network folder."""
     folder = job.paths.folder
     with suppress(OSError):
         folder.chmod(folder.stat().st_mode)
@@ -171,7 +172,7 @@ def has_result(job: Any) -> bool:
 
 
 def describe_lost_job(job: Any) -> ProcessRun:
-    """The last line of its log says why, where there is one, as of memory that ran out."""
+    """Describe a lost job by the last line of its log, which names causes such as memory."""
     log = (job.stderr() or "").strip().splitlines()[-1:]
     last = f": {log[0]}" if log else ""
     return lost_job(

@@ -2,8 +2,7 @@
 they name, versions.
 
 Whatever is not known to have no effect counts: a new option, or a word that happens to be a file's
-name, changes the
-digest and costs a run; a forgotten one would give old numbers for new ones.
+name, changes the digest and costs a run; a forgotten one would give old numbers for new ones.
 """
 
 import hashlib

@@ -52,7 +52,7 @@ class ExaminedModel(NamedTuple):
     short: "Mapping[str, Any]"
     """The input."""
     cut: "StreamTruncation"
-    """Which part of the input the model truncates."""
+    """How the model truncates the residual stream."""
 
 
 def examine_model(model: "PreTrainedModel") -> ExaminedModel:

@@ -29,8 +29,7 @@ def map_texts(
     If it fails on a text on which the body fails by itself, the error says so.
 
     `made_of`: types of this project that a result consists of, so that it can be saved until the
-    report is complete;
-    None where the work has other effects than its result.
+    report is complete; None where the work has other effects than its result.
     """
 
     def told(item: tuple[int, ModelInput]) -> R:

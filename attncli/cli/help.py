@@ -1,12 +1,10 @@
 """Help texts: examples as one types them, then options in named groups.
 
 `--help` of a command with many options shows the most common ones (`usual` where they are
-declared), so that it
-fits a screen; `--help-all` shows every one.
+declared), so that it fits a screen; `--help-all` shows every one.
 
 Plain text with bold headings. Typer's own rich panels cost 40 ms more on every `--help` (they
-import a Markdown
-parser) and cannot keep an example on a line of its own.
+import a Markdown parser) and cannot keep an example on a line of its own.
 """
 
 import copy

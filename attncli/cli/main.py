@@ -67,10 +67,8 @@ def relax_garbage_collection() -> None:
     """Make full garbage collections ten times rarer, and skip the one at exit.
 
     torch and transformers are half a million objects that stay: they would be traversed six times
-    during their
-    import and once more at the end, which is a third of a short run. The young generation is
-    collected as usual, so
-    that the tensors of a run do not wait.
+    during their import and once more at the end, which is a third of a short run. The young
+    generation is collected as usual, so that the tensors of a run do not wait.
     """
     young, middle, old = gc.get_threshold()
     gc.set_threshold(young, middle, max(old, SELDOM))

@@ -1,9 +1,8 @@
 """Completion in bash, which ends a word at each colon and each equals sign.
 
 `attn rank-collapse random:be` reaches a program as the words `random`, `:`, `be`, and bash replaces
-only the last one. So
-the words are joined again before typer reads them, and the part before the last one is removed from
-each answer.
+only the last one. So the words are joined again before typer reads them, and the part before the
+last one is removed from each answer.
 """
 
 import contextlib

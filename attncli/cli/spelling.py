@@ -2,8 +2,7 @@
 line.
 
 Errors raised outside the command line are written for callers in Python, in backticks: a parameter,
-perhaps with its
-value, or a call. Only this module turns them into command-line spelling.
+perhaps with its value, or a call. Only this module turns them into command-line spelling.
 
     `tokens`                          --tokens
     `dtype='float64'`                 --dtype float64

@@ -38,8 +38,7 @@ class Applies:
     """Values of the option to which the rule does not apply."""
     why: str = ""
     """The message, where the default one does not fit: {name} is the option, {setting} the same
-    with its value, {other} the
-    option that it excludes, {source} what SOURCE names."""
+    with its value, {other} the option that it excludes, {source} what SOURCE names."""
 
     def concerns(self, value: Any) -> bool:
         named = not self.only or any(is_value(value, text) for text in self.only)

@@ -1,8 +1,7 @@
 """Decide which typed options and settings of the environment or a file apply to a run.
 
 Typed options must satisfy all declared rules (`applies`), or are refused. A setting that does not
-apply is left
-out; two settings that exclude each other are an error with the lines of both.
+apply is left out; two settings that exclude each other are an error with the lines of both.
 """
 
 import inspect

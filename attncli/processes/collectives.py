@@ -1,9 +1,8 @@
 """Exchange objects between all ranks over torch.distributed.
 
 All ranks make the same calls in the same order. A rank that leaves early says so in its next call,
-so the others learn it
-there instead of waiting; a killed one closes its connections, which ends the call of the others at
-once.
+so the others learn it there instead of waiting; a killed one closes its connections, which ends the
+call of the others at once.
 """
 
 import os
@@ -141,8 +140,7 @@ def exit_process(code: int) -> NoReturn:
     """Exit this process, after everything is printed and written.
 
     The interpreter's own exit would stop torch's threads while they run, which aborts one process
-    in ten
-    ("terminate called without an active exception"), or wait for processes that are gone.
+    in ten ("terminate called without an active exception"), or wait for processes that are gone.
     """
     for stream in (sys.stdout, sys.stderr, sys.__stderr__):
         with suppress(OSError):

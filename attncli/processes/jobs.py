@@ -2,8 +2,7 @@
 worker.
 
 A worker that has done one run has imported what the next one needs, so it runs attn in its own
-process, as
-`python -m attncli` does, and captures its output.
+process, as `python -m attncli` does, and captures its output.
 """
 
 import contextlib

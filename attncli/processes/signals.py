@@ -1,6 +1,5 @@
 """Report a termination from outside: torchrun ends all processes once it has lost one, and prints
-only a
-traceback of its own."""
+only a traceback of its own."""
 
 import os
 import signal

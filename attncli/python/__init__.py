@@ -1,9 +1,8 @@
 """Questions as functions: Python keywords in, a report out.
 
 Nothing here prints, and every error is one of `attncli.errors`. A command is a wrapper of a
-question.
-`attncli/__init__.py` looks a question up here when its name is accessed, so that importing the
-package costs nothing.
+question. `attncli/__init__.py` looks a question up here when its name is accessed, so that
+importing the package costs nothing.
 
 keywords       declared options as Python has them: the types in a signature
 keyword_help   a line of help for each

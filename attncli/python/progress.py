@@ -1,8 +1,7 @@
 """Progress on a terminal: first a line with the current step, then a bar once numbers come.
 
 All of it goes to stderr and is erased at the end. It is shown on a terminal only, or where Python
-has `progress=True`, as in a
-notebook, which has no terminal and shows one line, rewritten in place.
+has `progress=True`, as in a notebook, which has no terminal and shows one line, rewritten in place.
 """
 
 import contextlib

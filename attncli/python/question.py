@@ -1,4 +1,4 @@
-"""A question of attn's, asked with keywords in Python and with options at a terminal: one declaration, one default.
+"""Declare a question once, for keywords in Python and options on the command line: one declaration, one default.
 
 @question
 def rank_collapse(*, source: Source = None, run: RunOptions, how: How) -> Report: …

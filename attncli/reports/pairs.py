@@ -1,8 +1,7 @@
 """Pair the rows of two reports, and compare their differences with their noise.
 
 Where both reports have the same texts, or the same seeds, numbers are compared text by text: what
-texts have in common
-cancels, and the standard deviation of the differences is the noise.
+texts have in common cancels, and the standard deviation of the differences is the noise.
 """
 
 import math
@@ -19,8 +18,7 @@ Order = Sequence[int]
 
 ROUNDING = 1e-5
 """The least noise of a paired difference, relative to the numbers. What float32 may do to a
-statistic on another
-machine happens on every text alike, and is no change of the model."""
+statistic on another machine happens on every text alike, and is no change of the model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """The same texts, observed repeatedly between two steps of a training.
 
 All slow work is done once: tokenizing, finding the blocks, verifying the capture. An observation is
-then
-one forward pass.
+then one forward pass.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,10 +1,9 @@
 """How many digits rounding leaves of numbers computed by subtraction: measured, not assumed.
 
 A pass in plain numbers runs twice, the second time with the last bits perturbed. The difference of
-the two states is a
-sample of their rounding error. The uncertainty of a number is its change when the state moves by
-`MOVES` times that
-difference, to either side: where the residual is rounding itself, the move is as large as it is.
+the two states is a sample of their rounding error. The uncertainty of a number is its change when
+the state moves by `MOVES` times that difference, to either side: where the residual is rounding
+itself, the move is as large as it is.
 """
 
 import math
@@ -20,10 +19,10 @@ MOVES = 2.0
 """Safety factor: the sample may by chance be smaller than the rounding error."""
 
 SHARE = 0.01
-"""A number is known if its uncertainty is at most this part of it,"""
+"""A number is known if its uncertainty is at most this fraction of it."""
 
 NEGLIGIBLE = 1e-6
-"""Also negligible below this absolute value: log10 r = 0 has no relative error."""
+"""A smaller absolute uncertainty is negligible too: log10 r = 0 has no relative error."""
 
 
 class PairedState(NamedTuple):

@@ -31,8 +31,7 @@ class Trajectory:
     """One variant of one network: every metric at states 0 … L.
 
     -inf: exactly zero, or below the range of log10 itself; nan: unknown, because tokens coincide to
-    the last bit, or
-    for the reason in `unknown`.
+    the last bit, or for the reason in `unknown`.
     """
 
     measured: Mapping[str, list[float]]

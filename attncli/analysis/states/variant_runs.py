@@ -1,8 +1,7 @@
 """Variants of a loaded model over texts: every block's state is measured during the pass.
 
 With common row and residual separate no state is kept in memory. In plain numbers the states of one
-pass are, until a
-second pass with perturbed last bits has shown how many digits rounding leaves.
+pass are, until a second pass with perturbed last bits has shown how many digits rounding leaves.
 """
 
 import math
@@ -68,8 +67,7 @@ class CollapseModel:
     """Whether only the model's eager attention is to be trusted."""
     why_plain: Mapping[str, str] | None = None
     """The variants that run in plain numbers nevertheless, and why; None where exactness was
-    requested, so that
-    an operation without a rule ends the run."""
+    requested, so that an operation without a rule ends the run."""
 
     @property
     def stacks(self) -> tuple[Stack, ...]:
@@ -319,8 +317,8 @@ class VariantRun:
         """Whether the stream goes through anything but attention without a skip.
 
         Attention draws tokens together, and a skip is the identity; but a hundred MLPs without
-        skips, each amplifying
-        differences, turn the last bit of a number into the first digit of the residual.
+        skips, each amplifying differences, turn the last bit of a number into the first digit of
+        the residual.
         """
         anatomy, switches = self.subject.anatomy, self.switches
         mixers = any(anatomy.has_mixers(stack.name) for stack in self.subject.stacks)
@@ -328,8 +326,7 @@ class VariantRun:
 
     def in_plain_numbers(self, why: str, first: FirstPassRecorder | None = None) -> Curves:
         """Run in the model's arithmetic, twice, with null where the passes agree in too few digits;
-        `first`: the first
-        of the two, if it has run already."""
+        `first`: the first of the two, if it has run already."""
         first = first or self.first_plain_pass()
         second = SecondPassRecorder(first, self.subject.stacks)
         self.once(second, perturb_rounding(self.subject.stacks))

@@ -2,10 +2,8 @@
 decision.
 
 A configuration file comes with the folder that one works in, such as a repository that was just
-cloned, and the
-environment may come with it too; neither may decide it for the user. `typed_alone`, where an option
-is declared, marks
-these options.
+cloned, and the environment may come with it too; neither may decide it for the user. `typed_alone`,
+where an option is declared, marks these options.
 """
 
 import shlex

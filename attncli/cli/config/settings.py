@@ -2,8 +2,7 @@
 file.
 
 `[rank-collapse] seeds = 3` in attn.toml and `ATTN_RANK_COLLAPSE_SEEDS=3` both mean `attn
-rank-collapse --seeds 3`.
-Several values are a list in the file, and lines in the environment.
+rank-collapse --seeds 3`. Several values are a list in the file, and lines in the environment.
 """
 
 import os

@@ -19,8 +19,7 @@ EVERY = 2.0
 
 LossOfStep = Callable[[int], Tensor]
 """The loss of the network at step 0, 1, 2, … Its randomness comes from the step and a seed only,
-never
-from torch's global generator, so that a step is the same whenever it runs."""
+never from torch's global generator, so that a step is the same whenever it runs."""
 
 Tick = Callable[[int], None]
 """Called with the number of steps since its last call."""
@@ -65,8 +64,7 @@ def train(
     """Train with Adam and return the loss of every step.
 
     With `saved`, resume from the file, save from time to time, at the end, and on Ctrl-C. A
-    training that the
-    file contains completely is not run again.
+    training that the file contains completely is not run again.
     """
     optimiser = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
     state = TrainingState(network, optimiser, [])
@@ -139,9 +137,8 @@ def train_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPla
 @contextmanager
 def catch_interrupts() -> Iterator[Callable[[], bool]]:
     """Yield a function that tells whether Ctrl-C was pressed, to be called between two steps: in
-    the middle
-    of one the weights belong to neither step. Outside the main thread, which receives no signals,
-    it is always False."""
+    the middle of one the weights belong to neither step. Outside the main thread, which receives no
+    signals, it is always False."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return

@@ -2,8 +2,8 @@
 is lost.
 
 Stdin has the settings, a job on each line, an empty line; stdout then has the index and outcome of
-each job. The
-program exits when its stdin closes, so that nothing goes on running if the driver was killed.
+each job. The program exits when its stdin closes, so that nothing goes on running if the driver was
+killed.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Assemble the page: sentences and tables first, then the numbers, then the script that draws them.
 
 A page loads nothing and sends nothing: the policy at its top allows this script and this style by
-their hashes and
-forbids everything else, so that a token called <script> stays a token.
+their hashes and forbids everything else, so that a token called <script> stays a token.
 """
 
 import dataclasses

@@ -50,8 +50,7 @@ def add_token_names(
     cells: Cells, tokens: tuple[str, ...], width: int, height: int
 ) -> Iterator[Text]:
     """A line for each query and two columns for each key, with keys' names downwards; without space
-    for all, one name stands
-    for several tokens, that of the largest weights."""
+    for all, one name stands for several tokens, that of the largest weights."""
     words = [token.strip() or repr(token) for token in tokens]
     gutter = min(LONGEST, max(map(len, words)))
     room = max(SMALLEST, width - gutter - 2)

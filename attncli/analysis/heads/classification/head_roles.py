@@ -49,8 +49,7 @@ def classify_heads(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[Cla
     """Classify every head that has a number.
 
     The combined map of differential attention has no heads of its own: it is a difference of two.
-    `drawn`: metrics whose
-    rows have a number for every draw of random tokens.
+    `drawn`: metrics whose rows have a number for every draw of random tokens.
     """
     found: dict[tuple[object, ...], ClassifiedHead] = {}
     for row in rows:

@@ -1,10 +1,8 @@
 """The strongest query → key pairs of each head, collected while its maps are captured in strips.
 
 A pair's strength is its weight minus that of uniform attention over the same visible keys: by
-weight
-alone the first token of a causal text, which sees only itself, would lead every head's list. Each
-key is named
-once, with the query that looks at it most: a sink would fill the list otherwise.
+weight alone the first token of a causal text, which sees only itself, would lead every head's list.
+Each key is named once, with the query that looks at it most: a sink would fill the list otherwise.
 """
 
 from typing import NamedTuple

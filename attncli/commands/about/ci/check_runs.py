@@ -125,7 +125,7 @@ def check_gates(check: "Check") -> list[str]:
     """List the check's gates for its command line if they can be validated before the run and add
     metrics to it.
 
-    What is typed replaces the defaults of the command; beside gates of a check those stay.
+    Gates on a command line replace the command's default gates; gates of a check are added to them.
     """
     own, line = check.fail_if, parse_command(check.command)
     if own and not is_typed(line, "fail_if"):

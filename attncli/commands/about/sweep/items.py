@@ -31,8 +31,7 @@ def list_models(
     file: str | None = None,
 ) -> list[str]:
     """List the models: those named, then those of the file, then matches of the patterns in numeric
-    order (checkpoint-900
-    before checkpoint-1000)."""
+    order (checkpoint-900 before checkpoint-1000)."""
     given = [*given, *(() if file is None else read_names(file))]
     for text in given:
         refuse_no_source(text)

@@ -1,7 +1,7 @@
 """Search for tokens that make a head of the first layer show a pattern, by exchanging one token at
 a time.
 
-With all other tokens held, a candidate at position p decides row p of the logits and column p; both are known for every
+With all other tokens fixed, a candidate at position p decides row p of the logits and column p; both are known for every
 candidate at once. The sum over rows of the Kullback-Leibler divergence falls with every exchange, so the search ends;
 where it ends depends on its start, so there are several: tokens assigned to the queries and keys of a free fit, each
 taken once at most, and random ones. Our own procedure; it proves nothing about what it does not find.

@@ -1,8 +1,7 @@
 """A trained network applied again and again to its own output, in split form.
 
 The points' mean and their difference from it are computed separately, so that their distance is
-resolved far
-below the smallest float.
+resolved far below the smallest float.
 """
 
 from collections.abc import Iterator, Mapping

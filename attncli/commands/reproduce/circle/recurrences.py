@@ -16,9 +16,8 @@ from attncli.metrics import METRICS
 
 TOGETHER = 0.01
 """Residual below which two points are one: at the size of the circle, less than a line's width
-apart. Which
-runs collapse does not depend on it: after the default training, none of 60 had its lowest residual
-between 10^-6 and 0.5."""
+apart. Which runs collapse does not depend on it: after the default training, none of 60 had its
+lowest residual between 10^-6 and 0.5."""
 STILL = 0.01
 """Share of the taught step below which a pair counts as standing still."""
 ASTRAY = 0.1

@@ -25,17 +25,17 @@ STEPS, BOLD_STEPS = 40, 120
 LONGEST_STEP = 4.0
 """Largest change of any logit in one Newton step: keeps the quadratic model honest."""
 BOLD_SHARE = 0.5
-"""Of the largest logit so far: what a step may change where few features ask for large logits."""
+"""Share of the largest logit so far that a step may change, where few features need large logits."""
 SAFETY = {"float64": 0.98, "float32": 0.95, "bfloat16": 0.4}
 """Rows are frozen this far inside the request, so that rounding the queries and logits does not push them out."""
 SINGULAR = 1e-13
 """Added to the Hessian's diagonal, in units of its largest entry."""
 BLOCK = 1 << 21
-"""Logits, and Hessian entries, held at once."""
+"""Logits, and Hessian entries, in memory at once."""
 
 
 class QueryProblem(NamedTuple):
-    """What all rows share."""
+    """The data that all rows share."""
 
     keys: Array
     """[key, d]; about unit length, which gives λ its meaning."""
@@ -170,7 +170,7 @@ def rows_meeting_request(
     lowest = np.minimum.reduceat(state.error, support.starts)
     weight = support.weight
     floor = np.minimum.reduceat(state.error + support.log_weight, support.starts)
-    with np.errstate(over="ignore", invalid="ignore"):  # NaN: a row that is far from served
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN: a row that is far from the request
         on = weight * np.exp(state.error)
         off = np.exp(state.leak)
         total = np.add.reduceat(on, support.starts) + off

@@ -1,4 +1,4 @@
-"""Fixed unit-norm keys: one vector for each token, far from one another, that know nothing of any pattern."""
+"""Fixed unit-norm keys: one vector per token, far from one another, independent of any pattern."""
 
 import numpy as np
 from numpy.typing import NDArray

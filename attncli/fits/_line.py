@@ -1,4 +1,4 @@
-"""Modules of width 1: keys on a line that keep every row apart, one steepness for every row, verified after rounding."""
+"""Modules of width 1: keys on a line that separate all rows, one steepness for every row, verified after rounding."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -32,7 +32,7 @@ LARGEST = {"float64": 1e308, "float32": 3.4e38, "bfloat16": 3.38e38}
 SHARES = (0.5, 0.85, 0.2)
 """Of the total variation, for errors on the support; what leaks off it has the rest."""
 ALONE = 1e-3
-"""The share where every support has one place, and rounding alone moves its keys apart."""
+"""The share where every support has one position, and only rounding moves its keys."""
 FINE = np.concatenate([np.geomspace(0.25, 0.98, 12), [1.0], np.geomspace(1.01, 8.0, 28)])
 COARSE = np.array([0.6, 0.8, 1.0, 1.1, 1.3, 1.7, 2.5, 4.0, 8.0])
 """Of the steepness that the places ask for: the smallest that serves the row is taken."""
@@ -52,7 +52,7 @@ class WidthOneResult(NamedTuple):
 
 
 def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
-    """Decided in exact arithmetic; a yes is one only with a module that meets the request after rounding."""
+    """Decide in exact arithmetic whether width 1 is enough; a yes requires a module that meets the request after rounding."""
     asked = necessary_demands(target, request.causal, request_tolerances(request))
     budget = min(request.logit_budget, LARGEST[request.dtype])
     answer = decide_width_one(asked, budget)
@@ -87,7 +87,7 @@ def request_tolerances(request: FitRequest) -> Tolerances:
 def iter_line_modules(
     asked: LineDemands, answer: LineDecision, request: FitRequest
 ) -> Iterator[Iterator[FittedModule]]:
-    """From places that leave room for what rounding and many small leaks add: modules that differ in their middle."""
+    """Iterate over modules from positions with a margin for rounding and many small leaks; they differ in their middle."""
     assert answer.sign is not None
     assert answer.keys is not None
     if not len(asked.rows):
@@ -132,7 +132,7 @@ def iter_shifted_modules(
 
 
 def error_allowance(target: csr_array, request: FitRequest, share: float) -> tuple[Array, Array]:
-    """[row]: how far errors on the support may be apart, and how far below it the rest must lie."""
+    """[row]: how much errors on the support may differ, and how far below it the rest must be."""
     counts = np.diff(target.indptr)
     safety = 0.99 * SAFETY[request.dtype]
     tau = min(safety * request.total_variation, 0.999)

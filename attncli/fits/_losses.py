@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 MEMORY = 5
 """Pairs that L-BFGS remembers: more cost more than they save here."""
 PRECISION = np.float32
-"""Of the logits and slopes: three times as fast, and the rows' own steps are taken in float64 afterwards."""
+"""Dtype of the logits and slopes: three times as fast, and the rows' own steps are taken in float64 afterwards."""
 STIFFNESS = 1.0
 """μ: soft here, since the rows' own Newton steps settle the ratios exactly."""
 
@@ -36,7 +36,7 @@ class LossSetting(NamedTuple):
     threshold: Array
     causal: bool
     decay: float
-    """λ of λ (‖Q‖² + ‖K‖²): keeps logits from growing once the rows are apart."""
+    """λ of λ (‖Q‖² + ‖K‖²): keeps logits from growing once the rows are separated."""
 
 
 Loss = Callable[[Floats, LossSetting], tuple[float, Floats]]

@@ -1,9 +1,9 @@
 """Fitted modules in safetensors files.
 
 `w_q`, `w_k` [hidden, d]; per pattern i `x.{i}` [token, hidden] and its sparse target `target.{i}.row`, `.col`, `.value`.
-Patterns are counted as they were asked for: where no module was found for pattern i, there is no `x.{i}`.
-bfloat16 values stand as float32, which holds them exactly. The map is softmax(x w_q w_k^T x^T), no further scale; under
-`causal = true` in the metadata the keys after the query are masked.
+Patterns are numbered as requested: where no module was found for pattern i, there is no `x.{i}`.
+bfloat16 values are stored as float32, which represents them exactly. The map is softmax(x w_q w_k^T x^T), no further
+scale; under `causal = true` in the metadata the keys after the query are masked.
 """
 
 import json
@@ -47,11 +47,11 @@ class SavedFit:
     module: ModuleArrays
     target: csr_array
     number: int = 0
-    """Which of the patterns that were asked for, from 0."""
+    """Its number among the requested patterns, from 0."""
 
 
 def fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
-    """What the file holds; all fits have the same w_q and w_k."""
+    """The tensors of a file; all fits share w_q and w_k."""
     first = fits[0].module
     held: dict[str, NDArray[Any]] = {"w_q": first.w_q, "w_k": first.w_k}
     for fit in fits:
@@ -66,7 +66,7 @@ def fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
 def fit_metadata(
     fits: Sequence[SavedFit], request: FitRequest, patterns: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The request that the fits were made for, and the names of all patterns that were asked for."""
+    """The request that the fits were made for, and the names of all requested patterns."""
     limits = {name: value for name, value in asdict(request).items() if name in LIMITS}
     names = list(patterns) or [fit.pattern for fit in fits]
     methods = {fit.number: fit.method for fit in fits}
@@ -101,7 +101,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
 
 
 def patterns_without_module(path: Path) -> list[str]:
-    """Names of patterns that the file was made for and has no module of."""
+    """Names of patterns that the file was made for but has no module of."""
     described = StoredArrays(path).metadata
     names, methods = (read_name_list(path, described, key) for key in ("patterns", "methods"))
     return [name for name, method in zip(names, methods, strict=True) if not method]
@@ -128,7 +128,7 @@ def read_request(path: Path, described: Mapping[str, str], w_q: Floats) -> FitRe
 
 
 def refuse_wrong_dtypes(path: Path, held: Mapping[str, NDArray[Any]], index: int) -> None:
-    """Places are whole numbers, all else are real ones: what a cast would drop is never read."""
+    """Refuse wrong dtypes: indices must be integers and all else real; a cast would drop digits."""
     places = (f"target.{index}.row", f"target.{index}.col")
     for name in ("w_q", "w_k", f"x.{index}", f"target.{index}.value", *places):
         kind = np.integer if name in places else np.floating

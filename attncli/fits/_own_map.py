@@ -34,18 +34,18 @@ DEPTHS = (700.0, 12.0)
 """Logits this far below a row's largest are raised to there before the decomposition: first none, then those that
 weigh nothing and would use up its features."""
 CLOSING_STEPS, ROUNDINGS = 300, (0.5, 0.2, 0.08, 0.03)
-"""Of the last descents: by what share of the limit the absolute values in a row's variation are rounded off."""
+"""The last descents: by what share of the limit the absolute values in a row's variation are smoothed."""
 CLOSING_AIM = 0.97
 HOPELESS = 3.0
 """Times the limit that the worst row may be off for the next descent to be worth its time."""
 WIDEST_RING = 4
 """Features up to which rings and arcs are tried: more, and the spectrum is as good."""
 RING_SHARE = 0.4
-"""Of the limit: what the sparse pattern that rings are tried on leaves out."""
+"""Share of the limit that the sparse pattern for rings may leave out."""
 
 
 class MapModule(NamedTuple):
-    """The module found, and what it does."""
+    """The module found, and its errors."""
 
     fit: FittedModule
     evidence: Evidence
@@ -75,7 +75,7 @@ def narrowest_module(
 
 
 class TargetMap(NamedTuple):
-    """A map, and how near a module must come to it."""
+    """A map, and how close a module must come to it."""
 
     weights: Array
     target: csr_array
@@ -98,7 +98,7 @@ def iter_doubling_widths(first: int, widest: int) -> Iterator[int]:
 
 
 def fit_at_width(wanted: TargetMap, d: int) -> MapModule | None:
-    """A module of width d, believed once its rounded self is verified."""
+    """Fit a module of width d; it counts once its rounded version is verified."""
     both = np.zeros((2, len(wanted.weights), d))
     for both in iter_starts(wanted, d):
         if (met := verify_module(both, wanted)) is not None:
@@ -161,7 +161,7 @@ def descend_excess(both: Array, wanted: TargetMap) -> MapModule | None:
 
 
 def narrow_module(best: MapModule, wanted: TargetMap, least: int) -> MapModule:
-    """Downwards from a module, one feature after the other."""
+    """Narrow a module, one feature after the other."""
     while best.fit.d > least:
         below = (descend_excess(start, wanted) for start in iter_narrower_starts(best, wanted))
         found = next((each for each in below if each is not None), None)

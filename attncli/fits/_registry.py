@@ -1,4 +1,4 @@
-"""What a method of fitting says of itself, beside the method: when `auto` tries it, and where a search for its width begins."""
+"""Properties of fitting methods: when `auto` tries one, and where a search for its width begins."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """What searches need to know of a method."""
+    """The properties of a method that searches use."""
 
     auto: int | None = None
-    """Its place among those that `auto` tries; None: it is run by its name alone."""
+    """Its rank among those that `auto` tries; None: it is run by its name alone."""
     last: bool = False
-    """`auto` tries it only where those before it have found nothing."""
+    """Whether `auto` tries it only if those before it have found nothing."""
     fixed_keys: bool = False
-    """Keys know nothing of the pattern: the width it needs is near k ln n, for k keys a row."""
+    """Whether keys are independent of the pattern: the width it needs is near k ln n, for k keys a row."""
     needs: Callable[[int], int] | None = None
     """The one width that it needs, by the most keys of a row; None: it is searched for."""
     at_width: tuple[int, str] | None = None
-    """Its place and its spelling where methods are compared at a given width, for the smallest logits."""
+    """Its rank and its spelling where methods are compared at a given width, for the smallest logits."""
     for_heads: int | None = None
-    """Its place where a trained head is shown its inputs: there the width is given, and small logits come first."""
+    """Its rank for a trained head's own inputs: there the width is given, and small logits come first."""
 
 
 def method(**manner: Any) -> Callable[[Function], Function]:
-    """Attach what a method says of itself; the function is returned untouched."""
+    """Attach a method's properties; the function is returned unchanged."""
 
     def attach(function: Function) -> Function:
         function.manner = MethodSpec(**manner)  # type: ignore[attr-defined]
@@ -42,20 +42,20 @@ def method(**manner: Any) -> Callable[[Function], Function]:
 
 
 def method_spec(name: str) -> MethodSpec:
-    """Of a method by its name, with or without parameters; one that says nothing is run by its name alone."""
+    """The properties of a method by its name, with or without parameters; one without any is run by its name alone."""
     found: MethodSpec = getattr(FITS[name.partition(":")[0]], "manner", MethodSpec())
     return found
 
 
 def auto_methods(last: bool | None = None) -> list[str]:
-    """In their order; `last`: only those that are kept for the end, or only the others."""
+    """The methods of `auto` in order; `last`: only those that are tried at the end, or only the others."""
     places = {name: method_spec(name) for name in FITS.names()}
     chosen = {name: one.auto for name, one in places.items() if one.auto is not None and last in (None, one.last)}  # fmt: skip
     return sorted(chosen, key=lambda name: chosen[name] or 0)
 
 
 def fixed_width_methods() -> list[str]:
-    """As `auto` spells them."""
+    """Methods for a given width, as `auto` spells them."""
     found = [at for name in FITS.names() if (at := method_spec(name).at_width) is not None]
     return [spelling for _, spelling in sorted(found)]
 

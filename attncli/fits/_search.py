@@ -23,7 +23,7 @@ from attncli.registry import call_spec
 from attncli.threads import one_blas_thread
 
 TIGHTER = 0.5
-"""Of the logits of a learned module: what it is asked for once more."""
+"""Share of a learned module's logits that a second attempt requests as its budget."""
 DENSE_LIMIT = 8192
 """Tokens above which a search takes the first width that works, unrefined: each probe is quadratic in n."""
 
@@ -142,7 +142,7 @@ def find_width(
 
 
 def explain_no_width(method: str, target: csr_array, widest: int, impossible: int) -> str:
-    """Why a method has no width to try."""
+    """Explain why a method has no width to try."""
     first = min(width_ladder(method, target, widest))
     if first <= impossible:
         return f"{method} has d = {first} alone, and d = {impossible} is proved impossible"
@@ -220,7 +220,7 @@ def find_smallest_logits(
 def reduce_logits(
     attempt: Attempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> Attempt:
-    """A learned module once more, with half of its logits for a budget; or the same."""
+    """Fit a learned module again with half of its logits as budget; return the better one."""
     if not attempt.met or attempt.fit is None or attempt.method.partition(":")[0] != "learned":
         return attempt
     tight = replace(request.at(attempt.fit.d), logit_budget=TIGHTER * attempt.logits)

@@ -1,7 +1,7 @@
-"""Where a search for keys begins: arrangements that patterns with an order ask for, and the pattern's own spectrum.
+"""Starting points for keys: arrangements that suit ordered patterns, and the pattern's own spectrum.
 
-Keys on a ring or an arc put neighbours close together, and one feature that alternates along the order keeps a key from
-the next: with (cos t, sin t, (-1)^j) a window of three keys needs d = 3 at every length. The order is that of the
+Keys on a ring or an arc put neighbours close together, and one feature that alternates along the order separates a key
+from the next: with (cos t, sin t, (-1)^j) a window of three keys needs d = 3 at every length. The order is that of the
 tokens, or the pattern's own (seriation: the second eigenvector of the Laplacian of keys that are attended to together).
 """
 
@@ -27,7 +27,7 @@ SAMPLED, ENOUGH = 24, 0.9
 DEPTH = 6.0
 """How far below the support the rest lies in the matrix whose spectrum is taken."""
 NOISE = 0.5
-"""Of the random part beside the spectrum: seeds differ, and patterns without a spectrum begin at random."""
+"""Size of the random part relative to the spectrum: seeds differ, and patterns without a spectrum start at random."""
 POWERS = 8
 
 

@@ -1,4 +1,4 @@
-"""What a fit is asked for, and what it gives back."""
+"""Requests and results of fits."""
 
 import math
 from dataclasses import asdict, dataclass, replace
@@ -10,9 +10,9 @@ from attncli.errors import UsageError, quote_parameter, unknown_name
 from attncli.maths.rounding import DTYPES, Floats, round_to_dtype
 
 SMALLEST = 1e-100
-"""Of what is asked for: squares of smaller numbers, of which the theorem speaks, are none."""
+"""The smallest tolerance: squares of smaller numbers, which the theorem uses, underflow."""
 MOST_WIDTH = 1_000_000
-"""Far beyond what the paper's bounds ask for; searches among more would not end."""
+"""The largest width, far above the paper's bounds; searches in wider ranges would not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class FitRequest:
     logit_budget: float = math.inf
     """Largest |logit| allowed."""
     dtype: str = "float64"
-    """In which the finished module is evaluated."""
+    """The dtype in which the finished module is evaluated."""
     effort: int = 2
     """How long searches go on before they give up, 1 … 4."""
 
@@ -51,22 +51,22 @@ class FitRequest:
             raise UsageError(f"`effort` must be 1, 2, 3 or 4, not {self.effort}.")
 
     def at(self, d: int) -> "FitRequest":
-        """The same at another width."""
+        """The same request at another width."""
         return replace(self, d=d)
 
     def described(self) -> dict[str, str | int | float | None]:
-        """For reports: no budget is null, since JSON knows no infinity."""
+        """The request for reports: no budget is null, since JSON knows no infinity."""
         budget = self.logit_budget if math.isfinite(self.logit_budget) else None
         return asdict(self) | {"logit_budget": budget}
 
     @property
     def log_ratio(self) -> float:
-        """How far the errors of two logits on the support may be apart."""
+        """How much the errors of two logits on the support may differ."""
         return math.log1p(self.ratio_error)
 
     @property
     def log_leak(self) -> float:
-        """log of the off-support mass, in units of the mass on it, that the total variation leaves room for."""
+        """log of the off-support mass, in units of the mass on it, that the total variation allows."""
         if self.total_variation >= 1.0:
             return math.inf
         return math.log(self.total_variation / (1.0 - self.total_variation))
@@ -77,7 +77,7 @@ class FittedModule:
     """softmax(x w_q w_k^T x^T), no further scale: w_q and w_k depend on d alone, only x on the pattern."""
 
     x: Floats
-    """[token, 2 d]: queries and keys side by side, rounded to `dtype` (bfloat16 is held as float32)."""
+    """[token, 2 d]: queries and keys concatenated, rounded to `dtype` (bfloat16 is stored as float32)."""
     dtype: str
     causal: bool
 
@@ -116,7 +116,7 @@ def pad_columns(array: Floats, d: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class MethodRefusal:
-    """Why a method has nothing to offer at these sizes; other methods may, unless it is proved."""
+    """Why a method has no module at these sizes; other methods may, unless impossibility is proved."""
 
     reason: str
     proved: bool = False

@@ -1,8 +1,8 @@
-"""The independent check of a finished module, block of rows by block of rows.
+"""Verify a finished module independently, block of rows by block of rows.
 
-Nothing of a fit is believed: the module's rounded x, w_q and w_k are multiplied again in the dtype in which it will be
-used, and compared with the stored target. bfloat16 products sum exact products in float32 and round the result, the
-softmax runs in float32 then, as eager attention does. No token × token array is held: memory is 32 MB beside x.
+The module's rounded x, w_q and w_k are multiplied again in the dtype in which it will be used, and compared with the
+stored target. bfloat16 products sum exact products in float32 and round the result, the softmax then runs in float32, as
+eager attention does. No token × token array is made: memory is 32 MB in addition to x.
 """
 
 import math
@@ -17,14 +17,14 @@ from attncli.fits._types import FitRequest
 from attncli.maths.rounding import Floats, round_to_dtype, rounded_matmul
 
 BLOCK = 1 << 22
-"""Logits held at once."""
+"""Logits in memory at once."""
 
 Progress = Callable[[int, int, str], None]
 
 
 @runtime_checkable
 class Module(Protocol):
-    """What is verified: a fit, or what a file holds."""
+    """What is verified: a fit, or a module from a file."""
 
     @property
     def w_q(self) -> Floats: ...
@@ -39,7 +39,7 @@ class Module(Protocol):
 
 
 def no_progress(done: int, total: int, what: str) -> None:
-    """Shows nothing."""
+    """A progress callback that shows nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def max_or_nan(values: Iterator[float]) -> float:
 
 
 class BlockEvidence(NamedTuple):
-    """What a block of rows adds to the evidence."""
+    """The contribution of a block of rows to the evidence."""
 
     spread: float
     """Largest difference of log(M / A) on the support of a row."""

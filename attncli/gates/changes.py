@@ -31,20 +31,21 @@ EXAMPLES = "'sink:p.05', 'log10_residual:-0.5', 'sink:5%', 'sink:2s' or 'mean(si
 CHANCE = "p"
 """The unit of limits by chance."""
 REACHED = 0.003
-"""How often noise alone may reach a limit in standard deviations before the verdict says so: 2 of them are reached as often by
-one number of fewer than 5 texts, and by some of many numbers of more."""
+"""How often noise alone may reach a limit in standard deviations before the verdict warns: one number of fewer than 5 texts
+reaches 2 of them that often, and so do some of many numbers of more texts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Selection):
-    """How far numbers may move away from those of a baseline."""
+    """A limit on how far numbers may move from those of a baseline."""
 
     called: ClassVar[str] = "the gate"
 
     aggregate: str
-    """What makes one number of several before they are compared; empty: each number for itself."""
+    """How several numbers are aggregated before they are compared; empty: each by itself."""
     sign: str
-    """`-` looks at falls alone, `+` at rises, nothing at both."""
+    """`-` looks at falls alone, `+` at rises, an empty sign at both."""
     limit: float
     unit: str
     """Nothing = the metric's own, `%` of the baseline's number, `s` standard deviations: of the differences where both
@@ -72,7 +73,7 @@ class Change(Selection):
         return change
 
     def in_spreads(self, pair: RowPair) -> float:
-        """Numbers without a standard deviation leave the question open, unless they are the same."""
+        """The change in standard deviations; without one, the question is open unless the numbers are equal."""
         if pair.change == 0.0:
             return 0.0
         if pair.in_spreads is None:
@@ -80,14 +81,14 @@ class Change(Selection):
         return pair.in_spreads
 
     def refusal(self, pair: RowPair) -> UsageError:
-        """Of a number that nobody knows the noise of."""
+        """The refusal for a number of unknown noise."""
         return UsageError(
             f"the gate '{self.text}' needs standard deviations, and {format_place(pair.row)} has none in both reports: "
             "measure several texts or seeds, or give another limit, such as 5%."
         )
 
     def chance(self, pair: RowPair) -> float:
-        """How often noise alone goes as far in the direction that fails."""
+        """The probability that noise alone moves as far in the direction that fails."""
         if pair.change == 0.0:
             return 1.0
         toward, chance = self.in_spreads(pair), pair.chance
@@ -101,7 +102,7 @@ class Change(Selection):
         return chance / 2 if (toward > 0) == (self.sign == "+") else 1.0 - chance / 2
 
     def reached(self, pair: RowPair) -> float:
-        """How often noise alone goes as far as a limit in standard deviations."""
+        """The probability that noise alone reaches a limit in standard deviations."""
         if pair.change == 0.0 or not pair.noise:
             return 0.0
         chance = pair.chance_of(self.limit * pair.noise) or 0.0
@@ -110,22 +111,22 @@ class Change(Selection):
 
 @dataclass(frozen=True)
 class ChangeCheck:
-    """A change and the numbers that it is asked of."""
+    """A change and the numbers that it applies to."""
 
     change: Change
     pairs: Sequence[RowPair] = ()
     fresh: int = 0
-    """Numbers that the baseline does not have."""
+    """How many numbers the baseline does not have."""
     gone: str = ""
-    """What is said of a number that got lost; nothing else is asked then."""
+    """The message about a number that got lost; no other check applies then."""
 
     @cached_property
     def chances(self) -> list[float]:
-        """How often noise alone moves any of these numbers as far as each of them has moved (Holm)."""
+        """For each number, the probability that noise alone moves any of them as far (Holm)."""
         return adjust_holm([self.change.chance(pair) for pair in self.pairs])
 
     def beyond(self) -> list[RowPair]:
-        """Those that moved too far."""
+        """The numbers that moved past the limit."""
         change = self.change
         if change.unit == CHANCE:
             found = zip(self.pairs, self.chances, strict=True)
@@ -133,11 +134,11 @@ class ChangeCheck:
         return [pair for pair in self.pairs if change.size(pair) > change.limit]
 
     def farthest(self) -> int:
-        """The place of the one that moved farthest in the direction that fails."""
+        """The index of the number that moved farthest in the direction that fails."""
         return max(range(len(self.pairs)), key=lambda place: self.change.size(self.pairs[place]))
 
     def reached(self) -> float:
-        """At most how often noise alone takes any of these numbers as far as a limit in standard deviations."""
+        """An upper bound on the probability that noise alone takes any of these numbers to a limit in standard deviations."""
         if self.change.unit != "s":
             return 0.0
         return min(1.0, math.fsum(map(self.change.reached, self.pairs)))
@@ -187,7 +188,7 @@ def decide_changes(
     """One verdict per change; `name` is what the sentences call the baseline.
 
     `family_wise`: how often noise alone may fail any of the gates by chance or in standard deviations. A number then fails
-    where it is beyond its limit and its change is that unlikely, corrected for all the numbers that these gates look at.
+    where it exceeds its limit and its change is that unlikely, corrected for all the numbers that these gates look at.
     """
     pairs = pair_rows(baseline, report)
     questions = [make_check(change, pairs, report, baseline, name) for change in changes]
@@ -198,7 +199,7 @@ def decide_changes(
 def make_check(
     change: Change, pairs: Sequence[RowPair], report: Report, baseline: Report, name: str
 ) -> ChangeCheck:
-    """Numbers that the baseline has and the report lost fail; numbers that are new are counted and said."""
+    """Make a check: numbers that the baseline has and the report lost fail; new numbers are counted and reported."""
     before, after = chosen_rows(baseline, change), chosen_rows(report, change)
     if not before and not after:
         select_rows(report, change)  # says what there is
@@ -220,7 +221,7 @@ def make_check(
 def find_noise_only(
     questions: Sequence[ChangeCheck], family_wise: float | None
 ) -> set[tuple[int, int]] | None:
-    """Identities of changes with their pairs that may be noise, all questions taken together; None where nobody asks."""
+    """Changes with their pairs that may be noise, corrected over all gates; None if no gate needs it."""
     if family_wise is None:
         return None
     asked = [(one.change, pair) for one in questions if one.change.asks_noise for pair in one.pairs]
@@ -233,7 +234,7 @@ def find_noise_only(
 
 
 def chosen_rows(report: Report, change: Change) -> set[int]:
-    """Identities of the rows that the change speaks about; one report may have none of them."""
+    """Identities of the selected rows; one report may have none of them."""
     try:
         return {id(row) for row in select_rows(report, change)}
     except UsageError:
@@ -245,7 +246,7 @@ def has_number(row: Row | None) -> bool:
 
 
 def is_gone(pair: RowPair) -> bool:
-    """A number that the baseline has and the report has not, or one that the report has newly lost."""
+    """Whether the baseline has the number and the report lacks it, or newly has none."""
     newly_lost = pair.new is not None and pair.new.lost and not (pair.old and pair.old.lost)
     return newly_lost or (has_number(pair.old) and not has_number(pair.new))
 
@@ -257,7 +258,7 @@ def describe_missing(pair: RowPair, name: str) -> str:
 
 
 def decide_change(asked: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
-    """How many moved too far, and the one that moved farthest in the direction that fails."""
+    """Decide a change: how many numbers moved too far, and which moved farthest in the direction that fails."""
     change, pairs = asked.change, asked.pairs
     if asked.gone:
         return Verdict(change.text, True, asked.gone)
@@ -292,7 +293,7 @@ def describe_distance(pair: RowPair, asked: ChangeCheck) -> str:
 
 
 def describe_noise_chance(asked: ChangeCheck) -> str:
-    """What a limit in standard deviations does not ask: how often noise alone is as large."""
+    """Describe how often noise alone is as large, which a limit in standard deviations does not cover."""
     chance = asked.reached()
     if chance < REACHED:
         return ""
@@ -302,5 +303,5 @@ def describe_noise_chance(asked: ChangeCheck) -> str:
 
 
 def format_text_counts(pair: RowPair) -> str:
-    """Or of seeds: `8`, or `8 and 12` where the reports do not hold the same ones."""
+    """Format counts of texts or seeds: `8`, or `8 and 12` where the reports differ."""
     return " and ".join(map(str, pair.counts))

@@ -21,17 +21,17 @@ SUBJECT = (
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The rows of a metric at some coordinates, and the text that says so, for sentences about it."""
+    """The rows of a metric at some coordinates, and their text for messages."""
 
     called: ClassVar[str] = "`show`"
-    """What the text is; without a condition on its number it says which one a table shows."""
+    """The option that the text belongs to; without a condition it selects what a table shows."""
     text: str
     metric: str
     selectors: tuple[tuple[str, str], ...]
 
 
 def parse_subject(text: str) -> tuple[Selection, str]:
-    """A selection with its aggregate, where there is no condition on it; the aggregate is a mean if not said."""
+    """Parse a selection with its aggregate, without a condition; the default aggregate is the mean."""
     match = re.fullmatch(SUBJECT, text)
     if match is None or bool(match["aggregate"]) != bool(match["close"]):
         raise UsageError(f"cannot read '{text}': write it like 'max(sink[layer=-1])'.")
@@ -44,13 +44,13 @@ def parse_subject(text: str) -> tuple[Selection, str]:
 def parse_selectors(
     text: str, inside: str | None, called: str = "the gate"
 ) -> tuple[tuple[str, str], ...]:
-    """What stands between the brackets of `text`."""
+    """Parse the selectors between the brackets of `text`."""
     parts = (part.strip() for part in (inside or "").split(","))
     return tuple(parse_selector(f"{called} '{text}'", part) for part in parts if part)
 
 
 def parse_selector(where: str, part: str) -> tuple[str, str]:
-    """`axis=value`, or a bare value: a whole number is a layer, a word a variant."""
+    """Parse `axis=value`, or a bare value: a whole number is a layer, a word a variant."""
     axis, equals, value = (piece.strip() for piece in part.partition("="))
     if equals and axis and value:
         return axis, value

@@ -1,16 +1,16 @@
-"""Files that others wrote, read without torch and believed only after checks; files of ours, written whole or not at all.
+"""Read files without torch, and trust them only after checks; write files whole or not at all.
 
 json_files        config.json and the like
-headers           what the safetensors headers say
-stamps            files that somebody writes while they are read
+headers           headers of safetensors files
+stamps            detect files that change while they are read
 arrays            the tensors of a safetensors file, read and never mapped
 numpy_files       arrays in .npy and .npz files
 label_files       the tokens of a text
 addresses         files at an fsspec address, read and written whole
-in_memory_arrays  arrays that the caller holds, read as those of files
-file_kinds        what one file is, seen in its content
-tensor_files      writes safetensors files, the same bytes every time
-tensor_names      what files of tensors are called; apart from what writes them, which needs numpy
-whole_files       writing a file whole or not at all
-standard_output   what goes to stdout, whole or told: whoever else meets an error of the system was not writing there
+in_memory_arrays  arrays in memory, with the interface of those in files
+file_kinds        detect a file's kind by its content
+tensor_files      write safetensors files, the same bytes every time
+tensor_names      file names of tensors, without importing numpy
+whole_files       write a file whole or not at all
+standard_output   write to stdout completely, or report the error
 """

@@ -15,12 +15,12 @@ def is_address(text: str) -> bool:
 
 
 def join_address(folder: str, name: str) -> str:
-    """A file of a folder, or at an address below it."""
+    """The address of a file in a folder, or below an address."""
     return f"{folder.rstrip('/')}/{name}" if is_address(folder) else str(Path(folder) / name)
 
 
 def open_file_system(address: str) -> tuple[Any, str]:
-    """What speaks the address's protocol, and its path there."""
+    """The fsspec file system of an address's protocol, and the path in it."""
     try:
         import fsspec
     except ImportError:
@@ -32,7 +32,7 @@ def open_file_system(address: str) -> tuple[Any, str]:
 
 
 def read_address(address: str) -> bytes | None:
-    """None where there is no such file."""
+    """Read an address; None where there is no such file."""
     system, path = open_file_system(address)
     try:
         return bytes(system.cat_file(path))
@@ -43,7 +43,7 @@ def read_address(address: str) -> bytes | None:
 
 
 def write_address(address: str, content: bytes) -> None:
-    """Under another name first, then moved: whoever reads meanwhile finds the old file or the new one."""
+    """Write under another name first, then move: a concurrent reader finds the old file or the new one."""
     system, path = open_file_system(address)
     parent, _, name = path.rpartition("/")
     half = f"{parent}/.{name}.{uuid.uuid4().hex}" if parent else f".{name}.{uuid.uuid4().hex}"
@@ -62,7 +62,7 @@ def remove_address(address: str) -> None:
 
 
 def match_addresses(pattern: str) -> list[str]:
-    """What matches a pattern such as s3://bucket/run/*.json."""
+    """Find the addresses that match a pattern such as s3://bucket/run/*.json."""
     system, path = open_file_system(pattern)
     try:
         return [str(system.unstrip_protocol(found)) for found in system.glob(path)]
@@ -71,7 +71,7 @@ def match_addresses(pattern: str) -> list[str]:
 
 
 def files_under(address: str, ending: str) -> Iterator[str]:
-    """Addresses of the files there, not of those in folders below; names that begin with a dot are half-written."""
+    """The addresses of files there, without those in folders below; names that begin with a dot are half-written."""
     system, path = open_file_system(address)
     for found in sorted(system.ls(path, detail=False) if system.exists(path) else ()):
         name = str(found).rpartition("/")[2]

@@ -25,10 +25,10 @@ FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 class StoredArrays:
-    """A file whose header was checked; numbers are read when they are asked for."""
+    """A file whose header was checked; numbers are read on access."""
 
     def __init__(self, path: Path, known: Header | None = None) -> None:
-        """`known`: where the arrays lie, in a file of another format."""
+        """`known`: where the arrays are, in a file of another format."""
         self.path = path
         self.places, self.metadata = known or read_header(path)
 
@@ -45,14 +45,14 @@ class StoredArrays:
         return self.places[name].dtype
 
     def array(self, name: str) -> NDArray[Any]:
-        """The whole tensor in the type that it has in the file; bfloat16 as float32."""
+        """The whole tensor in its dtype in the file; bfloat16 as float32."""
         place = self.readable(name)
         return self.numbers(name, [0], math.prod(place.shape)).reshape(place.shape)
 
     def block(
         self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
     ) -> NDArray[Any]:
-        """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this place of its first axes."""
+        """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this index of its first axes."""
         whole = self.readable(name).shape
         shape = whole[len(lead) :]
         skipped = 0
@@ -75,7 +75,7 @@ class StoredArrays:
         return place
 
     def numbers(self, name: str, firsts: Sequence[int], count: int) -> NDArray[Any]:
-        """So many of a tensor's numbers in a row, from each of these places on."""
+        """Read this many consecutive numbers of a tensor from each of these positions on."""
         place = self.places[name]
         kind = np.dtype(DTYPES[place.dtype])
         raw = np.empty((len(firsts), count), kind)
@@ -87,7 +87,7 @@ class StoredArrays:
 
 
 def read_bytes(path: Path, offsets: Sequence[int], rows: NDArray[np.uint8]) -> None:
-    """Fill each row from its place in the file."""
+    """Fill each row from its position in the file."""
     try:
         with path.open("rb", buffering=0) as file:
             for offset, row in zip(offsets, rows, strict=True):
@@ -99,7 +99,7 @@ def read_bytes(path: Path, offsets: Sequence[int], rows: NDArray[np.uint8]) -> N
 
 
 def read_into(file: Any, place: memoryview) -> int:
-    """How many bytes there were: one call gives at most 2 GiB."""
+    """Read into a buffer, and return the number of bytes: one call gives at most 2 GiB."""
     found = 0
     while found < len(place):
         size = file.readinto(place[found:])

@@ -1,4 +1,4 @@
-"""What one file is, seen in its first bytes and, of safetensors, in the header: never guessed from who asks."""
+"""Detect a file's kind from its first bytes and, for safetensors, its header."""
 
 import re
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ FORMATS: Mapping[str, FileKind] = {
     "attn-maps": "maps",
     "attn-fit": "fit",
 }
-"""What the metadata of our own safetensors files say under `format`."""
+"""Kinds by the `format` in the metadata of our own safetensors files."""
 MAP_NAME = re.compile(r"(?:.+\.)?layers\.[0-9]+\.(?:\w+_)?attention")
-"""Maps of other programs say nothing; their tensors are called so."""
+"""Names of tensors in files of maps by other programs, which have no such metadata."""
 ARRAY, ARCHIVE, PICKLE = b"\x93NUMPY", b"PK\x03\x04", b"\x80"
 MATRIX = b"%%MatrixMarket"
 REPORT = re.compile(rb'\s*\{\s*"schema_version"')
-"""As `attn` writes it: the version comes first."""
+"""The beginning of a report as `attn` writes it: the version comes first."""
 BEGINNING = 256
 
 
 def detect_kind(path: Path) -> FileKind:
-    """The kind of a file that is there; only what calls itself .safetensors and cannot be read is refused here."""
+    """Detect the kind of an existing file; only an unreadable .safetensors file is refused here."""
     try:
         with path.open("rb") as file:
             start = file.read(BEGINNING)
@@ -43,7 +43,7 @@ def detect_kind(path: Path) -> FileKind:
 
 
 def safetensors_kind(path: Path) -> FileKind:
-    """By the format that the metadata name, else by the names of the tensors."""
+    """The kind by the metadata's format, else by the tensors' names."""
     found = read_header(path)
     form = found.metadata.get("format", "")
     if form in FORMATS:

@@ -1,4 +1,4 @@
-"""The header of a safetensors file: names, types, shapes and offsets, believed only as far as the file bears them out."""
+"""The header of a safetensors file: names, types, shapes and offsets, checked against the file's size."""
 
 import json
 import math
@@ -21,11 +21,11 @@ WIDTHS: Mapping[str, int] = {
     **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
     **dict.fromkeys(("BOOL", "I8", "U8"), 1),
 }
-"""Bytes per number; types that are not here (8 bits and fewer) have no width that could be checked."""
+"""Bytes per number; types that are missing here (8 bits and fewer) have no width to check."""
 
 
 class TensorPlace(NamedTuple):
-    """Where a tensor stands."""
+    """The position of a tensor in its file."""
 
     path: Path
     dtype: str
@@ -36,19 +36,19 @@ class TensorPlace(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file says of itself."""
+    """The parsed header of a file."""
 
     places: dict[str, TensorPlace]
     metadata: dict[str, str]
 
 
 def read_tensor_places(path: Path) -> dict[str, TensorPlace]:
-    """Every tensor of the file."""
+    """Read the positions of all tensors of the file."""
     return read_header(path).places
 
 
 def read_header(path: Path) -> Header:
-    """Tensors and metadata; together the tensors fill the file from the header to its end, without hole or overlap."""
+    """Read tensors and metadata; together the tensors must fill the file from the header to its end, without hole or overlap."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -63,7 +63,7 @@ def read_header(path: Path) -> Header:
     try:
         if not text.startswith(
             b"{"
-        ):  # a mark of the byte order, which safetensors' own reader refuses, or a list
+        ):  # a byte-order mark, which safetensors' own reader refuses, or a list
             raise ValueError("its header does not begin with {")
         described = json.loads(text, object_pairs_hook=refuse_duplicate_names)
         metadata = parse_metadata(described.pop("__metadata__", None))
@@ -77,7 +77,7 @@ def read_header(path: Path) -> Header:
 
 
 def parse_metadata(said: object) -> dict[str, str]:
-    """The metadata, which are text by text."""
+    """Parse the metadata, which map text to text."""
     said = {} if said is None else said
     if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
         raise ValueError("its metadata are not text by text")
@@ -85,7 +85,7 @@ def parse_metadata(said: object) -> dict[str, str]:
 
 
 def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object in which every name stands once: of two tensors of one name, one would vanish."""
+    """Refuse duplicate names in a JSON object: one of two tensors with the same name would vanish."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name stands there twice")
@@ -114,7 +114,7 @@ def parse_size(number: object) -> int:
 
 
 def refuse_holes(places: Iterable[TensorPlace], start: int, size: int) -> None:
-    """The format has none, so that nothing can hide in a file; a spoilt offset leaves one."""
+    """Refuse holes between tensors: the format has none, and a corrupt offset leaves one."""
     for place in sorted(places, key=lambda place: (place.offset, place.size)):
         if place.offset != start:
             raise ValueError("its tensors overlap or leave holes")

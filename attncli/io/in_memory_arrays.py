@@ -1,4 +1,4 @@
-"""Arrays that the caller holds, read as the tensors of a file are."""
+"""Arrays in memory, with the interface of the tensors of a file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from attncli.errors import InputError, with_article
 
 DTYPES: Mapping[str, str] = {"float64": "F64", "float32": "F32", "float16": "F16"}
-"""Of numpy, as safetensors calls them."""
+"""numpy dtypes by safetensors' names."""
 
 ALONE = "the array"
-"""What an array is called that has no name."""
+"""The name of an array without one."""
 
 
 class InMemoryArrays:
-    """Has what `arrays.StoredArrays` has, and no file."""
+    """The interface of `arrays.StoredArrays`, without a file."""
 
     def __init__(
         self, where: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
@@ -35,18 +35,18 @@ class InMemoryArrays:
         return DTYPES.get(self.arrays[name].dtype.name, "F64")
 
     def readable(self, name: str) -> None:
-        """Everything is, once it is an array."""
+        """Whether it can be read: every array can."""
 
     def block(
         self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
     ) -> NDArray[Any]:
-        """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this place of its first axes."""
+        """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this index of its first axes."""
         index: tuple[int | slice, ...] = (*lead, *(slice(None),) * axis, slice(start, stop))
         return np.array(self.arrays[name][index])
 
 
 def iter_named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """One array, or those in mappings and sequences by their places: `attentions.3`; None is left out."""
+    """Iterate over one array, or those in mappings and sequences by index: `attentions.3`; None is left out."""
     if has_shape(value):
         yield name or ALONE, value
         return
@@ -70,7 +70,7 @@ def holds_arrays(value: Any) -> bool:
 
 
 def has_shape(value: Any) -> bool:
-    """A nested tensor has one, and fails where it is asked for."""
+    """Whether it has a shape: a nested tensor's raises an error when read."""
     try:
         return hasattr(value, "shape")
     except RuntimeError:
@@ -78,11 +78,11 @@ def has_shape(value: Any) -> bool:
 
 
 def to_numpy(value: Any, name: str) -> NDArray[Any]:
-    """As numpy holds it: tensors from any device, half precision in float32, lists of lists."""
+    """Convert to numpy: tensors from any device, half precision as float32, lists of lists."""
     refuse_masked(value, name)
     if hasattr(value, "detach"):
         value = torch_to_numpy(value, name)
-    if hasattr(value, "toarray"):  # sparse, of scipy
+    if hasattr(value, "toarray"):  # a sparse matrix of scipy
         value = value.toarray()
     try:
         array = np.asarray(value)
@@ -104,7 +104,7 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
 
 
 def refuse_partial_tensor(tensor: Any, name: str) -> None:
-    """A tensor of torch that is not dense, or not all of whose numbers are there, as an expanded one's are not."""
+    """Refuse a torch tensor that is not dense, or not all of whose numbers are in memory, as an expanded one's."""
     dense = str(tensor.layout) == "torch.strided" and not tensor.is_quantized
     here = dense and tensor.device.type == "cpu"
     if not here or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
@@ -112,13 +112,13 @@ def refuse_partial_tensor(tensor: Any, name: str) -> None:
 
 
 def refuse_masked(value: Any, name: str) -> None:
-    """numpy forgets a mask without a word, and what is behind it would count."""
+    """Refuse masked arrays: numpy drops the mask silently, and masked numbers would count."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"{name} has masked entries: say what stands there, as .filled(0) does.")
 
 
 def torch_to_numpy(value: Any, name: str) -> NDArray[Any]:
-    """A tensor of any layout, on any device that holds its numbers."""
+    """Convert a tensor of any layout, on any device with storage."""
     if value.is_meta:
         raise InputError(f"{name} is a meta tensor, which holds no numbers: run the model on a device that does.")  # fmt: skip
     if getattr(value, "is_nested", False):
@@ -134,6 +134,6 @@ def torch_to_numpy(value: Any, name: str) -> NDArray[Any]:
 
 
 def describe_kind(array: NDArray[Any]) -> str:
-    """Of the first thing that is no number."""
+    """Describe the type of the first element that is no number."""
     held = (each for each in array.flat if not isinstance(each, int | float))
     return with_article(type(next(held, None)).__name__)

@@ -7,11 +7,11 @@ from typing import Any
 from attncli.errors import InputError, first_line
 
 BROKEN_JSON = (ValueError, RecursionError)
-"""What the parser raises: ValueError covers undecodable bytes too, brackets nested without end are the other."""
+"""What the parser raises: ValueError also for undecodable bytes, RecursionError for deeply nested brackets."""
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object."""
+    """Read a JSON object."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, *BROKEN_JSON) as error:

@@ -1,4 +1,4 @@
-"""The tokens of a text in a file: a JSON list, or one token in each line."""
+"""Read a text's tokens from a file: a JSON list, or one token per line."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from attncli.io.json_files import BROKEN_JSON
 
 
 def read_labels(path: Path) -> list[str]:
-    """In their order; spaces at the ends of a line belong to its token."""
+    """Read the labels in order; spaces at the ends of a line belong to its token."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

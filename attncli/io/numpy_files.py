@@ -1,6 +1,6 @@
-"""Arrays in numpy's own files, .npy and .npz, read by their own words and never beyond them.
+"""Read arrays in numpy's own files, .npy and .npz, by their declared sizes.
 
-What a file claims is checked before a number is read: an archive of a few megabytes may claim gigabytes of zeros.
+A declared size is checked before a number is read: an archive of a few megabytes may declare gigabytes of zeros.
 """
 
 import math
@@ -23,11 +23,11 @@ from attncli.limits import require_memory
 NPY, ARCHIVE = ".npy", b"PK\x03\x04"
 CODES = {np.dtype(form): code for code, form in DTYPES.items() if code not in ("BF16", "BOOL")}
 BROKEN = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, SyntaxError)  # fmt: skip
-"""What numpy and zipfile raise on a file that is none of theirs, is cut off, or is locked with a password."""
+"""What numpy and zipfile raise on a file that is not theirs, is truncated, or is locked with a password."""
 
 
 class ArrayHeader(NamedTuple):
-    """What the beginning of a .npy file says of the rest."""
+    """The header of a .npy file."""
 
     shape: tuple[int, ...]
     by_columns: bool
@@ -40,7 +40,7 @@ class ArrayHeader(NamedTuple):
 
 
 def read_array_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
-    """The header of an array, whose numbers follow."""
+    """Read the header of an array, before its numbers."""
     version = np.lib.format.read_magic(stream)
     readers: Mapping[tuple[int, int], Callable[..., Any]] = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -61,7 +61,7 @@ def holds_numbers(claimed: ArrayHeader) -> bool:
 
 
 def read_numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """So many numbers that follow; what an archive would unpack to beyond them is left."""
+    """Read this many numbers; further data of an archive are not unpacked."""
     size = count * dtype.itemsize
     raw = stream.read(size)
     if len(raw) < size:
@@ -70,13 +70,13 @@ def read_numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int
 
 
 def read_array(path: Path, stream: IO[bytes], claimed: ArrayHeader) -> NDArray[Any]:
-    """The whole array that follows its header."""
+    """Read the whole array after its header."""
     flat = read_numbers(path, stream, claimed.dtype, math.prod(claimed.shape))
     return flat.reshape(claimed.shape, order="F" if claimed.by_columns else "C")
 
 
 def open_numpy_file(path: Path) -> StoredArrays | InMemoryArrays:
-    """The real arrays of a file: of .npy read as they are asked for, of .npz held."""
+    """Open the real arrays of a file: of .npy read on access, of .npz in memory."""
     with translate_numpy_errors(path), path.open("rb") as stream:
         if stream.read(len(ARCHIVE)) == ARCHIVE:
             return InMemoryArrays(str(path), read_archive(path), {})
@@ -92,7 +92,7 @@ def open_numpy_file(path: Path) -> StoredArrays | InMemoryArrays:
 
 
 def read_archive(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive that are real numbers along two axes or more; others are about something else."""
+    """Read the arrays of an archive that are real numbers with two axes or more; others are no maps."""
     found, size = {}, 0
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
@@ -115,7 +115,7 @@ def require_real(path: Path, claimed: ArrayHeader) -> None:
 
 @contextmanager
 def translate_numpy_errors(path: Path) -> Iterator[None]:
-    """Whatever goes wrong in numpy is a sentence about the file."""
+    """Translate numpy's errors into a sentence about the file."""
     try:
         yield
     except BROKEN as error:

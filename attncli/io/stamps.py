@@ -1,4 +1,4 @@
-"""Files that somebody writes while they are read."""
+"""Detect files that change while they are read."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from attncli.errors import InputError
 
 
 class FileStamp(NamedTuple):
-    """What tells a file from one that was written since."""
+    """Identifies a version of a file: compare it after reading."""
 
     path: Path
     inode: int
@@ -28,7 +28,7 @@ def take_stamps(files: Sequence[Path]) -> list[FileStamp]:
 
 
 def refuse_changed(before: Sequence[FileStamp]) -> None:
-    """Weights of two moments are those of no model, and the hash would be of one of them alone."""
+    """Refuse a file that changed while it was read: its weights would mix two moments, and the hash cover one."""
     for old, new in zip(before, take_stamps([stamp.path for stamp in before]), strict=True):
         if old != new:
             raise InputError(f"{old.path} was changed while it was read: run again.")

@@ -1,4 +1,4 @@
-"""What goes to stdout, whole or told: whoever else meets an error of the system was not writing there."""
+"""Write to stdout completely, or report the error; system errors elsewhere are not errors of stdout."""
 
 import contextlib
 import os
@@ -10,12 +10,12 @@ from attncli.io.whole_files import os_error_sentence
 
 
 def is_terminal() -> bool:
-    """Whether a person reads stdout as it is written; one that is closed is none."""
+    """Whether stdout is a terminal; a closed one is not."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def write_stdout(text: str) -> None:
-    """A reader that stops reading (`| head`) is no failure; a full disk is, and so is a closed stdout."""
+    """Write to stdout; a reader that stops reading (`| head`) is no failure, a full disk or a closed stdout is."""
     if sys.stdout is None:
         raise UsageError("cannot write to stdout: it is closed.")
     try:
@@ -28,7 +28,7 @@ def write_stdout(text: str) -> None:
 
 
 def write_all(stream: TextIO, text: str) -> None:
-    """Every byte, or an error: an unbuffered stdout (python -u) takes what fits and drops the rest in silence."""
+    """Write every byte, or raise: an unbuffered stdout (python -u) takes what fits and silently drops the rest."""
     binary = getattr(stream, "buffer", None)
     if binary is None:
         stream.write(text)
@@ -41,6 +41,6 @@ def write_all(stream: TextIO, text: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Let the interpreter's own last flush of a broken stream go nowhere."""
+    """Redirect the interpreter's final flush of a broken stream to nowhere."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

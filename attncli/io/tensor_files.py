@@ -1,4 +1,4 @@
-"""Writes safetensors files, the same bytes every time.
+"""Write safetensors files, the same bytes every time.
 
 The safetensors library orders metadata at random and renames over its target, which replaces devices and pipes.
 """
@@ -18,7 +18,7 @@ DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
 def write_tensors(
     path: Path, tensors: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str]
 ) -> None:
-    """Eight bytes of header length, the JSON header, the tensors one after the other."""
+    """Write eight bytes of header length, the JSON header, and the tensors in order."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
     offset = 0
     for name, array in tensors.items():
@@ -43,7 +43,7 @@ def save_tensors(
     metadata: Mapping[str, str],
     say: Callable[[str], None],
 ) -> None:
-    """Write the file whole or not at all, and say so."""
+    """Write the file whole or not at all, and report it."""
     write_whole(path, lambda target: write_tensors(target, tensors, metadata))
     size = sum(array.nbytes for array in tensors.values())
     count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"

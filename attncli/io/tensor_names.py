@@ -1,4 +1,4 @@
-"""What files of tensors are called; apart from what writes them, which needs numpy."""
+"""File names of tensors; separate from the writers, which need numpy."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ TENSORS = ".safetensors"
 
 
 def require_tensor_file(path: Path) -> None:
-    """Readers tell safetensors by the ending."""
+    """Require the ending by which readers recognise safetensors."""
     require_writable(path)
     if path.suffix.lower() != TENSORS and not needs_no_ending(path):
         raise UsageError(f"cannot write {path}: it holds tensors, so it must end in {TENSORS}.")

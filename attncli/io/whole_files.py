@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Write a file whole or not at all."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ from attncli.io.addresses import is_address, open_file_system, write_address
 from attncli.ranks import is_first_rank
 
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
-"""How an address begins once it has been taken for a path, which has no two slashes in a row."""
+"""What an fsspec address looks like after Path has collapsed its two slashes."""
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -39,18 +39,18 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_content(place: str, content: bytes) -> None:
-    """To a file or to an address, whole or not at all."""
+    """Write to a file or an address, whole or not at all."""
     if not is_address(place):
         write_whole(Path(place), lambda path: path.write_bytes(content))
     elif is_first_rank():
         try:
             write_address(place, content)
-        except InputError as error:  # here it is an output
+        except InputError as error:  # read as an output path here
             raise UsageError(str(error)) from None
 
 
 def require_writable_place(place: str) -> None:
-    """Refuse a file that cannot be written, or an address that nothing here can speak to."""
+    """Refuse a file that cannot be written, or an address whose protocol is not available."""
     if is_address(place):
         open_file_system(place)
     else:
@@ -58,7 +58,7 @@ def require_writable_place(place: str) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """Refuse an output that cannot be written before any work is done."""
+    """Refuse an unwritable output before any work is done."""
     if not is_first_rank():
         return
     with translate_os_errors(path):
@@ -70,16 +70,16 @@ def require_writable(path: Path) -> None:
 
 
 def require_folder(path: Path) -> None:
-    """Make the folder for several files, where it is not there yet."""
+    """Make the folder for several files, if it is missing."""
     with translate_os_errors(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def resolve_links(path: Path) -> Path:
-    """Through links, to the file that they name."""
+    """Resolve links to the file that they name."""
     try:
         return path.resolve()
-    except RuntimeError:  # Python's word for links that lead to each other
+    except RuntimeError:  # Python's error for links that lead to each other
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
 
 
@@ -89,7 +89,7 @@ def is_stream(path: Path) -> bool:
 
 
 def needs_no_ending(path: Path) -> bool:
-    """Devices and pipes, and what the system calls this process's own files, such as /dev/stdout."""
+    """Whether the path needs no ending: devices, pipes, and the system's names for this process's files, such as /dev/stdout."""
     names = (str(path), os.readlink(path) if path.is_symlink() else "")
     return is_stream(path) or any(name.startswith(("/dev/", "/proc/")) for name in names)
 
@@ -117,12 +117,12 @@ def temporary_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def remove_on_signal(temporary: Path) -> Iterator[None]:
-    """A signal that ends this process, and whose answer is nobody else's, takes the half-written file along."""
+    """Remove the half-written file on a signal that ends this process, unless it has another handler."""
 
     own = os.getpid()
 
     def end(number: int, frame: object) -> None:
-        if os.getpid() == own:  # and no child that has inherited this answer
+        if os.getpid() == own:  # not in a child process that has inherited this handler
             temporary.unlink(missing_ok=True)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
@@ -140,10 +140,10 @@ def remove_on_signal(temporary: Path) -> Iterator[None]:
 
 
 def lock_file(handle: int) -> bool:
-    """Whether the file is nobody else's; it is this process's until the handle is closed, or the process is gone."""
+    """Lock the file for this process, until the handle is closed or the process ends; return whether that worked."""
     try:
         import fcntl
-    except ImportError:  # where files cannot be held nobody looks for leftovers of others
+    except ImportError:  # without locks no leftovers are removed
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,7 +153,7 @@ def lock_file(handle: int) -> bool:
 
 
 def remove_abandoned(path: Path) -> None:
-    """A half-written file, unless somebody is writing it now."""
+    """Remove a half-written file, unless it is being written now."""
     with contextlib.suppress(FileNotFoundError):
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -165,7 +165,7 @@ def remove_abandoned(path: Path) -> None:
 
 @contextlib.contextmanager
 def translate_os_errors(path: Path) -> Iterator[None]:
-    """Turn what the system says about a file into one sentence with the right exit code."""
+    """Turn a system error about a file into one sentence with the right exit code."""
     try:
         yield
     except BrokenPipeError:
@@ -175,7 +175,7 @@ def translate_os_errors(path: Path) -> Iterator[None]:
 
 
 def os_error_sentence(target: str, error: OSError) -> AttnError:
-    """The sentence and the exit code for what the system says."""
+    """The sentence and the exit code for a system error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return LimitError(f"cannot write {target}: the disk is full.")
     if ADDRESS.match(target):

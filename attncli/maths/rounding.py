@@ -1,6 +1,6 @@
-"""What float64, float32 and bfloat16 keep of a number, in numpy alone.
+"""Round numbers to float64, float32 and bfloat16, in numpy alone.
 
-numpy has no bfloat16: its values are held as float32 with the last 16 bits zero, which is exact. A bfloat16 matrix
+numpy has no bfloat16: its values are stored as float32 with the last 16 bits zero, which is exact. A bfloat16 matrix
 product is what hardware does: exact products of bfloat16 inputs summed in float32, and the result rounded to bfloat16.
 """
 
@@ -18,12 +18,12 @@ MANTISSA_BITS = {"float64": 53, "float32": 24, "bfloat16": 8}
 
 
 def round_to_dtype(array: Floats, dtype: str) -> Floats:
-    """The array rounded to nearest, ties to even, held in the smallest numpy type that can."""
+    """Round an array to nearest, ties to even; the result is in the smallest numpy type that represents it."""
     if dtype == "float64":
         return array.astype(np.float64)
     with np.errstate(
         over="ignore", under="ignore"
-    ):  # beyond the range: inf or 0, as in the type itself
+    ):  # out of range: inf or 0, as in the type itself
         single = array.astype(np.float32)
     return single if dtype == "float32" else to_bfloat16(single)
 

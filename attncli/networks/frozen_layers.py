@@ -47,12 +47,12 @@ class FrozenAttention:
         self, seen: SplitState, logits: Logits, layer: Layer, rounds: int, needed: bool
     ) -> None:
         self.seen = seen
-        """What the attention was given in the full pass: it set the weights and the gates."""
+        """The attention's input in the full pass: it set the weights and the gates."""
         self.logits = logits
         self.layer = layer
         self.rounds = rounds
         self.needed = needed
-        """Whether nothing else holds the residual up, so that one without digits must not be passed on."""
+        """Whether only this branch preserves the residual, so that one without digits must not be passed on."""
 
     def __call__(self, x: SplitState) -> SplitParts:
         values = project_per_head(x.parts, self.layer.w_v)
@@ -101,7 +101,7 @@ class FrozenAttention:
         )
 
     def of_value_bias(self) -> SplitParts | None:
-        """What the biases of the values come to, once weighted; None without any."""
+        """The contribution of the value biases, once weighted; None without any."""
         b_v = self.layer.b_v
         if b_v is None:
             return None
@@ -113,7 +113,7 @@ class FrozenAttention:
         )
 
     def of_output_bias(self) -> SplitParts | None:
-        """What the output's bias adds; None without one."""
+        """The contribution of the output bias; None without one."""
         b_o = self.layer.b_o
         if b_o is None:
             return None
@@ -183,7 +183,7 @@ class FrozenLayer:
         self.skip = skip
 
     def through_attention(self, x: SplitState, head: int | None = None) -> SplitState:
-        """The branch alone, through all heads or through one."""
+        """The branch alone, through all heads or one."""
         attend = self.attend if head is None else self.one_head[head]
         given = x if self.before is None else self.before(x)
         return self.normed(SplitState(*attend(given.split()), plain=False))
@@ -197,12 +197,12 @@ class FrozenLayer:
         return self.normed(x.split())
 
     def whole(self, x: SplitState) -> SplitState:
-        """Both, where there are both."""
+        """Branch and skip, where there are both."""
         through = self.through_attention(x)
         return add_states(self.past_attention(x), through) if self.skip else through
 
     def value_bias(self, head: int | None = None) -> SplitState | None:
-        """What begins at the values' biases, through all heads or through one."""
+        """The contribution of the value biases, through all heads or one."""
         attend = self.attend if head is None else self.one_head[head]
         return self.initial_state(attend.of_value_bias())
 
@@ -210,7 +210,7 @@ class FrozenLayer:
         return self.initial_state(self.attend.of_output_bias())
 
     def biases(self) -> SplitState | None:
-        """All that begins in this layer."""
+        """The contribution of all biases of this layer."""
         of_values, of_output = self.value_bias(), self.output_bias()
         if of_values is None or of_output is None:
             return of_values or of_output
@@ -255,5 +255,5 @@ def freeze_norm(state: SplitState, spec: NetworkSpec) -> FrozenNorm | None:
 
 
 def attention_input(norm: FrozenNorm, form: SplitState) -> SplitState:
-    """What the attention is given, in the form of the state."""
+    """The attention's input, in the form of the state."""
     return norm(form).joined() if form.plain else norm(form)

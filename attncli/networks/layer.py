@@ -35,7 +35,7 @@ SAFE = -20
 """log2 of the relative residual above which a plain result still has ten digits."""
 
 KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", *FOR_MODELS_ONLY)
-"""Switches that a synthetic block reads, or that are none of its own."""
+"""Switches that a synthetic block reads, or that only models have."""
 
 SubBlock = Callable[[SplitState], SplitParts]
 
@@ -53,7 +53,7 @@ def run_block(state: SplitState, layer: Layer, spec: NetworkSpec, switches: Swit
 
 
 def run_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSpec) -> SplitState:
-    """In plain form where tokens differ before and after, else in split form."""
+    """Run a sub-block in plain form where tokens differ before and after, else in split form."""
     if state.log2_spread > APART:
         result = apply_sub_block(state.joined(), part, skip, spec)
         if result.log2_spread > SAFE:

@@ -1,4 +1,4 @@
-"""What a synthetic network is: its sizes and the kinds of its parts."""
+"""Sizes and kinds of a synthetic network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ NUMBER_NEEDED = ("window",)
 
 LARGEST_SIZE = 10**9
 MOST_ROUNDS = 10_000
-"""Of Sinkhorn: each is a pass over every map, and what has not converged by then never will."""
+"""The most rounds of Sinkhorn: each is a pass over every map, and maps not converged by then never will be."""
 LEAST_PAIRS = 10**5
-"""That take as long as the smallest layer does."""
+"""Pairs that take as long as the smallest layer does."""
 SMALLEST_SCALE = 1e-100
 
 SIZES = ("layers", "tokens", "width", "heads", "key_width", "mlp_width")
@@ -107,7 +107,7 @@ class NetworkSpec:
 
     @property
     def pairs(self) -> int:
-        """Products of a query and a key in a pass: what most of its time goes into. A layer has some of its own."""
+        """Products of a query and a key in a pass: most of its time. A layer has some cost of its own."""
         of_layer = max(self.heads * self.tokens**2, LEAST_PAIRS)
         return self.layers * of_layer * max(1, self.rounds)
 

@@ -19,7 +19,7 @@ OF_MODELS = {"of": "models"}
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """Parts of a block that can be off by themselves."""
+    """Parts of a block that can be switched off separately."""
 
     skip: bool = True
     """The attention's skip, and that of whatever else mixes tokens."""
@@ -29,7 +29,7 @@ class Switches:
     remove_outlier: bool = False
     """Attention acts as A - 11^T/n instead of A."""
     norms: bool = field(default=True, metadata=OF_MODELS)
-    """The norms of a block, not those on queries and keys; of a trained model only, synthetic ones have a choice of norm."""
+    """The norms of a block, but not those of queries and keys; trained models only, as synthetic networks have a choice of norm."""
     mlp_norm: bool = field(default=False, metadata=OF_MODELS)
     """With the MLP off, the norm after its skip stays; of a trained model only."""
     as_published: bool = field(default=False, metadata=OF_MODELS)
@@ -65,14 +65,14 @@ OUTLIER_SUFFIX = "-outlier"
 
 
 def require_known(switches: Switches, known: Collection[str], reader: str) -> None:
-    """Whoever acts on switches says which it knows: a new one that it has never heard of is no silent default."""
+    """Require callers to name the switches they know: one that they do not know must not be ignored."""
     for each in fields(Switches):
         if each.name not in known and getattr(switches, each.name) != each.default:
             raise NotImplementedError(f"{reader} does not know the switch '{each.name}'")
 
 
 def parse_variants(names: Iterable[str]) -> dict[str, Switches]:
-    """Variants by name or by set, in the order given; a name that comes twice means what it meant first."""
+    """Parse variants by name or as sets, in the order given; a repeated name keeps its first meaning."""
     chosen: dict[str, Switches] = {}
     for name in names:
         if name not in SETS and name not in VARIANTS:

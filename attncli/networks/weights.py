@@ -1,6 +1,6 @@
 """The weights of a network, one layer at a time, generated from a seed or read from a file.
 
-A network may be far larger than memory: nobody holds more than one layer.
+A network may be far larger than memory: only one layer is in memory at a time.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Layer(NamedTuple):
 
 
 class Network(Protocol):
-    """Where a study takes a network from."""
+    """The source of a network's weights."""
 
     spec: NetworkSpec
     seed: int

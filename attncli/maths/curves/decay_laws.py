@@ -36,13 +36,13 @@ SURE = 3.0
 """How many layers that is worth."""
 
 FEWEST_POINTS = 4
-"""No law is told from fewer: three points make one ratio of steps, which is a power whatever they are."""
+"""The fewest points of a law: three points make one ratio of steps, which is a power whatever they are."""
 
 POWERS = np.linspace(1.5, 6.0, 46)
-"""Orders that are tried; below the first a power cannot be told from a constant factor over a few layers."""
+"""Orders that are tried; below the first a power cannot be distinguished from a constant factor over a few layers."""
 
 COLLAPSED = 1.0
-"""Decades by which r must fall, and be below 1, where a power is told."""
+"""Decades by which r must fall, and be below 1, for a power."""
 
 NEAR = 0.2
 """How far the later steps may be from their power, root mean square: a fifth of what it predicts."""
@@ -62,7 +62,7 @@ CLEARLY = 2.0
 
 @dataclass(frozen=True)
 class LayerSteps:
-    """What the layers do: differences of log10 r between layers where it is known."""
+    """Steps of the layers: differences of log10 r between layers where it is known."""
 
     layers: tuple[int, ...]
     """Where it is known, one more than there are differences."""

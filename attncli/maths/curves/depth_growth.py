@@ -1,4 +1,4 @@
-"""By which law a size grows or falls with depth, and where a count stands still: told only of enough layers."""
+"""By which law a size grows or falls with depth, and where a count stays constant; only with enough layers."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from attncli.maths.curves.intervals import is_clear_of_zero
 
 FEWEST = 5
-"""Layers that a law is told from."""
+"""The fewest layers for which a law is named."""
 CLEARLY = 4.0
 """By how much smaller the squared error of one law must be."""
 LONG = 3
@@ -41,7 +41,7 @@ class DepthGrowth(NamedTuple):
 
 
 def classify_growth(logs: Sequence[float]) -> DepthGrowth | None:
-    """Of log10 sizes after layers 1 …; None of too few, or where their steps leave open whether they grow or fall."""
+    """Classify log10 sizes after layers 1 …; None for too few, or where their steps leave open whether they grow or fall."""
     if (
         len(logs) < FEWEST
         or not np.isfinite(logs).all()

@@ -1,4 +1,4 @@
-"""How a width grows with the length: constant, a + b ln n, or c n^e, told apart by AIC."""
+"""How a width grows with the length: constant, a + b ln n, or c n^e, selected by AIC."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class GrowthLaw:
     aic: float
     """m ln(residual variance) + 2 · parameters; the smallest is the most credible, e^{Δ/2} times the next."""
     rival: bool = False
-    """Whether the best law is not told apart from it."""
+    """Whether it cannot be distinguished from the best law."""
 
 
 def fit_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[GrowthLaw]:
@@ -45,11 +45,11 @@ def fit_each_law(n: Array, d: Array) -> list[GrowthLaw]:
 
 
 CLOSE = 2.0
-"""A law this little behind the best in AIC is not told apart from it."""
+"""A law this little behind the best in AIC cannot be distinguished from it."""
 
 
 def mark_rivals(laws: Sequence[GrowthLaw], n: Array, d: Array) -> list[GrowthLaw]:
-    """Which laws the best one is not told apart from: with all lengths, or with any one of them left out.
+    """Mark the laws that cannot be distinguished from the best: with all lengths, or with any one of them left out.
 
     A difference that one length makes is none; and the points of one length share its pattern's luck.
     """

@@ -22,7 +22,7 @@ SMALL = -3.0
 """log10 of the r up to which a slow decay is reckoned on."""
 
 ANOTHER_RATE = 2.0
-"""How far apart two constant factors must be, in decades a layer, to be told one by one."""
+"""How much two constant factors must differ, in decades a layer, to be reported separately."""
 
 NAMES = {2: "quadratic", 3: "cubic", 4: "quartic"}
 NEAR = 0.25
@@ -115,7 +115,7 @@ class Stretch:
 
     @property
     def order(self) -> float:
-        """That of the last layers, which start-up no longer bends; 1 but for a power."""
+        """The order of the last layers, after the start-up; 1 except for a power."""
         return (late_order(self.curve) or self.power) if self.power else 1.0
 
 
@@ -167,7 +167,7 @@ def join_stretches(curve: Sequence[float], one: Stretch, other: Stretch) -> Stre
 
 
 def are_alike(one: Stretch, other: Stretch) -> bool:
-    """Of one kind, and not two laws of clearly different factors."""
+    """Whether two laws are of one kind, without clearly different factors."""
     if one.kind != other.kind or one.kind == "power":
         return False
     if one.kind == "flat" or one.short or other.short:
@@ -182,7 +182,7 @@ def describe_regime(
     drag: str,
     unknown: str = "tokens coincide to the last bit",
 ) -> str:
-    """How log10 r behaves, in words; nan where it is not known.
+    """Describe how log10 r behaves; nan where it is not known.
 
     `support` names what may hold the residual up, such as "the skip"; `drag` what keeps the rate linear; `unknown` why
     the end is not known, where it is not.
@@ -195,7 +195,7 @@ def describe_regime(
 
 
 def describe_ending(curve: Sequence[float], unknown: str) -> str:
-    """What is to be said of the last layers, where they have no number."""
+    """Describe the last layers, where they have no number."""
     if math.isfinite(curve[-1]):
         return ""
     layer = 1 + max((at for at, value in enumerate(curve) if math.isfinite(value)), default=-1)
@@ -258,7 +258,7 @@ def name_layers(part: Stretch, end: int) -> str:
 
 @dataclass(frozen=True)
 class RegimeClauses:
-    """What is said of the stretches of one curve."""
+    """Describes the stretches of one curve."""
 
     told: Sequence[Stretch]
     known_to: int
@@ -270,7 +270,7 @@ class RegimeClauses:
     """What keeps the rate constant."""
 
     def joined(self) -> str:
-        """In the order of the layers; that a curve does not collapse is said before what its first layers do."""
+        """Join the clauses in the order of the layers; that a curve does not collapse comes before its first layers."""
         texts = [self.clause(before, part) for before, part in zip((None, *self.told), self.told, strict=False)]  # fmt: skip
         first = next((at for at, part in enumerate(self.told) if not part.short), 0)
         if first and texts[first].startswith(NO_COLLAPSE):

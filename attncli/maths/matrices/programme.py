@@ -55,7 +55,7 @@ class NormProgramme:
         return float(self.sums(centre).max()), float(self.lengths(centre).max())
 
     def add(self, centre: Array, columns: NDArray[np.intp], rows: NDArray[np.intp]) -> None:
-        """Tangents of these columns at the centre, and the first of these rows that are not held yet."""
+        """Add tangents of these columns at the centre, and the first of these rows that are not yet constraints."""
         signs = np.sign(centre - self.matrix).sum(axis=0)
         values = self.sums(centre) - signs * centre
         self.tangents += [(int(j), float(signs[j]), float(values[j])) for j in columns]
@@ -80,7 +80,7 @@ class NormProgramme:
         return solution
 
     def relaxed(self, u: float, v: float) -> tuple[Array, float, float, ProgrammeSolution]:
-        """With the rows and tangents that are held."""
+        """Solve with the present rows and tangents."""
         n, d = self.matrix.shape
         held = len(self.active)
         left, right = self.constraints()

@@ -20,7 +20,7 @@ from attncli.errors import InputError
 from attncli.maths.residuals.scaled import Array, Scaled, log2_of
 
 BLOCK_ELEMENTS = 1 << 20
-"""Largest number of logits held at once (8 MiB), unless one row is longer."""
+"""Largest number of logits in memory at once (8 MiB), unless one row is longer."""
 
 LARGEST_LOGIT = 1e300
 

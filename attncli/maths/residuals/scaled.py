@@ -117,7 +117,7 @@ def log10_of(magnitude: float, exponent: int) -> float:
         return -math.inf
     try:
         return math.log10(magnitude) + exponent * LOG10_2
-    except OverflowError:  # an integer beyond floats
+    except OverflowError:  # an integer too large for floats
         return math.inf if exponent > 0 else -math.inf
 
 

@@ -1,4 +1,4 @@
-"""What is wanted of every row, as upper bounds on differences of two logits."""
+"""Constraints on every row, as upper bounds on differences of two logits."""
 
 import math
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ class LineDemands:
         return found
 
     def bound(self, row: int, x: int, y: int) -> float:
-        """The largest l_x - l_y; infinite where nothing is asked."""
+        """The largest l_x - l_y; infinite without a constraint."""
         part, keys = self.part(row), self.keys(row)
         at_x, at_y = np.flatnonzero(keys == x), np.flatnonzero(keys == y)
         if not len(at_y) or max(x, y) >= self.seen[row]:

@@ -1,4 +1,4 @@
-"""Yes, no, or not decided: whether width 1 is enough for what is asked, and how large the logits must be."""
+"""Decide whether width 1 is enough for a request (yes, no, or undecided), and how large the logits must be."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class LineDecision:
 
 
 def decide_width_one(asked: LineDemands, budget: float) -> LineDecision:
-    """Whether keys on a line can do what is asked with logits up to the budget, in exact arithmetic."""
+    """Whether keys on a line can meet the request with logits up to the budget, in exact arithmetic."""
     length = asked.target.shape[0]
     if not len(asked.rows):
         nothing = np.zeros(length), np.zeros(0), np.ones(length, dtype=np.int64)

@@ -62,7 +62,7 @@ class LineProof:
 
 
 def proof_holds(proof: LineProof, asked: LineDemands) -> bool:
-    """Whether it proves what it says, by whole numbers and what is asked alone."""
+    """Whether it proves its claim, by whole numbers and the request alone."""
     if not all(link_holds(link, asked) for link in proof.links):
         return False
     if proof.cases:
@@ -116,7 +116,7 @@ def covers_every_choice(proof: LineProof, asked: LineDemands) -> bool:
 
 
 def sums_to_contradiction(proof: LineProof, asked: LineDemands) -> bool:
-    """Keys cancel, factors are negative, and no bound is below what is asked."""
+    """Check that keys cancel, factors are negative, and no bound is below the request's."""
     keys: dict[int | None, int] = defaultdict(int)
     factor: dict[int, Fraction] = defaultdict(Fraction)
     size: dict[int, Fraction] = defaultdict(Fraction)

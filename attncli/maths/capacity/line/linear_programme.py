@@ -22,7 +22,7 @@ BROKEN = 1e-7
 SMALLEST = 1e-8
 """Of t: below, the programme cannot tell it from 0."""
 RELAXED = 1e-7
-"""Bounds are held this much wider, so that a proof from the dual solution stands with room for rounding."""
+"""Bounds are relaxed by this much, so that a proof from the dual solution has a margin for rounding."""
 
 
 class LineCondition(NamedTuple):
@@ -35,7 +35,7 @@ class LineCondition(NamedTuple):
 
 
 class LineUnits(NamedTuple):
-    """What is unknown, and what a solver's 1 stands for."""
+    """The unknowns, and their units in the solver."""
 
     unknown: Array
     """The size of every unknown."""
@@ -144,7 +144,7 @@ class LineProgramme:
         return LineCondition(number, x, y, exact)
 
     def relaxed(self) -> LineSolution:
-        """With the conditions that are held."""
+        """Solve with the present conditions."""
         units = self.units
         places, count = len(units.unknown), len(self.asked.rows)
         cost = np.zeros(places + count + 1)
@@ -217,7 +217,7 @@ class LineProgramme:
         return balance_steps(weighed)
 
     def unheld(self) -> Iterator[LineCondition]:
-        """Drops to keys that are held to be low: where units are far apart, weights too small for the solver are theirs."""
+        """Drops to keys that are low already: where units differ widely, weights too small for the solver are theirs."""
         for each in list(self.held):
             if each.x is not None and each.y is not None and each.bound < 0.0:
                 row = int(self.asked.rows[each.number])

@@ -1,4 +1,4 @@
-"""Which rows pull the same way along the line, and which the other.
+"""Which rows have the same sign along the line, and which the opposite one.
 
 Two rows that both want l_x > l_y have equal signs; where one wants l_x > l_y and the other l_y > l_x they have opposite
 ones. Rows and these links are a signed graph: it can be coloured in two ways that are each other's mirror, or an odd

@@ -28,4 +28,4 @@ Say = Callable[[str], None]
 
 
 def ignore_progress(done: int, total: int, what: str) -> None:
-    """For callers that do not watch."""
+    """Ignore progress."""

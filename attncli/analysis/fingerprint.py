@@ -60,7 +60,7 @@ def normalize_value(value: Any) -> Any:
 
 @cache
 def library_versions() -> dict[str, str]:
-    """Of attn and of the libraries that compute or read numbers, imported or not."""
+    """Versions of attn and of the libraries that compute or read numbers, imported or not."""
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for name in ("attncli", *LIBRARIES):
         try:

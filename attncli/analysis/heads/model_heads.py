@@ -237,7 +237,7 @@ def observe_with_controls(
     also: Look | None,
     progress: Progress,
 ) -> ModelAndControls:
-    """Every forward pass that is needed."""
+    """Run every forward pass that is needed, of the model and its controls."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffle_tokens(text, plan.seed))]
     passes = len(rank_share(texts)) * (2 if twin else 1) + len(rank_share(mixed))
     attentions = len(subject.shapes) + len(subject.chosen_linear(plan).layers)

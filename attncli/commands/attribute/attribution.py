@@ -138,7 +138,7 @@ def to_shares(
 def choose_token(
     found: AttributedText, texts: Sequence[ModelInput], decoder: bool = False
 ) -> ChosenToken:
-    """With the tokens that it sees, directly or through others; they have names where there is one text."""
+    """Choose the token and the tokens that it sees; they have names where there is one text."""
     labels = (texts[0].decoder_labels if decoder else texts[0].labels) if len(texts) == 1 else ()
     named = len(labels) == len(found.shares)
     seen = [place for place, even in enumerate(found.even) if even > 0.0]

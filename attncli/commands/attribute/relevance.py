@@ -31,7 +31,7 @@ class RelevanceRequest:
 
 
 class Relevance(NamedTuple):
-    """Of one text."""
+    """Relevance of the tokens of one text."""
 
     explained: ExplainedScore
     own: list[float]

@@ -106,7 +106,7 @@ class ChosenToken(NamedTuple):
 
 
 def build_token_rows(chosen: ChosenToken, found: Sequence[AttributedText]) -> Iterator[Row]:
-    """Of every visible token; the others are 0 by construction."""
+    """Rows of every visible token; the others are 0 by construction."""
     for place, word in chosen.words.items():
         keys: dict[str, Scalar] = {"position": place, **({"word": word} if word else {})}
         even = found[0].even[place]
@@ -183,7 +183,7 @@ def format_relevant_token(chosen: ChosenToken, row: Row) -> str:
 
 
 def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
-    """Where the state comes from, the largest parts first."""
+    """Describe the largest parts of the state, in order."""
     shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
     (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
     parts = [

@@ -40,7 +40,7 @@ def select_score(
 
 
 def select_logits(output: Any, position: int) -> Tensor:
-    """Of the classes of a text [1, class], or those at a position [1, token, class]."""
+    """Select the logits of a text [1, class], or those at a position [1, token, class]."""
     logits = getattr(output, "logits", None)
     if not isinstance(logits, Tensor) or logits.dim() not in (2, 3) or len(logits) != 1:
         raise InputError(
@@ -107,7 +107,7 @@ def vocabulary_text(checkpoint: LoadedModel, index: int) -> str:
 
 
 def text_or_empty(word: Callable[[], str]) -> str:
-    """Without a tokenizer there are no words."""
+    """The text, or empty without a tokenizer."""
     try:
         return word()
     except InputError:

@@ -110,7 +110,7 @@ def collect_chosen_maps(file: MapFile, plan: HeadPlan) -> CollectedMaps:
 
 
 def collect_first_maps(file: MapFile) -> CollectedMaps:
-    """As many as a figure draws."""
+    """Collect as many maps as a figure draws."""
     numbers = {saved.site: saved.heads for saved in file.maps}
     places = [(site.layer, head) for site, heads in numbers.items() for head in heads]
     drawn = places[:MOST_DRAWN]

@@ -48,7 +48,7 @@ def find_inexact_variants(
 
 
 def select_trials(variants: Mapping[str, Switches], cheap: bool) -> list[str]:
-    """Those with the most parts and, where that is cheap, the fewest."""
+    """Select the variant with the most parts and, where that is cheap, the one with the fewest."""
     by_parts = sorted(variants, key=lambda name: sum(astuple(variants[name])))
     return list(dict.fromkeys([by_parts[-1], by_parts[0]] if cheap else by_parts[-1:]))
 
@@ -79,7 +79,7 @@ def agree_without_excuse(exact: Curves, plain: Lines) -> bool:
 
 
 def describe_disagreement(exact: Curves, plain: Curves) -> str:
-    """Where the two ways differ by more than rounding; empty where they agree."""
+    """Describe where exact and plain curves differ by more than rounding; empty where they agree."""
     for place, trajectory in plain.items():
         ours = exact[place].measured[RESIDUAL]
         whys = exact[place].unknown.get(RESIDUAL, [""] * len(ours))

@@ -207,7 +207,7 @@ def find_extremes(names: Sequence[str], means: Mapping[str, Sequence[float]]) ->
 
 
 def describe_model_end(curve: Sequence[float], trajectories: Sequence[Trajectory]) -> str:
-    """Where the curve ends, or where it is last known."""
+    """Describe where the curve ends, or where it is last known."""
     layer = first_unknown_layer(curve)
     if layer is None:
         return describe_end(curve)
@@ -254,7 +254,7 @@ def combined_arithmetic(trajectories: Sequence[Trajectory]) -> str:
 
 
 def variant_arithmetics(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
-    """Of every variant; its stacks are run alike."""
+    """The arithmetic of every variant; all its stacks use the same."""
     return {
         name: combined_arithmetic(trajectories)
         for ensemble in ensembles.values()

@@ -46,7 +46,7 @@ from attncli.records import NOT_APPLICABLE, Finding, Report, Row
 
 @dataclass(frozen=True)
 class AttentionResiduals:
-    """Of one layer's attention on one text."""
+    """Residuals of one layer's attention on one text."""
 
     read: float
     written: float
@@ -104,7 +104,7 @@ def build_layer_rows(
     residuals: Sequence[Sequence[AttentionResiduals]],
     uncovered: str,
 ) -> Iterator[Row]:
-    """One text, one column of residuals."""
+    """Rows of one layer; each text gives one column of residuals."""
     for layer, found in enumerate(constants):
         beside: dict[str, Any] = {"layer": layer}
         constant = power_of_ten(found.log10_constant)

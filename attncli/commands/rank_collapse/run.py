@@ -156,7 +156,7 @@ def load_for_ablation(
 
 
 def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
-    """One token is of rank 1 from the start."""
+    """Refuse single tokens, whose states have rank 1 from the start."""
     for text in texts:
         if text.tokens < 2:
             raise InputError(f"{text.name} has one token: a distance between tokens needs two.")

@@ -1,4 +1,5 @@
-"""What single paths make of sequences: one head of some layers, and of the others nothing, or the skip alone.
+"""Outputs of single paths: one head in each layer of the path; in the others nothing, or the skip
+only.
 
 Two readings of "this path alone". `again`, as the published scripts run it: in the layers of its path a sub-network is
 LN(one head's output), without the skip and without the norm's learned gain and bias, and with attention that looks at

@@ -31,7 +31,7 @@ def read_token_stream(path: Path, needed: int) -> TokenStream:
 
 
 def read_ids(content: str, path: str) -> list[int]:
-    """Of all lists one after another; empty where the file is a text."""
+    """Read all lists of ids, concatenated; empty where the file is a text."""
     try:
         lists = parse_json_ids(content) or list(parse_id_lines(content, path))
     except InputError:

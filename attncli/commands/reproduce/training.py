@@ -50,7 +50,7 @@ def ignore_training(
 
 
 def ignore_progress(steps: int) -> None:
-    """For callers that do not watch."""
+    """Ignore progress."""
 
 
 def train(

@@ -88,7 +88,7 @@ def measure_sensitivity(
     plan: SensitivityPlan,
     progress: Progress = ignore_progress,
 ) -> Report:
-    """Of one stack, over texts of one length."""
+    """Measure one stack, over texts of one length."""
     if len({text.tokens for text in texts}) > 1:
         raise UsageError(
             "`sensitivity` compares places in texts of one length: give one text, or cut all with `tokens`."
@@ -181,7 +181,7 @@ def roll_out_maps(subject: PathModel, text: ModelInput) -> RolloutShares:
 
 
 def multiply_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolloutShares:
-    """From the last layer to the first."""
+    """Multiply the maps from the last layer to the first."""
     if not means or any(mean.shape != (tokens, tokens) for mean, _ in means):
         return RolloutShares([], [])
     rows = torch.zeros(2, tokens, dtype=torch.float64)

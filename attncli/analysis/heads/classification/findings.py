@@ -207,7 +207,7 @@ def sort_by_strength(heads: Iterable[ClassifiedHead], metric: str) -> list[Class
 
 
 def limit_named_heads(found: Sequence[ClassifiedHead]) -> Sequence[ClassifiedHead]:
-    """Those that a sentence names."""
+    """Limit the heads to those that a sentence names."""
     return found if len(found) <= NAMED else found[:FIRST]
 
 
@@ -232,7 +232,7 @@ def format_decimal(value: float, spread: float | None = None) -> str:
 
 
 def head_names(found: Sequence[ClassifiedHead]) -> tuple[str, ...]:
-    """Of the heads that a sentence names."""
+    """Names of the heads in a sentence."""
     return tuple(head.name for head in limit_named_heads(found))
 
 

@@ -36,7 +36,7 @@ def warn_sampled_channels(chosen: LinearHeads) -> Iterator[str]:
 def build_completeness_rows(
     observed: Observations, keys: Mapping[AttentionSite, dict[str, Scalar]]
 ) -> Iterator[Row]:
-    """One for each linear layer."""
+    """One row for each linear layer."""
     for site in observed.sites:
         missed = [seen.missed[site] for seen in observed.texts if site in seen.missed]
         if missed:
@@ -44,7 +44,7 @@ def build_completeness_rows(
 
 
 def linear_definitions(rows: Sequence[Row]) -> dict[str, Definition]:
-    """Of the metrics that only linear layers have."""
+    """Definitions of the metrics that only linear layers have."""
     return (
         {COMPLETENESS: DEFINITIONS[COMPLETENESS]}
         if any(row.metric == COMPLETENESS for row in rows)

@@ -26,7 +26,7 @@ DEFINITIONS = {
 
 @dataclass(frozen=True)
 class StreamGains:
-    """Of one model, on all texts."""
+    """Gains of one model, on all texts."""
 
     streams: int
     mixings: int

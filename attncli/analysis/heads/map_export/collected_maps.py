@@ -66,7 +66,7 @@ class CollectedMaps:
             self.visible[site][rows, part] = strip.visible[0, 0].to("cpu", torch.uint8).numpy()
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """By the names of a file of maps."""
+        """The maps by tensor name, for a file."""
         named: dict[str, NDArray[Any]] = {}
         names = self.names()
         for site, weights in self.maps.items():
@@ -97,7 +97,7 @@ class CollectedMaps:
         return len({(site.stack, site.kind) for site in self.maps}) > 1
 
     def pictures(self, names: TokenNames) -> list[Picture]:
-        """One for each square map of tokens over themselves; rows are queries."""
+        """One plot for each square map of tokens over themselves; rows are queries."""
         found = []
         for site, weights in self.maps.items():
             for head, number in zip(weights, self.heads[site], strict=True):

@@ -38,7 +38,7 @@ class Check:
 
 
 def parse_checks(file: ConfigFile | None) -> list[Check]:
-    """In the order of the file."""
+    """Parse the checks, in the order of the file."""
     if file is None:
         return []
     table = file.values.get(CHECKS, {})

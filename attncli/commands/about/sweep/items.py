@@ -145,7 +145,7 @@ def remove_leftovers(place: str) -> None:
 
 
 def list_reports(folder: str) -> list[str]:
-    """Every report that lies there, by the numbers in their names."""
+    """List the reports of a folder, sorted by the numbers in their names."""
     if is_address(folder):
         return sorted(files_under(folder, ENDING), key=natural_sort_key)
     paths = Path(folder).glob(f"*{ENDING}") if Path(folder).is_dir() else ()

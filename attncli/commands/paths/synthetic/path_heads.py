@@ -94,7 +94,7 @@ def build_shares_report(
     finding: Finding,
     about: Mapping[str, Any],
 ) -> Report:
-    """Of networks or of a model, which `about` describes."""
+    """Build the report on networks or on a model, which `about` describes."""
     return Report(
         study="paths",
         headline=finding.text,
@@ -192,7 +192,7 @@ def build_rows(found: Sequence[PassageShares], variant: str) -> Iterator[Row]:
 def build_share_rows(
     metric: str, shares: Sequence[Mapping[PassagePoint, float]], variant: str, why_null: str
 ) -> Iterator[Row]:
-    """Every door's share, over seeds or texts."""
+    """Rows of the share of every passage point, over seeds or texts."""
     for door in shares[0]:
         values = [one[door] for one in shares]
         at: dict[str, Any] = {"layer": door.layer, "head": door.head, "variant": variant}

@@ -70,7 +70,7 @@ def measure_head_shares(
 
 
 def compute_shares(subject: PathModel, text: ModelInput) -> tuple[dict[PassagePoint, float], float]:
-    """Every door's share, and how far the frozen network is from the model itself."""
+    """Compute the share of every passage point, and the frozen network's error against the model."""
     with own_precision(subject.body):
         state, _ = run_unmodified(subject.body, subject, text)
         output, by_layer = run_by_head(subject.body, subject.stack, text.kwargs)

@@ -33,7 +33,7 @@ METRICS: Mapping[str, Definition] = {
 
 
 class StepShares(NamedTuple):
-    """Of one text, [attentions][MLPs]."""
+    """Shares of one text, [attentions][MLPs]."""
 
     norm: list[list[float]]
     output: list[list[float]]

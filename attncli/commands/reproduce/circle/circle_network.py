@@ -35,7 +35,7 @@ class CircleNetworks(nn.Module):
             self.register_parameter(name, nn.Parameter(torch.from_numpy(stacked).float()))
 
     def weights(self, index: int) -> dict[str, Array]:
-        """Of one of the seeds, in float64."""
+        """The weights of one seed, in float64."""
         named = self.named_parameters()
         return {name: values[index].detach().double().numpy() for name, values in named}
 

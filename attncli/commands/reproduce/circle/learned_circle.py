@@ -134,7 +134,7 @@ def run_design(
     watched: Callable[..., AfterStep],
     tick: Tick,
 ) -> list[CircleRun]:
-    """Of one width and variant, a run for each seed."""
+    """Run all seeds of one width and variant."""
     network = CircleNetworks(design, experiment.seeds)
     loss_of_step = build_loss(network, experiment.seeds)
     watch = partial(watched, FirstCircle(network), taught_pairs(network))

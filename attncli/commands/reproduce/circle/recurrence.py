@@ -48,7 +48,7 @@ def predict_next(given: SplitState, design: Design, weights: Weights) -> SplitSt
 
 
 def merge_points(state: SplitState) -> SplitState:
-    """Both points where their mean is."""
+    """Move both points to their mean."""
     common, varying = state.split().parts
     return SplitState(common, make_scaled(np.zeros_like(varying.mantissa)), plain=False)
 

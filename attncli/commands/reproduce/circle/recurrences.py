@@ -95,6 +95,6 @@ def run_recurrence(
 
 
 def vector_lengths(vectors: Array) -> Array:
-    """Of the vectors along the last axis."""
+    """Lengths of the vectors along the last axis."""
     found: Array = np.sqrt(np.square(vectors).sum(axis=-1))
     return found

@@ -69,7 +69,7 @@ class LabellingRequest:
 
 
 class SeedResults(NamedTuple):
-    """Of one seed."""
+    """The results of one seed."""
 
     of_sums: dict[str, dict[int, float]]
     """Variant → length → accuracy."""

@@ -44,7 +44,7 @@ class LayerMaps:
 
 
 def self_attention_sites(shapes: Mapping[AttentionSite, MapShape]) -> list[AttentionSite]:
-    """Those of a stack to itself: a query and a key for every token."""
+    """Attention layers of a stack to itself: a query and a key for every token."""
     return [site for site, shape in shapes.items() if site.is_self and shape.queries == shape.keys]
 
 
@@ -68,7 +68,7 @@ def group_by_memory(
 def capture_maps(
     subject: VerifiedModel, sites: Sequence[AttentionSite], kwargs: Mapping[str, Tensor]
 ) -> LayerMaps:
-    """One forward pass, of which these attentions' maps stay."""
+    """Run one forward pass and keep the maps of these attention layers."""
     found = LayerMaps(frozenset(sites))
     with (
         translate_model_errors(subject.body, {"the text": kwargs}),

@@ -49,7 +49,7 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
 def open_in_memory_weights(
     model: Any, name: str, identity: Mapping[str, Any], warnings: tuple[str, ...] = ()
 ) -> OpenedWeights:
-    """By the config and the names of tensors that a checkpoint of it would have."""
+    """Open a model in memory, by its config and the tensor names that its checkpoint would have."""
     from attncli.head_weights.in_memory_tensors import InMemoryTensors
     from attncli.models.loading.in_memory.in_memory_model import state_with_saved_names
 

@@ -1,4 +1,4 @@
-"""One command in several processes: the first is heard, and all end with the same exit code."""
+"""One command in several processes: the first prints, and all end with the same exit code."""
 
 import io
 import os

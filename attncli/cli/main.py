@@ -159,7 +159,7 @@ def format_usage_error(error: Exception) -> str:
 
 
 def suggest_option(found: re.Match[str]) -> str:
-    """Of those that may have been meant, which typer has by the alphabet, the one that is most alike."""
+    """Return the most similar of typer's suggestions, which are in alphabetical order."""
     import difflib
 
     typed, possible = found[1], found[2].split(", ")

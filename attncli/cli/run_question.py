@@ -33,7 +33,7 @@ Run = Callable[[Callable[..., Any], dict[str, Any], Any], int]
 
 @dataclass(frozen=True)
 class QuietOptions:
-    """Of commands that write a file and no report."""
+    """Options of commands that write a file and no report."""
 
     quiet: Annotated[
         bool, Option("--quiet", "-q", help="Print nothing on stderr but errors.", panel="Output")

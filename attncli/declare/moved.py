@@ -10,7 +10,7 @@ from attncli.errors import UsageError
 
 
 class Moved(NamedTuple):
-    """Where a question went."""
+    """The command that replaces an option."""
 
     line: str
     """At a terminal."""

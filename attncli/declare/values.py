@@ -196,7 +196,7 @@ def as_text(value: Any, parameter: inspect.Parameter) -> str | None:
 
 
 def as_texts(value: Any, parameter: inspect.Parameter) -> list[str] | None:
-    """One text or several."""
+    """Convert one text or several."""
     one = as_text(single(value), parameter)
     if one is not None:
         return [one]

@@ -45,7 +45,7 @@ def list_architectures() -> list[str]:
 
 
 def list_head_metrics() -> list[str]:
-    """Of maps, states and weights."""
+    """Metrics of maps, states and weights."""
     packages = ("attncli.metrics.attention", "attncli.metrics.activations", "attncli.metrics", "attncli.metrics.weights")  # fmt: skip
     return [name for package in packages for name in Registry("metric", package).names()]
 
@@ -62,7 +62,7 @@ def complete_order(incomplete: str) -> list[str]:
 
 
 def list_depth_metrics() -> list[str]:
-    """Of states and of blocks, and the words for several."""
+    """Metrics of states and of blocks, and the names of groups."""
     packages = ("attncli.metrics", "attncli.metrics.steps")
     return [
         *(name for package in packages for name in Registry("metric", package).names()),

@@ -72,7 +72,7 @@ class RankConnection:
             self.group = dist.new_group(backend="gloo", timeout=WORK)
 
     def work_together(self) -> None:
-        """From now on the ranks need each other in every step."""
+        """Use a short timeout from now on: the ranks need each other in every step."""
         import torch.distributed as dist
 
         self.group = dist.new_group(backend="gloo", timeout=TOGETHER)

@@ -23,7 +23,7 @@ from attncli.ranks import environment_without_launch
 
 
 class Job(NamedTuple):
-    """One item."""
+    """One item of a sweep."""
 
     place: int
     """Among all items."""

@@ -7,5 +7,5 @@ from attncli.sanitize import sanitize_sentence
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """One line; names and messages in it may come from anywhere."""
+    """Print one line on stderr; names and messages in it are untrusted."""
     print(f"attn: {sanitize_sentence(text)}", file=stream or sys.stderr, flush=True)

@@ -127,7 +127,7 @@ class ProgressBar:
 
 
 def fit_to_terminal(text: str) -> str:
-    """On one line of the terminal: a longer one could not be taken back."""
+    """Cut the text to one line of the terminal: a longer one could not be erased."""
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or USUAL
     except (OSError, ValueError):

@@ -216,7 +216,7 @@ def describe_weights(old: Report, new: Report) -> str:
 
 
 def weight_hash(report: Report) -> str | None:
-    """Of a model's tensors, or of a network file."""
+    """The hash of a model's tensors, or of a network file."""
     found = report.source.get("weight_sha256") or report.source.get("sha256")
     return str(found) if found else None
 

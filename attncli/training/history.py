@@ -41,7 +41,7 @@ class History:
         return f"{format_count(len(later), 'report')} of steps after {step}, made by an earlier run: now in {aside}."
 
     def files(self) -> list[tuple[int, Path]]:
-        """By their steps."""
+        """The reports' files by step."""
         if self.folder is None or not self.folder.is_dir():
             return []
         found = ((NAME.fullmatch(path.name), path) for path in self.folder.iterdir())

@@ -25,7 +25,7 @@ def summarize_scalars(report: Report, each_layer: bool) -> dict[str, float]:
 
 
 def summarize_metric(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
-    """Of many rows a few numbers."""
+    """Summarize many rows in a few numbers."""
     values = [row.value for row in rows if row.value is not None]
     if metric.endswith(LEFT):
         yield f"{ROOT}/{metric.removesuffix(LEFT)}/steps_left", min(values)

@@ -108,7 +108,7 @@ class StepReports:
 
 
 def build_growth_views(rows: Sequence[Row]) -> Iterator[View]:
-    """One table, once there are slopes."""
+    """A table of growth, once there are slopes."""
     known = dict.fromkeys(row.metric for row in rows if row.value is not None)
     if known:
         yield View("growth over the last looks", "layer.head", tuple(known))

@@ -59,7 +59,7 @@ def describe_clusters(curve: Sequence[float]) -> str:
 
 
 def describe_spike(curve: Sequence[float]) -> str:
-    """Where it rises and falls, if it does."""
+    """Describe where the spike rises and falls, if it does."""
     above = [state for state, ratio in enumerate(curve) if ratio >= SPIKES]
     if not above:
         return f"no token is {SPIKES:g} times as long as the median: no spike"

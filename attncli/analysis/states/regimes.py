@@ -49,7 +49,7 @@ def describe_regimes(
 def explain_variants(
     ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, Switches]
 ) -> dict[str, Explanation]:
-    """For synthetic networks, from their specification."""
+    """Explain the variants of synthetic networks from their specification."""
     return {
         name: Explanation(
             describe_support(switches),

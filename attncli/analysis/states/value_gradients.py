@@ -26,7 +26,7 @@ def build_gradient_rows(
     variants: Mapping[str, Switches],
     keys: Mapping[str, Scalar] = NOTHING,
 ) -> Iterator[Row]:
-    """Of every variant and layer, over networks that differ in their seed."""
+    """Rows of every variant and layer, over networks that differ only in their seed."""
     for variant, switches in variants.items():
         if not is_linear_attention(networks[0].spec, switches):
             yield Row(GRADIENT, None, "log10", variant=variant, note=NOT_COVERED, keys=dict(keys))

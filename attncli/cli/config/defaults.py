@@ -61,7 +61,7 @@ def is_default(context: Any, name: str) -> bool:
 
 
 def leave_out(context: Any, parameter: Any) -> None:
-    """As if it were set nowhere."""
+    """Reset the options as if they were not set."""
     defaults = {
         name: value for name, value in context.default_map.items() if name != parameter.name
     }

@@ -37,7 +37,7 @@ def serve_jobs() -> None:
 
 
 def run_jobs(where: str, options: dict[str, Any]) -> Iterator[tuple[int, ProcessRun | str]]:
-    """Every job is a task that is tried once."""
+    """Run every job as a task without retries."""
     try:
         connect_cluster(where)
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -56,7 +56,7 @@ def run_jobs(where: str, options: EngineOptions, jobs: Iterable[Job], total: int
 
 
 def read_outcomes(driver: subprocess.Popen[str], asked: Sequence[object]) -> Outcomes:
-    """As they come; a driver that ends before its last job is gone with its cluster."""
+    """Yield outcomes as they come; a driver that ends before its last job has lost its cluster."""
     assert driver.stdin is not None
     assert driver.stdout is not None
     with suppress(BrokenPipeError):

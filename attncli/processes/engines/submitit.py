@@ -96,7 +96,7 @@ class Queue:
 
 
 def known_jobs() -> frozenset[str] | None:
-    """Of this user, every one of an array by itself."""
+    """This user's jobs, each one of an array separately."""
     words = ["squeue", "-h", "-r", "-u", getpass.getuser()]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
     environment = {**plain, "SQUEUE_FORMAT": "%i"}  # the user's own may leave jobs out

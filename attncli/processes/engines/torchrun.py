@@ -19,6 +19,6 @@ def torchrun(where: str, options: EngineOptions) -> Engine:
 
 
 def run_jobs(jobs: Iterable[Job], total: int) -> Outcomes:
-    """One after the other: the other processes have the others."""
+    """Run this process's jobs one after the other."""
     for job in jobs:
         yield job.place, run_to_file(job.words, Path(job.report))

@@ -18,7 +18,8 @@ Curve = dict[str, list[list[Any]]]
 
 
 def build_comparisons(report: Report) -> Iterator[dict[str, Any]]:
-    """Of every metric that has numbers of whole layers, or over another axis: its axis and the curves of both sides."""
+    """For every metric with numbers of whole layers, or over another axis: its axis and both sides'
+    curves."""
     found: dict[tuple[str, str], dict[str, Curve]] = {}
     for row in report.rows:
         place = locate_number(row)

@@ -15,7 +15,7 @@ WIDEST, MARGIN = 72, 12
 
 
 class Box(NamedTuple):
-    """Where a distribution lies."""
+    """The quantiles of a distribution."""
 
     x: float
     low: float
@@ -26,7 +26,7 @@ class Box(NamedTuple):
 
 
 class BoxPlot(NamedTuple):
-    """One metric."""
+    """The boxes of one metric."""
 
     title: str
     metric: str
@@ -35,7 +35,7 @@ class BoxPlot(NamedTuple):
 
 
 def collect_box_plots(report: Report) -> list[BoxPlot]:
-    """Of every such view that has numbers."""
+    """Collect the box plots of every such view that has numbers."""
     found = [
         BoxPlot(view.title, view.metrics[0], view.down, list(collect_boxes(report, view)))
         for view in report.views
@@ -45,7 +45,7 @@ def collect_box_plots(report: Report) -> list[BoxPlot]:
 
 
 def collect_boxes(report: Report, view: View) -> Iterator[Box]:
-    """Where all five quantiles are known."""
+    """Collect the boxes where all five quantiles are known."""
     quantiles: dict[float, list[tuple[float, float]]] = {}
     for row in report.rows:
         x, quantile = row.axis(view.down), row.axis(ACROSS)

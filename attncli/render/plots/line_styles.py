@@ -13,7 +13,7 @@ TWIN, TWIN_DASH = "@random", (0, (2.2, 1.4))
 
 
 class LineStyle(NamedTuple):
-    """Of one line."""
+    """Colour, marker and dash of one line."""
 
     colour: str
     marker: str

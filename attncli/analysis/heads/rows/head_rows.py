@@ -233,7 +233,7 @@ def warn_silent_heads(texts: Sequence[PassResult]) -> Iterator[str]:
 
 
 def reduce_over_texts(metric: str, found: "list[Tensor] | str") -> "Tensor | None":
-    """Of all texts: the mean, or the largest or least where the metric is one."""
+    """Reduce over all texts: the mean, or the maximum or minimum of an extreme metric."""
     if isinstance(found, str) or not found:
         return None
     take = metric_spec(metric).take
@@ -281,7 +281,7 @@ def build_state_rows(
 
 
 def locate_peak(peaks: Sequence[Peak], values: Sequence[float]) -> dict[str, Scalar]:
-    """Where the largest of all texts is; which text that is, and how large, where there are several."""
+    """Locate the largest value of all texts; with several texts, also which one and how large."""
     text = max(range(len(values)), key=lambda index: values[index])
     place = {name: value for name, value in peaks[text]._asdict().items() if value is not None}
     return place | ({"text": text, "largest": values[text]} if len(values) > 1 else {})

@@ -8,7 +8,7 @@ from attncli.models.inputs.texts import ModelInput
 
 
 class TokenNames(NamedTuple):
-    """Of one text; empty where tokens have no names."""
+    """Token names of one text; empty where tokens have no names."""
 
     own: Sequence[str]
     decoder: Sequence[str] = ()

@@ -28,7 +28,7 @@ def build_pair_rows(
     keeps: Keeps,
     most: int,
 ) -> Iterator[Row]:
-    """Of every head the strongest over all texts; `names`: the tokens of each text."""
+    """Rows of every head's strongest pairs over all texts; `names`: the tokens of each text."""
     for site in observed.sites:
         own = [seen.pairs[site] for seen in observed.texts if site in seen.pairs]
         if not own:

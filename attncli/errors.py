@@ -24,9 +24,9 @@ FAILED_GATE = 1
 """The exit code of a run that has its report, and a gate that failed."""
 
 MOST_NAMED = 40
-"""Names that a sentence lists."""
+"""The most names that a sentence lists."""
 LONGEST_NAME = 200
-"""Letters of a name that nobody knows."""
+"""The longest unknown name that is shown in full, in letters."""
 
 
 class AttnError(Exception):
@@ -48,7 +48,7 @@ class AttnError(Exception):
     ) -> None:
         super().__init__(sentence)
         self.about = tuple(about)
-        """Parameters that it is about, by their names."""
+        """The names of the parameters that it is about."""
 
 
 class UsageError(AttnError):
@@ -64,11 +64,11 @@ class InputError(AttnError):
 
 
 class NoRule(InputError):
-    """Common row and residual cannot be carried apart through something that a model's code does."""
+    """Exact residuals have no rule for something that a model's code does."""
 
 
 class Unresolved(InputError):
-    """Rounding has swallowed the number that was asked for."""
+    """Rounding has swallowed the requested number."""
 
 
 class Imprecise(InputError):
@@ -76,7 +76,7 @@ class Imprecise(InputError):
 
 
 class NoAttention(InputError):
-    """No softmax weighs values anywhere in a model."""
+    """No softmax weights values anywhere in a model."""
 
 
 class NotFinite(InputError):
@@ -84,13 +84,13 @@ class NotFinite(InputError):
 
 
 class LimitError(AttnError):
-    """The machine cannot do it: memory, disk."""
+    """The machine cannot do it: not enough memory or disk."""
 
     exit_code = 4
 
 
 class NoBaseline(AttnError):
-    """What a report was to be compared with is not there."""
+    """The baseline of a comparison is missing."""
 
     exit_code = 5
 
@@ -128,42 +128,42 @@ def format_count(number: int, thing: str, things: str = "") -> str:
 
 
 def list_few(names: Iterable[object]) -> str:
-    """The names, or the first of them and how many there are more."""
+    """List the names, or the first of them and how many there are more."""
     every = list(map(str, names))
     more = f" and {len(every) - MOST_NAMED:,} more" if len(every) > MOST_NAMED else ""
     return ", ".join(every[:MOST_NAMED]) + more
 
 
 VOWELS = "aeioAEIO"
-"""Letters before which one says `an`; u is left out for its sake who reads `a uint8`."""
+"""Letters before which one writes `an`; u is left out for `a uint8`."""
 
 
 LONGEST_REASON = 300
-"""Letters of what a library says."""
+"""The most letters of a library's message that are shown."""
 
 
 def first_line(error: BaseException) -> str:
-    """The beginning of what a library says, within a sentence of ours, which has no room for its tables."""
+    """The beginning of a library's message, short enough for one of our sentences."""
     lines = (line.strip() for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)[:LONGEST_REASON].rstrip(".:, ")
 
 
 NO_MEMORY = ("allocate", "failed to map segment", "bad_alloc")
-"""How libraries say that there is no memory, in words alone: torch on a CPU, the loader of shared libraries, C++."""
+"""Messages by which libraries report lack of memory, without a type of their own: torch on a CPU, the dynamic loader, C++."""
 NO_FILES = "too many open files"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 SCARCE = (*FULL, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
-"""What the machine has no more of, whatever it was wanted for."""
+"""Error numbers of exhausted system resources."""
 
 
 def is_memory_error(error: BaseException) -> bool:
-    """Whether it is about the machine's memory, by its type or, of errors that libraries raise, by its words."""
+    """Whether an error is about the machine's memory, by its type or, for libraries' errors, by its message."""
     worded = isinstance(error, RuntimeError | OSError | ImportError)
     return isinstance(error, MemoryError) or (worded and any(each in str(error) for each in NO_MEMORY))  # fmt: skip
 
 
 def translate_system_error(error: BaseException) -> AttnError | None:
-    """What the system did not give: memory, a file that was to be read. None where the error is about neither."""
+    """Translate an error of the system: no memory, or an unreadable file. None where it is about neither."""
     if is_memory_error(error):
         return LimitError("out of memory: choose smaller sizes.")
     if NO_FILES in str(error).lower() and not isinstance(error, OSError):
@@ -181,10 +181,10 @@ def translate_system_error(error: BaseException) -> AttnError | None:
 
 
 def with_article(name: str) -> str:
-    """`a list`, `an int`, as one says the name of a type."""
+    """A type's name with its article: `a list`, `an int`."""
     return f"{'an' if name.startswith(tuple(VOWELS)) else 'a'} {name}"
 
 
 def first_capital(text: str) -> str:
-    """The beginning of a sentence."""
+    """Capitalise the first letter of a sentence."""
     return text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""What the machine can hold, asked before the work begins."""
+"""Limits of the machine, checked before the work begins."""
 
 import os
 from collections.abc import Sequence
@@ -9,26 +9,26 @@ from attncli.errors import LimitError
 MEMINFO, STATM = Path("/proc/meminfo"), Path("/proc/self/statm")
 
 MEMORY = "ATTN_MEMORY"
-"""The environment variable that says how many bytes a worker may take, where several share a machine."""
+"""The environment variable for the bytes that a worker may take, where several share a machine."""
 
 MOST_DIGITS = 18
-"""Of a whole number in words: what has more fits no machine word, and Python refuses thousands of them."""
+"""The most digits of a whole number: longer ones fit no machine word, and Python refuses thousands of them."""
 
 
 def whole_number(text: str) -> int | None:
-    """The number from 0 on that the text spells; None if it spells none, or one beyond any size."""
+    """Parse a whole number from 0 on; None if the text is none, or is larger than any size."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 def available_memory() -> int | None:
-    """Bytes that can be used without swapping, or what is left of this process's share; None where the system is silent."""
+    """Bytes that can be used without swapping, or what is left of this process's share; None where the system does not tell."""
     free, share = free_memory(), whole_number(os.environ.get(MEMORY, ""))
     left = None if share is None else max(0, share - used_memory())
     return left if free is None else free if left is None else min(free, left)
 
 
 def used_memory() -> int:
-    """Bytes that this process holds itself; files that the system pages in are not counted."""
+    """Bytes of this process's own memory; files that the system pages in are not counted."""
     try:
         _, resident, shared, *_ = STATM.read_text().split()
     except (OSError, ValueError):
@@ -58,7 +58,7 @@ def free_memory() -> int | None:
 
 
 def fits_memory(size: int) -> bool:
-    """Whether there is room for so many bytes, as far as is known."""
+    """Whether so many bytes fit in memory, as far as is known."""
     available = available_memory()
     return available is None or size <= available
 
@@ -77,7 +77,7 @@ MOST_PAIRS = 10**13
 
 
 def require_finishable(pairs: int, what: str, advice: str) -> None:
-    """Refuse work that would go on for days without a word."""
+    """Refuse work that would silently run for days."""
     if pairs > MOST_PAIRS:
         raise LimitError(
             f"{what} compares {pairs:,} pairs of tokens, days of work (at most {MOST_PAIRS:,}): {advice}."
@@ -85,6 +85,6 @@ def require_finishable(pairs: int, what: str, advice: str) -> None:
 
 
 def gibibytes(size: int) -> str:
-    """Two digits, and never a power of ten."""
+    """Format bytes in GiB with two digits, and never a power of ten."""
     number = size / 2**30
     return f"{float(f'{number:.2g}'):,.0f} GiB" if number >= 10 else f"{number:.2g} GiB"

@@ -253,6 +253,7 @@ def replace_eager_interface(attend: Callable[..., Any]) -> Iterator[None]:
     Another name would not do: models test for "eager" before they make masks and biases.
     """
     attentions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
+    # The mask too: the usual one is a token × token array, this one is evaluated a strip at a time.
     usual = masks["eager"]
     attentions["eager"], masks["eager"] = attend, make_rowwise_mask
     try:

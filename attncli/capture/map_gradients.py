@@ -41,6 +41,7 @@ def retain_maps(
 
     functions = AttentionInterface._global_mapping
     with force_eager_attention(model), sites.watching(), require_input_gradients(model, blocks):
+        # Under the name "eager", since models test for that name before they make masks and biases.
         functions["eager"] = attend
         try:
             yield kept

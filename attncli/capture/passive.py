@@ -34,6 +34,7 @@ def observe_attention(model: nn.Module, beside: Beside) -> Iterator[None]:
     names = attention_implementations(model) & {SDPA, EAGER}
     before = {name: functions.get(name) for name in names}
     try:
+        # Wrapped, not replaced: output and gradients must come from the function that the model uses.
         for name in names:
             functions[name] = wrap_attention_function(name, before[name], beside)
         yield

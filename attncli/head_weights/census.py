@@ -1,4 +1,4 @@
-"""What kinds of attention a model has, from its config and the names of its tensors alone, whatever its family."""
+"""Count a model's kinds of attention, from its config and the names of its tensors alone, whatever its family."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -16,15 +16,15 @@ WORDS = {
     "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads"),
     "key_heads": ("num_key_value_heads", "num_kv_heads"),
 }
-"""The words that configs have for one thing."""
+"""Config names for the same quantity."""
 PER_LAYER = "per_layer_config"
-"""Where configs say what single layers have instead of what all have."""
+"""Where configs list what single layers have instead of what all have."""
 OF_LAYERS = ("layer_types", "layers_block_type", "attention_layers")
 """Where configs list a word for each layer."""
 KINDS = {"global": "full", "local": "sliding", "attention": "full", "mamba": "linear"}
 """Older words for kinds of layers, in today's."""
 ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
-"""Model types of which every layer has the window that the config names; others may alternate without saying so."""
+"""Model types of which every layer has the config's window; others may alternate silently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class AttentionCensus:
     heads: int | None
     key_heads: int | None
     kinds: Mapping[str, int]
-    """How many layers are full, sliding, linear …; empty where nothing is known of the layers."""
+    """How many layers are full, sliding, linear …; empty where the layers are unknown."""
     window: int | None
     """Keys that a query of a sliding layer sees."""
     qk_norm: int
@@ -93,7 +93,7 @@ def count_attention(said: Mapping[str, Any], tensors: Collection[str]) -> Attent
 
 
 def config_number(said: Mapping[str, Any], name: str) -> int | None:
-    """The first of the words for it that is said, unless layers have their own."""
+    """The first of a quantity's config names that is set, unless layers differ."""
     if any(word in layer for layer in differing_layers(said) for word in WORDS[name]):
         return None
     if name == "key_heads" and said.get("multi_query") is True and "num_kv_heads" not in said:
@@ -103,7 +103,7 @@ def config_number(said: Mapping[str, Any], name: str) -> int | None:
 
 
 def differing_layers(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What transformers writes of single layers that differ from the others."""
+    """transformers' config entry for single layers that differ from the others."""
     found = said.get(PER_LAYER)
     return (
         [layer for layer in found.values() if isinstance(layer, dict)]
@@ -138,6 +138,6 @@ def count_each(kinds: Iterable[str]) -> dict[str, int]:
 
 
 def layers_with(pattern: re.Pattern[str], tensors: Collection[str]) -> int:
-    """How many layers have a tensor of such a name."""
+    """Count the layers with a tensor of such a name."""
     found = (LAYER.match(name) for name in tensors if pattern.search(name))
     return len({layer.group() for layer in found if layer})

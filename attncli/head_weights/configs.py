@@ -1,4 +1,4 @@
-"""What a model's config.json says about its attention; what is not understood is refused by name."""
+"""Read a model's attention from its config.json; settings that are not understood are refused by name."""
 
 import math
 import sys
@@ -14,15 +14,15 @@ from attncli.maths.rotary import Rotary
 from attncli.models.files.folders import read_config_json, refuse_oversized_values
 
 LARGEST_SIZE = 2**31
-"""Of anything that a config counts."""
+"""The largest count in a config."""
 OF_MLPS = frozenset({"intermediate_size", "hidden_act", "mlp_bias"})
 ROTARY_BASE = 10_000.0
-"""What transformers takes where a config is silent."""
+"""transformers' default where the config has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadConfig:
-    """The config of a family that is known."""
+    """The config of a known family."""
 
     path: Path
     said: Mapping[str, Any]
@@ -30,13 +30,13 @@ class HeadConfig:
 
     @classmethod
     def read(cls, folder: Path) -> "HeadConfig":
-        """The folder's config.json, refused where its weights are not laid out as the family's are."""
+        """Read the folder's config.json; refuse it where its weights are not laid out as the family's are."""
         path = folder / "config.json"
         return cls.of(path, read_config_json(folder))
 
     @classmethod
     def of(cls, path: Path, said: Mapping[str, Any]) -> "HeadConfig":
-        """What was read there, or what a model in memory would write."""
+        """Wrap a parsed config.json, or the config of an in-memory model."""
         config = cls(path, said, find_family(str(path), said))
         refuse_oversized_values(str(path), said)
         config.refuse_other_layouts()
@@ -56,7 +56,7 @@ class HeadConfig:
 
     @property
     def key_heads(self) -> int:
-        """Heads of keys, fewer than those of queries under grouped-query attention."""
+        """The number of key heads, fewer than query heads under grouped-query attention."""
         given = self.said.get("num_key_value_heads")
         return self.heads if given is None else self.number("num_key_value_heads")
 
@@ -76,13 +76,13 @@ class HeadConfig:
         return value
 
     def place(self, layer: int) -> int:
-        """The number in the layer's tensor names: ALBERT's layers share a group's weights."""
+        """The index in the layer's tensor names: ALBERT's layers share a group's weights."""
         given = self.said.get("num_hidden_groups")
         groups = self.layers if given is None else self.number("num_hidden_groups")
         return int(layer / (self.layers / groups))
 
     def logit_scale(self, layer: int) -> float:
-        """1 / √d, but for GPT-2's switches."""
+        """The scale of the logits: 1 / √d, except for GPT-2's switches."""
         scale = (
             1.0 / math.sqrt(self.key_width) if self.said.get("scale_attn_weights", True) else 1.0
         )
@@ -90,7 +90,7 @@ class HeadConfig:
         return scale / (layer + 1) if by_layer else scale
 
     def window(self, layer: int) -> int | None:
-        """Keys that a query of this layer sees, where the model has sliding windows."""
+        """How many keys a query of this layer sees, where the model has sliding windows."""
         size = self.said.get("sliding_window")
         kinds = self.said.get("layer_types")
         full = isinstance(kinds, list) and layer < len(kinds) and kinds[layer] == "full_attention"
@@ -118,7 +118,7 @@ class HeadConfig:
         return Rotary(self.positive("rope_theta", base, math.inf), width)
 
     def positive(self, name: str, value: object, most: float) -> float:
-        """A number above 0, and no more than it can be."""
+        """Require a number above 0, within the largest size."""
         plain = isinstance(value, int | float) and not isinstance(value, bool)
         if not plain or not 0 < value <= min(most, sys.float_info.max):  # type: ignore[operator]
             raise InputError(f"{self.path} has no usable {name}: {value!r}.")
@@ -138,7 +138,7 @@ class HeadConfig:
             )
 
     def refuse_layers_of_their_own(self) -> None:
-        """Layers may differ in their MLPs; of attention, one number for all is read."""
+        """Refuse attention sizes that differ between layers: one number for all is read."""
         names = {name for layer in differing_layers(self.said) for name in layer} - OF_MLPS
         if names:
             raise UsageError(
@@ -146,7 +146,7 @@ class HeadConfig:
             )
 
     def refuse_other_logits(self) -> None:
-        """Logits must be scaled products of queries and keys, and nothing else."""
+        """Refuse logits that are not simply scaled products of queries and keys."""
         if self.family.logits:
             raise UsageError(
                 f"model type '{self.kind}' ({self.path}) cannot be used: {self.family.logits}."
@@ -163,6 +163,6 @@ class HeadConfig:
 
 
 def first_given(rope: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> Any:
-    """The first that is given: present configs nest these, older ones do not and use other words."""
+    """The first value that is set: newer configs nest these, older ones use other names."""
     given = [held[name] for name in names for held in (rope, said) if held.get(name) is not None]
     return given[0] if given else None

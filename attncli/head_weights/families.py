@@ -1,6 +1,6 @@
-"""What is known about each model type: where its heads' weights are, and what happens between them and the softmax.
+"""Model types by name: where their heads' weights are, and what happens between them and the softmax.
 
-A family that is not here is refused by name: positions, norms or scales that one does not know make wrong numbers.
+Other families are refused by name: unknown positions, norms or scales would give wrong numbers.
 """
 
 from collections.abc import Mapping
@@ -28,20 +28,20 @@ class HeadFamily:
     first_norm: str = ""
     """The same for layer 0, where it is another one; `none` where there is none."""
     pre_norm: bool = False
-    """Whether that norm stands in the branch, so that its gain belongs to the head; else its output is the stream."""
+    """Whether that norm is in the branch, so that its gain belongs to the head; else its output is the stream."""
     rms: bool = False
     unit_offset: bool = False
     """The norm multiplies by 1 + its stored gain."""
     rotary: float = 0.0
-    """The share of a head's features that turns by position (unless the config says another); 0: none does."""
+    """The share of a head's features that rotate by position (unless the config sets another); 0: none does."""
     qk_norm: bool = False
     """Queries and keys are normalised, so that logits are no bilinear form of the input."""
     logits: str = ""
-    """What else its logits go through, in words; empty: they are scaled products of queries and keys."""
+    """What else its logits go through, described; empty: they are scaled products of queries and keys."""
     hidden: str = "hidden_size"
     heads: str = "num_attention_heads"
     layers: str = "num_hidden_layers"
-    """The config's own words for these three."""
+    """The config's own names for these three."""
 
 
 QK_NORM = "it normalises queries and keys (QK-norm), which no linear inverse undoes"
@@ -62,7 +62,7 @@ ALBERT = HeadFamily(
     value="encoder.albert_layer_groups.{l}.albert_layers.0.attention.value",
     output="encoder.albert_layer_groups.{l}.albert_layers.0.attention.dense",
     norm="encoder.albert_layer_groups.{p}.albert_layers.0.full_layer_layer_norm",
-    first_norm="none",  # the embeddings' norm stands before a projection to the hidden size
+    first_norm="none",  # the embeddings' norm comes before a projection to the hidden size
 )
 DISTILBERT = HeadFamily(
     query="transformer.layer.{l}.attention.q_lin",
@@ -217,7 +217,7 @@ REASONS: Mapping[str, str] = {
 
 
 def explain_no_family(config: Mapping[str, object]) -> str:
-    """Why the weights of its heads are not read; empty where they are."""
+    """Explain why the weights of its heads are not read; empty where they are."""
     kind = config.get("model_type")
     if kind in FAMILIES:
         return ""
@@ -226,7 +226,7 @@ def explain_no_family(config: Mapping[str, object]) -> str:
 
 
 def find_family(where: str, config: Mapping[str, object]) -> HeadFamily:
-    """The family that the config names, or a refusal that names it."""
+    """Find the family that the config names; refuse an unknown one by name."""
     kind = config.get("model_type")
     if not isinstance(kind, str):
         raise InputError(

@@ -1,4 +1,4 @@
-"""One head of a trained model: W_Q, W_K, biases, and what its logits go through before the softmax."""
+"""One head of a trained model: W_Q, W_K, biases, and the steps from its logits to the softmax."""
 
 import hashlib
 import re
@@ -28,13 +28,13 @@ from attncli.models.files.tensor_reader import TensorReader
 from attncli.models.files.weight_files import describe_unread_shards
 
 Reader = Callable[[int, int], "Head"]
-"""(layer, head) → the head from a model's files; whatever speaks against it is raised."""
+"""(layer, head) → the head from a model's files; a head that cannot be read raises."""
 SPEC = re.compile(r"(?P<layer>\d{1,9})\.(?P<head>\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """softmax(scale · (x w_q + b_q) (x w_k + b_k)^T), turned by position where the model is rotary."""
+    """softmax(scale · (x w_q + b_q) (x w_k + b_k)^T), rotated by position where the model is rotary."""
 
     w_q: Array
     """[hidden, d], exactly as stored."""
@@ -59,7 +59,7 @@ class Head:
 
 
 def read_head(model: str, place: str, how: FetchSettings = NOTHING_TRUSTED) -> Head:
-    """The head of a saved model at LAYER.HEAD."""
+    """Read the head of a saved model at LAYER.HEAD."""
     spec = SPEC.fullmatch(place)
     if spec is None:
         raise UsageError(f"`head={place!r}`: write LAYER.HEAD, as in 0.3.")
@@ -73,7 +73,7 @@ def read_head(model: str, place: str, how: FetchSettings = NOTHING_TRUSTED) -> H
 
 
 def require_plain_logits(model: str, how: FetchSettings) -> tuple[LocalModel, HeadConfig]:
-    """A model whose logits are nothing but scaled products of queries and keys."""
+    """Require a model whose logits are simply scaled products of queries and keys."""
     local = find_local_folder(model, how)
     config = HeadConfig.read(local.folder)
     config.refuse_other_logits()
@@ -81,7 +81,7 @@ def require_plain_logits(model: str, how: FetchSettings) -> tuple[LocalModel, He
 
 
 def make_head_reader(local: LocalModel, config: HeadConfig, how: FetchSettings) -> Reader:
-    """Of any of its heads; the files are opened once."""
+    """Make a reader of any of its heads; the files are opened once."""
     return partial(
         assemble_head, local, config, open_tensors(local.folder, config, how.allow_pickle)
     )
@@ -90,7 +90,7 @@ def make_head_reader(local: LocalModel, config: HeadConfig, how: FetchSettings) 
 def assemble_head(
     local: LocalModel, config: HeadConfig, tensors: TensorReader, layer: int, head: int
 ) -> Head:
-    """All parts of the head, read and described."""
+    """Assemble all parts of the head, with its description."""
     family, place = config.family, config.place(layer)
     refuse_query_norm(tensors, place)
     key_head = head * config.key_heads // config.heads

@@ -1,4 +1,4 @@
-"""The files of a folder whose heads are read without a model: config and tensors, refused where a loaded model would be."""
+"""Config and tensors of a folder whose heads are read without a model, refused where a loaded model would be."""
 
 import re
 from pathlib import Path
@@ -12,11 +12,11 @@ from attncli.models.files.tensor_reader import TensorReader
 from attncli.models.files.weight_files import choose_pickles
 
 OWN = ("weight", "bias")
-"""What a projection has."""
+"""The tensors of a projection."""
 
 
 def open_tensors(folder: Path, config: HeadConfig, allow_pickle: bool = False) -> TensorReader:
-    """The folder's tensors, once they are seen to be those of the config, whole and as they are used."""
+    """Open the folder's tensors, and check that they fit the config and are complete and unmodified."""
     refuse_changed_weights(folder, config.said)
     if choose_pickles(folder, allow_pickle):
         return require_matching_config(read_pickled_tensors(folder), config)
@@ -24,7 +24,7 @@ def open_tensors(folder: Path, config: HeadConfig, allow_pickle: bool = False) -
 
 
 def require_matching_config(tensors: TensorReader, config: HeadConfig) -> TensorReader:
-    """The same, refused where they are those of another model or more than its own."""
+    """Refuse tensors of another model, or more tensors than the config has."""
     folder = tensors.folder
     places = config.place(config.layers - 1) + 1
     for name in sorted(tensors.places):
@@ -45,13 +45,13 @@ def require_matching_config(tensors: TensorReader, config: HeadConfig) -> Tensor
 
 
 def match_projection(family: HeadFamily, name: str) -> re.Match[str] | None:
-    """Layer and part, where the tensor belongs to a projection of a head."""
+    """The layer and part of a tensor that belongs to a projection of a head."""
     templates = (family.query, family.key, family.value, family.output)
     found = (re.fullmatch(template_pattern(each), name) for each in templates if each)
     return next((each for each in found if each is not None), None)
 
 
 def template_pattern(template: str) -> str:
-    """A template of names, and what stands under it; whatever the prefix."""
+    """A pattern of a template of names and the tensors below it, whatever the prefix."""
     before, after = map(re.escape, template.split("{l}"))
     return rf"(?:.*\.)?{before}(?P<layer>\d{{1,9}}){after}\.(?P<part>.+)"

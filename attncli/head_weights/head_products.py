@@ -18,13 +18,13 @@ from attncli.maths.matrices.factored import Factored
 from attncli.models.files.tensor_reader import TensorReader
 
 EXTREME = 1e70
-"""Of weights, from which the squares of their products are near the end of floats."""
+"""Size of weights from which squares of their products come near the end of float range."""
 NORMALISED = "queries and keys are normalised (QK-norm), so the logits are no bilinear form"
 
 
 @dataclass(frozen=True)
 class HeadProducts:
-    """What one head compares and what it moves, the gain of the norm in its branch folded in."""
+    """W_QK and W_OV of one head, the gain of the norm in its branch folded in."""
 
     layer: int
     head: int
@@ -36,14 +36,14 @@ class HeadProducts:
 def iter_head_products(
     tensors: TensorReader, config: HeadConfig, layers: Sequence[int], heads: Sequence[int]
 ) -> Iterator[HeadProducts]:
-    """Head after head; nothing of a head is kept when the next is read."""
+    """Iterate over heads; only one head is in memory at a time."""
     for layer in layers:
         place = config.place(layer)
         gain = branch_gain(tensors, config, layer)
         normalised = config.family.qk_norm or find_query_norm(tensors, place) is not None
         for head in heads:
             key_head = head * config.key_heads // config.heads
-            with np.errstate(over="ignore"):  # what leaves float range is refused by name
+            with np.errstate(over="ignore"):  # numbers outside float range are refused by name
                 qk = (
                     None
                     if normalised
@@ -58,7 +58,7 @@ def iter_head_products(
 
 
 def refuse_extreme(where: str, product: Factored) -> None:
-    """Squares of products must stay floats: what leaves their range would be taken for zero."""
+    """Refuse extreme products: their squares must stay floats, or they would count as zero."""
     for factor in (product.left, product.right):
         largest = float(np.abs(factor).max(initial=0.0))
         if largest and not 1.0 / EXTREME < largest < EXTREME:
@@ -76,7 +76,7 @@ def query_key_product(
 
 
 def branch_gain(tensors: TensorReader, config: HeadConfig, layer: int) -> Array:
-    """What the norm in the branch multiplies each feature by, [feature, 1]; ones where the head reads the stream itself."""
+    """The gain of the norm in the branch, [feature, 1]; ones where the head reads the stream itself."""
     if not config.family.pre_norm:
         return np.ones((1, 1))
     norm = find_input_norm(tensors, config, layer)

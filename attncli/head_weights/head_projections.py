@@ -1,4 +1,4 @@
-"""One head's part of its layer's projections, cut out of whatever tensors its family keeps them in."""
+"""Cut one head's part of its layer's projections out of its family's tensors."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,12 +15,12 @@ Array = NDArray[np.float64]
 Part = Literal["query", "key", "value"]
 
 PARTS: tuple[Part, ...] = ("query", "key", "value")
-"""Their order in a fused projection."""
+"""The order in a fused projection."""
 QK_NORMS = ("q_norm", "k_norm", "q_layernorm", "k_layernorm", "query_layernorm", "key_layernorm")
-"""How norms on queries or keys are called; they may come with any family's later versions."""
+"""Names of norms on queries or keys; they may come with any family's later versions."""
 
 NORM_NAMES = (("weight", "bias"), ("gamma", "beta"))
-"""The second pair stands in the files of the first BERTs, and is renamed when a model is loaded."""
+"""The second pair is in the files of the first BERTs, and is renamed when a model is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def read_projection(
 def read_output_projection(
     tensors: TensorReader, config: HeadConfig, place: int, head: int
 ) -> Array:
-    """Weights [d, hidden] that carry one head's context back to the stream."""
+    """Weights [d, hidden] that map one head's context back to the stream."""
     d, inputs = config.key_width, config.heads * config.key_width
     name = weight_name(tensors, config.family.output, place)
     columns = slice(head * d, (head + 1) * d)
@@ -106,7 +106,7 @@ def count_heads(config: HeadConfig, part: Part) -> int:
 
 
 def first_head(config: HeadConfig, part: Part, head: int) -> int:
-    """How many heads' outputs stand before this head's in the projection."""
+    """How many heads' outputs come before this head's in the projection."""
     if config.family.key:
         return head
     if config.family.layout == "interleaved":

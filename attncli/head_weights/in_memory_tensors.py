@@ -1,4 +1,4 @@
-"""Tensors in memory, of a model that is loaded or unpickled, read as those of files are."""
+"""Tensors of a loaded or unpickled model, with the interface of those in files."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -13,7 +13,7 @@ from attncli.models.files.tensor_reader import Array, TensorReader
 
 
 class InMemoryTensors(TensorReader):
-    """`state`: tensors by their names, of which only methods are used."""
+    """`state`: tensors by name, of which only methods are used."""
 
     def __init__(self, name: str, state: Mapping[str, Any]) -> None:
         self.folder = Path(name)
@@ -26,13 +26,13 @@ class InMemoryTensors(TensorReader):
         self.name = cache(self.find)
 
     def dtype(self, name: str) -> str:
-        """By the name that files have for it."""
+        """The dtype by the name that files use."""
         from attncli.models.files.whole_weights import stored_type_name
 
         return stored_type_name(self.state[name])
 
     def sha256(self) -> str:
-        """What the same tensors would have in a file."""
+        """The hash that the same tensors would have in a file."""
         from attncli.models.files.whole_weights import hash_state
 
         return hash_state(str(self.folder), {name: self.state[name] for name in self.read_from})
@@ -46,7 +46,7 @@ class InMemoryTensors(TensorReader):
 
 
 def read_pickled_tensors(folder: Path) -> InMemoryTensors:
-    """All of a folder's; torch, which alone can read them, runs nothing that they bring."""
+    """Read all pickled tensors of a folder; torch, which alone can read them, runs no code in them."""
     from attncli.models.files.whole_weights import read_weights
 
     with read_weights(folder, allow_pickle=True).opened() as state:

@@ -1,4 +1,4 @@
-"""The inputs that make one trained head show wanted queries and keys, and what the head then computes."""
+"""Find the inputs that make one trained head show requested queries and keys, and compute the head's scores."""
 
 from typing import NamedTuple
 
@@ -38,9 +38,9 @@ def invert_projections(head: Head, dtype: str) -> ProjectionInverse:
 
 
 def wanted_projections(head: Head, queries: Array, keys: Array) -> Array:
-    """[token, 2 d]: what x must project to, so that the head's logits are queries keys^T.
+    """[token, 2 d]: the projections x must have, so that the head's logits are queries keys^T.
 
-    The scale is shared out, positions are turned back, biases taken off.
+    The scale is shared between both, rotations are undone, biases are subtracted.
     """
     root = np.sqrt(head.scale)
     q, k = queries / root, keys / root

@@ -1,4 +1,4 @@
-"""What the theorem on pure attention needs of a layer's weights: β, H and the constant that they make."""
+"""The constants of the theorem on pure attention for a layer's weights: β, H, and 4βH."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from attncli.models.files.tensor_reader import TensorReader
 
 @dataclass(frozen=True, slots=True)
 class LayerConstant:
-    """Of one layer, as the theorem writes it."""
+    """The constant of one layer, as the theorem has it."""
 
     beta: float
     """max over heads of ‖W_QK‖_1 ‖W_V W_O‖_{1,∞}"""
@@ -27,7 +27,7 @@ class LayerConstant:
 
 
 def explain_not_covered(config: HeadConfig, tensors: TensorReader) -> str:
-    """What the theorem says nothing about; empty where it speaks of this attention."""
+    """Explain what the theorem does not cover; empty where it covers this attention."""
     family = config.family
     if family.causal:
         return "the theorem is about attention without a mask, and this one is causal"
@@ -58,7 +58,7 @@ def logit_range(tensors: TensorReader, config: HeadConfig, layer: int, residual:
 
 
 def compute_layer_constant(tensors: TensorReader, config: HeadConfig, layer: int) -> LayerConstant:
-    """Biases change the common row of the attention and of its output, and nothing of what the bound is about."""
+    """Compute a layer's constant; biases change the common rows only, which the bound does not concern."""
     place, parts = config.place(layer), []
     for head in range(config.heads):
         key_head = head * config.key_heads // config.heads

@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def unit(name: str) -> Callable[[Function], Function]:
-    """Name a metric's unit; the function itself is returned untouched."""
+    """Declare a metric's unit; the function itself is returned unchanged."""
 
     def attach(metric: Function) -> Function:
         metric.unit = name  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The median as everybody else defines it: torch's own is the lower of two middle numbers."""
+"""The usual median: torch's own is the lower of two middle numbers."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def median(values: "Tensor") -> "Tensor":
-    """Over the last axis, the mean of the two middle numbers where their count is even."""
+    """The median over the last axis: the mean of the two middle numbers where their count is even."""
     count = values.shape[-1]
     lower = values.median(dim=-1).values
     if count % 2:

@@ -1,4 +1,4 @@
-"""What the residual metrics share."""
+"""The relative residual that the residual metrics share."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Tokens on the sphere, as the clusters of token dynamics are told."""
+"""Tokens as unit vectors, for clusters on the sphere."""
 
 from collections.abc import Iterator
 
@@ -8,11 +8,11 @@ from attncli.maths.residuals.scaled import Array
 from attncli.maths.residuals.split import SplitState
 
 BLOCK = 1 << 22
-"""Cosines that are held at once."""
+"""Cosines in memory at once."""
 
 
 def unit_tokens(state: SplitState) -> Array:
-    """Each token over its own length; a zero token stays zero."""
+    """Scale tokens to unit length; a zero token stays zero."""
     rows = state.states.mantissa
     largest = np.abs(rows).max(axis=1, keepdims=True)
     rows = rows / np.where(largest == 0.0, 1.0, largest)
@@ -22,7 +22,7 @@ def unit_tokens(state: SplitState) -> Array:
 
 
 def cosine_blocks(tokens: Array) -> Iterator[Array]:
-    """Rows of all cosines, never all of them at once."""
+    """Iterate over blocks of rows of the cosine matrix."""
     size = max(1, BLOCK // len(tokens))
     for first in range(0, len(tokens), size):
         yield tokens[first : first + size] @ tokens.T

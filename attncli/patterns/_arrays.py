@@ -1,6 +1,7 @@
-"""Matrices in .npy, .npz and .mtx files, read by their own words and never beyond them.
+"""Read matrices in .npy, .npz and .mtx files, by their declared sizes.
 
-What a file claims is checked against what a pattern may be before a number is read. MatrixMarket is read here because scipy's reader believes the sizes of a broken file.
+Declared sizes are checked against what a pattern may be before a number is read. MatrixMarket is read here because
+scipy's reader trusts the sizes of a corrupt file, and can crash the process.
 """
 
 import math
@@ -23,11 +24,11 @@ from attncli.io.numpy_files import (
 from attncli.patterns._checks import from_dense, refuse_duplicates, require_affordable_file
 
 PLACES = ("shape", "row", "col", "indices", "indptr", "offsets")
-"""Parts of a sparse matrix that say where its weights stand."""
+"""Arrays of a sparse matrix that locate its weights."""
 FAR = 2**31
-"""Beyond any place of a pattern."""
+"""Larger than any index of a pattern."""
 ROWS_AT_ONCE = 2**22
-"""Numbers of a dense matrix that are looked at together."""
+"""Numbers of a dense matrix that are checked at a time."""
 
 
 def read_npy(path: Path) -> csr_array:
@@ -36,7 +37,7 @@ def read_npy(path: Path) -> csr_array:
 
 
 def read_npz(path: Path) -> csr_array:
-    """A scipy sparse matrix, or the only array of the archive."""
+    """Read a scipy sparse matrix, or the only array of the archive."""
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
         if "format" in names:
@@ -50,7 +51,7 @@ def read_npz(path: Path) -> csr_array:
 
 
 def read_checked_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
-    """The header of an array that a pattern may be."""
+    """Read an array's header, and check that it may be a pattern."""
     found = read_array_header(path, stream)
     if not holds_numbers(found):
         raise InputError(
@@ -65,7 +66,7 @@ def read_whole_array(path: Path, stream: IO[bytes]) -> NDArray[Any]:
 
 
 def sparsify_dense(path: Path, stream: IO[bytes]) -> csr_array:
-    """A dense matrix made sparse some rows at a time."""
+    """Make a dense matrix sparse, some rows at a time."""
     said = read_checked_header(path, stream)
     if len(said.shape) != 2 or said.by_columns or 0 in said.shape:
         return from_dense(path, read_array(path, stream, said))
@@ -80,7 +81,7 @@ def sparsify_dense(path: Path, stream: IO[bytes]) -> csr_array:
 
 
 def read_scipy_sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_array:
-    """What `scipy.sparse.save_npz` writes; every index is checked before anything follows it."""
+    """Read the format of `scipy.sparse.save_npz`; every index is checked before it is used."""
     members = zip(names, archive.namelist(), strict=True)
     held = {name: read_member(path, archive, stored) for name, stored in members}
     kind = held["format"].item()
@@ -106,7 +107,7 @@ def read_scipy_sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) ->
 
 
 def refuse_bad_indices(path: Path, held: dict[str, NDArray[Any]]) -> None:
-    """Places are whole numbers; what a cast would cut off or wrap around is never read."""
+    """Refuse indices that are not whole numbers or out of range: a cast would cut them off or wrap around."""
     for name in (each for each in PLACES if each in held):
         if held[name].dtype.kind not in "iu":
             raise InputError(f"{path}: {name} holds {held[name].dtype} values, and places are whole numbers.")  # fmt: skip
@@ -148,7 +149,7 @@ def read_mtx(path: Path) -> csr_array:
 
 
 def parse_number(word: str) -> float:
-    """As files write one; Python itself reads 1_0 and other scripts' digits too."""
+    """Parse a number as files write it; Python itself also reads 1_0 and other scripts' digits."""
     if "_" in word or not word.isascii():
         raise ValueError(f"'{word[:20]}' is no number")
     return float(word)
@@ -178,7 +179,7 @@ def parse_mtx_sizes(path: Path, content: list[str], count: int) -> tuple[int, ..
 def parse_coordinates(
     path: Path, lines: list[str], sizes: tuple[int, ...], with_values: bool
 ) -> Entries:
-    """A line for each entry: row, column (from 1), and its value."""
+    """Parse one line per entry: row, column (from 1), and value."""
     rows, columns, count = sizes
     table = [line.split() for line in lines]
     wanted = 3 if with_values else 2
@@ -194,12 +195,12 @@ def parse_coordinates(
 
 
 def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: str) -> Entries:
-    """Every value, column by column; of a symmetric matrix those on and below the diagonal, of a skew one below."""
+    """Parse values column by column; of a symmetric matrix those on and below the diagonal, of a skew one below."""
     held, wanted = (
         sum(len(line.split()) for line in lines),
         stored_count(sizes[0], sizes[1], symmetry),
     )
-    if held != wanted:  # before anything is made of what the sizes claim
+    if held != wanted:  # checked before memory is taken for the declared sizes
         raise InputError(
             f"{path} cannot be read as mtx: it holds {format_count(held, 'number')} and should {wanted}."
         )
@@ -211,13 +212,13 @@ def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry
 
 
 def stored_count(rows: int, columns: int, symmetry: str) -> int:
-    """How many numbers a file of this size and symmetry holds."""
+    """How many numbers a file of this size and symmetry has."""
     of_triangle = {"symmetric": rows * (rows + 1) // 2, "skew-symmetric": rows * (rows - 1) // 2}
     return of_triangle.get(symmetry, rows * columns)
 
 
 def stored_indices(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]:
-    """Row and column of the numbers at these places of the file."""
+    """Row and column of the numbers at these positions of the file."""
     if symmetry == "general":
         return at % rows, at // rows
     first = 0 if symmetry == "symmetric" else 1

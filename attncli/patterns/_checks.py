@@ -1,4 +1,4 @@
-"""What a matrix from a file must be to be a pattern; every refusal is one sentence that says where."""
+"""Check that a matrix from a file is a pattern; every refusal is one sentence with the position."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ SMALLEST_SHARE = 1e-290
 
 
 def require_affordable_file(path: Path, numbers: int) -> None:
-    """Refuse what could not be held, before it is read."""
+    """Refuse a file that would not fit in memory, before it is read."""
     if numbers > LARGEST:
         raise LimitError(
             f"{path} says that it holds {numbers:,} numbers, and a pattern can have {LARGEST:,}: "
@@ -67,7 +67,7 @@ def check_shape(path: Path | str, shape: tuple[int, int], length: int | None) ->
 
 
 def check_numbers(path: Path | str, pattern: csr_array) -> None:
-    """NaN, infinite and negative weights, with their place."""
+    """Refuse NaN, infinite and negative weights, with their position."""
     bad = ~np.isfinite(pattern.data) | (pattern.data < 0)
     if bad.any():
         pairs = pattern.tocoo()
@@ -80,7 +80,7 @@ def check_numbers(path: Path | str, pattern: csr_array) -> None:
 
 
 def check_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
-    """Rows without a key, and keys ahead of a causal query."""
+    """Refuse rows without a key, and keys ahead of a causal query."""
     empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
     if empty.size:
         raise InputError(
@@ -99,7 +99,7 @@ def check_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
 
 
 def refuse_wide_rows(path: Path | str, pattern: csr_array) -> None:
-    """A weight that is nothing beside its row's largest cannot be told from none."""
+    """Refuse rows with a weight so far below the row's largest that it counts as zero."""
     starts, counts = pattern.indptr[:-1], np.diff(pattern.indptr)
     largest = np.repeat(np.maximum.reduceat(pattern.data, starts), counts)
     small = np.flatnonzero(pattern.data / 2.0 < largest * SMALLEST_SHARE)

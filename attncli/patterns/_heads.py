@@ -1,6 +1,6 @@
-"""A head of a model as a pattern, in words: `MODEL:LAYER.HEAD:top=K` or `MODEL:LAYER.HEAD:above=T`.
+"""A head of a model as a pattern, by text: `MODEL:LAYER.HEAD:top=K` or `MODEL:LAYER.HEAD:above=T`.
 
-Its map comes from a forward pass, which is for others to run; here is what the words mean and which weights stay.
+Other packages run the forward pass that gives the map; this file parses the text and selects weights.
 """
 
 import re
@@ -25,7 +25,7 @@ RANDOM_MODEL = re.compile(r"random:[A-Za-z][\w-]*(\?.*)?")
 
 @dataclass(frozen=True, slots=True)
 class ModelHead:
-    """One head, and which of its weights are kept in each row."""
+    """One head, and which weights of each row to keep."""
 
     text: str
     model: str
@@ -35,7 +35,7 @@ class ModelHead:
     above: float | None
 
     def thinned(self, rows: csr_array) -> csr_array:
-        """The largest weights of each row, or those above the threshold."""
+        """Keep the largest weights of each row, or those above the threshold."""
         if self.top is not None:
             return keep_strongest(rows, self.top)
         assert self.above is not None
@@ -43,7 +43,7 @@ class ModelHead:
 
 
 def parse_model_head(text: str) -> ModelHead | None:
-    """The head that the text names; None if it names a file or a built-in pattern."""
+    """Parse the head that the text names; None if it names a file or a built-in pattern."""
     found = SPEC.fullmatch(text)
     if found is None or is_pattern_file(text):
         return None
@@ -55,7 +55,7 @@ def parse_model_head(text: str) -> ModelHead | None:
 
 
 def parse_keep(text: str, keep: str) -> tuple[int | None, float | None]:
-    """`top=4` or `above=0.05`; a map has weights everywhere, so one of them must be said."""
+    """Parse `top=4` or `above=0.05`; one is required, as a map has weights everywhere."""
     name, _, value = keep.partition("=")
     if name == "top" and (count := whole_number(value)):
         return count, None

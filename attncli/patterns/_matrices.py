@@ -1,4 +1,4 @@
-"""Patterns that Python gives as matrices: numpy, scipy sparse, torch or pandas, each under a name for the report."""
+"""Patterns that Python callers pass as matrices: numpy, scipy sparse, torch or pandas, each named for the report."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ NAME = "matrix"
 
 
 class UserMatrix(str):
-    """The name of a matrix, which goes wherever the text of a pattern goes, and the matrix itself."""
+    """A matrix and its name, accepted wherever the text of a pattern is."""
 
     weights: csr_array
 
@@ -31,7 +31,7 @@ class UserMatrix(str):
 
     @property
     def described(self) -> dict[str, Any]:
-        """For the report: another matrix under the same name is told apart."""
+        """The report's description, which distinguishes other matrices of the same name."""
         digest = hashlib.sha256()
         for part in (self.weights.indptr, self.weights.indices, self.weights.data):
             digest.update(part.astype(part.dtype.newbyteorder("<")).tobytes())
@@ -39,7 +39,7 @@ class UserMatrix(str):
 
 
 def name_patterns(patterns: Sequence[Any]) -> list[str]:
-    """The patterns as texts: `matrix`, or `matrix 1`, `matrix 2` … where several are none."""
+    """Name the patterns: `matrix`, or `matrix 1`, `matrix 2` … where several have no text."""
     several = sum(not isinstance(each, str) for each in patterns) > 1
     found: list[str] = []
     for each in patterns:
@@ -61,7 +61,7 @@ def make_user_matrix(name: str, value: Any) -> UserMatrix:
 
 
 def to_sparse(name: str, value: Any) -> csr_array:
-    """float64, with every stored weight once; what is no array of numbers is refused."""
+    """Convert to sparse float64 without duplicate entries; anything but an array of numbers is refused."""
     if issparse(value):
         return refuse_duplicates(name, value)
     if not hasattr(value, "shape"):

@@ -36,14 +36,14 @@ def is_pattern_file(text: str) -> bool:
 
 
 def pattern_path(text: str) -> Path:
-    """The file that a text names which is one."""
+    """The path in a text that names a file."""
     spec = SPEC.fullmatch(text)
     assert spec is not None
     return Path(spec["path"])
 
 
 def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
-    """The pattern in a file, checked; weights as they stand there."""
+    """Read the pattern in a file and check it; weights are unchanged."""
     spec = SPEC.fullmatch(text)
     assert spec is not None
     path = Path(spec["path"])
@@ -63,7 +63,7 @@ def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
 
 
 def load_matrix(path: Path, head: tuple[int, int] | None) -> csr_array:
-    """The file's matrix; every way in which reading can fail becomes one sentence."""
+    """Load the file's matrix; every failure becomes one sentence."""
     if not path.is_file():
         raise InputError(f"{path} does not exist or is not a file: check the path.")
     try:
@@ -78,7 +78,7 @@ def load_matrix(path: Path, head: tuple[int, int] | None) -> csr_array:
 
 
 def read_csv(path: Path) -> csr_array:
-    """Rows of comma-separated numbers, no header; the first cell that is no number is named."""
+    """Read rows of comma-separated numbers, no header; the first cell that is no number is named."""
     require_affordable_file(path, path.stat().st_size // 2)  # a digit and a comma
     rows: list[list[float]] = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
@@ -109,7 +109,7 @@ def parse_cell(path: Path, line: int, column: int, cell: str) -> float:
 
 
 def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
-    """A head of saved maps, a target of a saved fit, or the only matrix of the file."""
+    """Read a head of saved maps, a target of a saved fit, or the only matrix of the file."""
     file = StoredArrays(path)
     names = file.names()
     if head is not None:
@@ -145,7 +145,7 @@ READERS: dict[str, Callable[[Path], csr_array]] = {
 
 
 def list_names(names: list[str]) -> str:
-    """The first few names."""
+    """Format the first few names."""
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "") if names else "nothing"
 
 
@@ -164,7 +164,7 @@ def parse_threshold(text: str, number: str) -> float:
 
 
 def keep_strongest(pattern: csr_array, count: int) -> csr_array:
-    """The `count` largest weights of each row."""
+    """Keep the `count` largest weights of each row."""
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     order = np.lexsort((-pattern.data, rows))
     rank = np.arange(len(order)) - pattern.indptr[rows[order]]
@@ -175,7 +175,7 @@ def keep_strongest(pattern: csr_array, count: int) -> csr_array:
 
 
 def keep_above(pattern: csr_array, limit: float) -> csr_array:
-    """The weights above a limit."""
+    """Keep the weights above a limit."""
     pairs = pattern.tocoo()
     kept = pairs.data > limit
     return csr_array(

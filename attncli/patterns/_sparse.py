@@ -41,7 +41,7 @@ def from_pairs(length: int, query: ArrayLike, key: ArrayLike, weight: ArrayLike 
 
 
 def from_offsets(length: int, offsets: range | Index, causal: bool) -> csr_array:
-    """Every query i attends to the keys i + offset that exist (and, if causal, do not lie ahead)."""
+    """Let every query i attend to the keys i + offset that exist (and, if causal, are not later)."""
     if isinstance(offsets, range):
         offsets = np.array(clip_offsets(offsets, length), dtype=np.int64)
     usable = offsets[(np.abs(offsets) < length) & ((offsets <= 0) | (not causal))]
@@ -51,7 +51,7 @@ def from_offsets(length: int, offsets: range | Index, causal: bool) -> csr_array
 
 
 def clip_offsets(offsets: range, length: int) -> range:
-    """Those of an ascending range at which a key can be, found without going through the others."""
+    """Clip an ascending range of offsets to those with a key, without iterating over the others."""
     skipped = max(0, -((offsets.start + length - 1) // offsets.step))
     return range(offsets.start + skipped * offsets.step, min(offsets.stop, length), offsets.step)
 
@@ -70,7 +70,7 @@ def causal_part(pattern: csr_array) -> csr_array:
 
 
 def fill_empty_rows(pattern: csr_array) -> csr_array:
-    """A query without any key attends to itself."""
+    """Let a query without any key attend to itself."""
     empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
     if not empty.size:
         return pattern
@@ -78,7 +78,7 @@ def fill_empty_rows(pattern: csr_array) -> csr_array:
 
 
 def normalise_rows(pattern: csr_array) -> csr_array:
-    """Rows that sum to one."""
+    """Scale rows to sum to one."""
     # Each row by its own power of two, which is exact: sums of weights at either end of float64's range stay inside.
     counts, starts = np.diff(pattern.indptr), pattern.indptr[:-1]
     _, powers = np.frexp(np.maximum.reduceat(pattern.data, starts))

@@ -1,4 +1,4 @@
-"""A state [token, feature], with what several metrics need of it computed once."""
+"""A state [token, feature], with intermediate results that several metrics share."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ RATIO = 1000.0
 
 
 class ActivationState:
-    """The stream before the first block or after one of them."""
+    """The residual stream before the first block or after one of them."""
 
     def __init__(self, values: "Tensor") -> None:
         self.values = values
@@ -34,7 +34,7 @@ class ActivationState:
 
     @cached_property
     def spikes(self) -> "Tensor":
-        """[token] bool: tokens that carry a massive activation."""
+        """[token] bool: tokens that have a massive activation."""
         above = max(MASSIVE, RATIO * self.median) if self.largest > MASSIVE else MASSIVE
         return self.sizes.amax(dim=-1) > above
 

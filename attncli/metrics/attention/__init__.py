@@ -30,35 +30,35 @@ ATTENTION = Registry("attention metric", "attncli.metrics.attention")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 BESIDE_MAPS = ("outputs", "sides", "gates")
-"""What a map does not show."""
+"""What metrics read that is not in a map."""
 
 GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gates", "memory")
-"""What metrics may be called by together."""
+"""Groups by which metrics may be requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """What is known of a metric before it is computed."""
+    """The properties of a metric, known before it is computed."""
 
     unit: str
     of: str
-    """What the function is given: rows, columns, offsets, spectrum, gram, energy, block, sides, outputs or gates."""
+    """The function's argument: rows, columns, offsets, spectrum, gram, energy, block, sides, outputs or gates."""
     group: str
-    """attention, roles, copying, spectra, lazy, sinks, gates or memory: what `--metric` may call it by."""
+    """attention, roles, copying, spectra, lazy, sinks, gates or memory: its group in `--metric`."""
     needs: tuple[str, ...]
-    """What the map must have for the metric to apply, in the words of `_totals.Totals`."""
+    """What the map must have for the metric to apply, by the names in `_totals.MetricTotals`."""
     axis: str
     """The name of the last axis, where the metric is several numbers of a head."""
     signed: bool
-    """Whether it says something of weights of both signs too, as differential attention applies them."""
+    """Whether it is defined for weights of both signs too, as differential attention applies them."""
     take: str
-    """What is made of the numbers of several queries, batch items and texts: their mean, max or min."""
+    """How the numbers of several queries, batch items and texts are reduced: mean, max or min."""
     enough: bool
     """Whether only queries count that see at least half as many keys as the one that sees the most."""
     undefined: str
     """Why a head has no such number, where it is nan."""
     text: str
-    """The kind of text that attn makes for it; empty where it is measured on the user's, or on repeats."""
+    """The kind of text that attn generates for it; empty where it is measured on the user's, or on repeats."""
 
 
 def measure(
@@ -73,7 +73,7 @@ def measure(
     undefined: str = "",
     text: str = "",
 ) -> Callable[[Function], Function]:
-    """Attach a metric's nature; the function itself is returned untouched."""
+    """Attach a metric's properties; the function itself is returned unchanged."""
 
     def attach(function: Function) -> Function:
         function.nature = MetricSpec(  # type: ignore[attr-defined]
@@ -90,7 +90,7 @@ def metric_spec(name: str) -> MetricSpec:
 
 
 def is_map_metric(name: str) -> bool:
-    """Whether maps alone say what the metric is."""
+    """Whether the metric is computed from maps alone."""
     return metric_spec(name).of not in BESIDE_MAPS
 
 

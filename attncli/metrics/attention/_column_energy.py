@@ -1,4 +1,4 @@
-"""Squares of the weights that each key has received."""
+"""Sums of squared weights that each key receives."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Which keys of a text that attn has made a head looks at that copies: what came after the same tokens before."""
+"""Which keys of a generated text a copying head attends to: those that followed the same tokens before."""
 
 from math import nan
 from typing import TYPE_CHECKING

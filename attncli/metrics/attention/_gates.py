@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 CLOSED = 0.01
-"""A gate below it lets nothing through."""
+"""A gate below it counts as closed."""
 
 
 class Gates(NamedTuple):
-    """Of one attention on one text."""
+    """Gates of one attention on one text."""
 
     gate: Array
     """[head, query, value or 1]: from 0 to 1."""
@@ -52,7 +52,7 @@ class SinkColumn:
         self.parts.append(column.cpu().numpy())
 
     def of_items(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> list[Gates]:
-        """Each batch item, given [batch, query, head, …] and [head, value, feature]."""
+        """Gates of each batch item, from [batch, query, head, …] and [head, value, feature]."""
         sides = [side.double().transpose(1, 2).cpu().numpy() for side in (gate, context)]
         into, column = projection.double().cpu().numpy(), np.concatenate(self.parts, axis=-1)
         return [Gates(g, c, into, a) for g, c, a in zip(*sides, column, strict=True)]
@@ -86,7 +86,7 @@ def sink_correlation(gates: Gates) -> Array:
 
 
 def pearson(first: Array, second: Array) -> float:
-    """nan where one of them does not vary."""
+    """Pearson's correlation; nan where either is constant."""
     known = ~np.isnan(second)
     if known.sum() < 3:
         return float("nan")
@@ -96,7 +96,7 @@ def pearson(first: Array, second: Array) -> float:
 
 
 def hold_at_mean(gates: Gates) -> Array:
-    """[head, 1, value or 1]: each gate at its mean over the queries."""
+    """[head, 1, value or 1]: each gate's mean over the queries."""
     found: Array = gates.gate.mean(axis=1, keepdims=True)
     return found
 
@@ -110,7 +110,7 @@ def written_norm(gates: Gates, factor: Array) -> Array:
 
 
 def holding_effect(gates: Gates) -> Array:
-    """nan for a head that writes nothing."""
+    """The relative change when gates stay at their mean; nan for a head that writes nothing."""
     moved = np.linalg.norm(written_norm(gates, gates.gate - hold_at_mean(gates)), axis=1)
     whole = np.linalg.norm(written_norm(gates, gates.gate), axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -118,7 +118,7 @@ def holding_effect(gates: Gates) -> Array:
 
 
 def median_contribution(gates: Gates, factor: Array) -> Array:
-    """[head]: the median over queries of a head's share of what all write."""
+    """[head]: the median over queries of a head's share of what all heads write."""
     sizes = written_norm(gates, factor)
     total = sizes.sum(axis=0)
     found: Array = np.median(sizes / np.where(total == 0.0, 1.0, total), axis=1)

@@ -1,4 +1,4 @@
-"""A^T A of maps whose rows come in strips: what is needed where all singular values count, not the largest alone."""
+"""A^T A of maps whose rows come in strips: for metrics of all singular values, not the largest alone."""
 
 from typing import TYPE_CHECKING
 

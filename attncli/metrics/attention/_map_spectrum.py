@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BLOCK = 16
-"""Vectors of a round: a product with as many costs no more than with fewer."""
+"""Vectors of a round: a product with this many costs no more than with fewer."""
 ROUNDS = 6
-"""At most; each asks for all strips once more."""
+"""The most rounds; each requests all strips once more."""
 STILL = 1e-3
 """How far below the true ones, as a part of themselves, the two largest values may be when they are taken."""
 LEAST = 2e-2
@@ -36,7 +36,7 @@ class Spectrum:
         self.lead, self.keys, self.queries = rows.weights.shape[:2], rows.keys, rows.queries
         start = self.noise(rows.weights, min(BLOCK, self.keys))
         start[..., 0] = (
-            1.0  # rows that sum to one turn it into the column sums, which the even part needs
+            1.0  # for rows that sum to one this gives the column sums, which the uniform part needs
         )
         self.blocks = [torch.linalg.qr(start).Q]
         self.products: list[Tensor] = []
@@ -67,7 +67,7 @@ class Spectrum:
             self.square += rows.squares.double().sum(dim=-1)
 
     def next_round(self) -> bool:
-        """All strips have been added: whether they are needed once more."""
+        """Whether all strips are needed once more."""
         self.products.append(self.running)
         self.find()
         room = self.keys - sum(block.shape[-1] for block in self.blocks)

@@ -1,4 +1,4 @@
-"""What lies on each diagonal of a map: the weight by how far back the key stands."""
+"""Sums over each diagonal of a map: the weight by distance from query to key."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +18,7 @@ class Offsets(NamedTuple):
     squares: "Tensor"
     """[batch, head]: Σ A_ij² over the whole map."""
     zero: int
-    """The place of offset 0."""
+    """The index of offset 0."""
 
 
 def sum_diagonals(values: "Tensor", rows: StripRows) -> tuple["Tensor", int]:

@@ -1,4 +1,4 @@
-"""What the heads of a layer hand on, and the map that takes it into the stream."""
+"""The outputs of a layer's heads, and the projection W_O that takes them into the stream."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,9 +7,9 @@ if TYPE_CHECKING:
 
 
 class HeadOutputs(NamedTuple):
-    """The two sides of the product whose sum over heads, and a bias, is the attention's output."""
+    """The two factors of the product whose sum over heads, plus a bias, is the attention's output."""
 
     context: "Tensor"
-    """[batch, query, head, value]: the values, weighed."""
+    """[batch, query, head, value]: the weighted values."""
     projection: "Tensor"
     """[head, value, feature]: each head's part of W_O."""

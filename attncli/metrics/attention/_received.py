@@ -1,4 +1,4 @@
-"""What each key has received from all queries."""
+"""The weight that each key receives from all queries."""
 
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple

@@ -1,4 +1,4 @@
-"""Queries, keys and values as an attention has them: how token 0 differs from the other keys."""
+"""Queries, keys and values of an attention: how token 0 differs from the other keys."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +24,7 @@ class Cosines(NamedTuple):
 
 
 class OperandStatistics:
-    """Of one attention, added up strip by strip; a head's keys are those of its group (h // heads per key)."""
+    """Statistics of one attention, added up strip by strip; a head's keys are those of its group (h // heads per key)."""
 
     def __init__(self, rows: StripRows) -> None:
         assert rows.sides is not None
@@ -62,14 +62,14 @@ def add_cosines(sums: Cosines, cosines: "Tensor", counted: "Tensor") -> Cosines:
 
 
 def unit_vectors(vectors: "Tensor") -> "Tensor":
-    """Each over its own length; zero stays zero."""
+    """Scale to unit vectors; zero stays zero."""
     sizes = vectors.norm(dim=-1, keepdim=True)
     found: Tensor = vectors / sizes.masked_fill(sizes == 0.0, 1.0)
     return found
 
 
 def explain_no_operands(rows: StripRows) -> str:
-    """Why these strips do not tell of sides; empty where they do."""
+    """Explain why these strips lack queries, keys and values; empty where they have them."""
     if rows.sides is None:
         return "its queries and keys were not seen"
     grouped = {side.shape[1] for side in rows.sides[1:]}

@@ -14,13 +14,13 @@ HIDDEN = 1000.0
 """Scores this far below the best of their row have the weight 0, in float64 too, and may be infinite."""
 
 NEVER_SEEN = -1e30
-"""No score that a model computes: a mask's, for keys that nothing else says are hidden."""
+"""Scores of hidden keys: no model computes such a score, only a mask does."""
 
 LEAST = {8: 3e-308, 4: TINY}
 """The least normal number of a float of so many bytes; what is smaller has no digits."""
 
 CACHED = 2**18
-"""Numbers that are worked on at a time, so that they stay in the processor's cache."""
+"""Numbers that are processed at a time, so that they stay in the processor's cache."""
 
 
 class StripRows:
@@ -49,11 +49,11 @@ class StripRows:
         self.visible = visible
         """[batch or 1, 1, query, key] bool; None: every key."""
         self.period = period
-        """After how many tokens the text repeats itself; None: it does not."""
+        """After how many tokens the text repeats itself; None: never."""
         self.scores = scores
         """[batch, head, query, key]: what the softmax was given; None: not known."""
         self.ids = ids
-        """[token]: of a text that was made to be measured on; None: the user's own."""
+        """[token]: ids of a generated text; None: the user's own text."""
         self.sides = sides
         """These queries, and all keys and values, [batch, head or group, token, feature]; None: not known."""
         self.applied = applied
@@ -61,7 +61,7 @@ class StripRows:
 
     @property
     def as_applied(self) -> "StripRows":
-        """What the layer does, of both signs; the same rows where there was a softmax."""
+        """The signed map of a linear layer; the same rows where there was a softmax."""
         if self.applied is None:
             return self
         where = (self.first_query, self.first_key, self.queries, self.keys)
@@ -69,7 +69,7 @@ class StripRows:
 
     @property
     def size(self) -> int:
-        """Rows of this strip."""
+        """The number of rows in this strip."""
         return self.weights.shape[-2]
 
     @cached_property
@@ -81,7 +81,7 @@ class StripRows:
 
     @cached_property
     def sums(self) -> "Tensor":
-        """[batch, head, query]: one, or less beside a learned sink."""
+        """[batch, head, query]: sums of rows; one, or less with a learned sink."""
         return self.weights.sum(dim=-1)
 
     @cached_property
@@ -139,12 +139,12 @@ class StripRows:
 
     @cached_property
     def scored(self) -> bool:
-        """Whether there are scores of all keys that are seen; a mask's numbers are none."""
+        """Whether the scores of all visible keys are known; a mask's numbers do not count."""
         return self.scores is not None and float(self.shown(self.scores).amin()) > NEVER_SEEN
 
     @cached_property
     def cut_off(self) -> bool:
-        """Whether there are weights so small that their logits are not known."""
+        """Whether some weights are so small that their logits are unknown."""
         if self.scored:
             return False
         small = self.weights < smallest_weight(self.weights)
@@ -169,7 +169,7 @@ class StripRows:
         return result
 
     def positions(self) -> "Tensor":
-        """[query]: where the rows stand in the map."""
+        """[query]: the rows' indices in the map."""
         ones = self.weights.new_ones(self.size)
         return ones.cumsum(dim=0) + (self.first_query - 1)
 

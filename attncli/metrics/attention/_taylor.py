@@ -1,4 +1,4 @@
-"""Rows of attention that is linear in features of queries and keys: polynomials of the logits in the exponential's place."""
+"""Rows of linear attention: polynomials of the logits instead of the exponential."""
 
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,9 @@ def distance_from_kernel(rows: StripRows, kernel: "Tensor") -> "Tensor":
 
 
 def bounded_logits(rows: StripRows) -> "Tensor":
-    """[batch, head, query, key]: the logits less their row mean, scaled down where that is beyond -1 and 1.
+    """[batch, head, query, key]: the logits less their row mean, scaled down where they leave [-1, 1].
 
-    Not up: what is nearly uniform would become what it is not.
+    They are never scaled up: that would change nearly uniform rows.
     """
     largest = rows.logits.abs().amax(dim=-1, keepdim=True)
     return rows.logits / largest.clamp_min(1.0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FULL_ROW = 1e-3
-"""Rows that sum to one within this have no learned sink beside them; float32 over thousands of keys leaves 1e-5."""
+"""Tolerance: rows that sum to one within this have no learned sink; float32 over thousands of keys leaves 1e-5."""
 
 CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are below is not known"
 
@@ -35,17 +35,17 @@ COLLECTED = {
     "sides": OperandStatistics,
     "gates": SinkColumn,
 }
-"""What is made of all strips of a map, where a metric is of it."""
+"""What is collected from all strips of a map, by the kind of metric."""
 
 AS_APPLIED = frozenset({"spectrum", "gram", "energy", "block"})
-"""What is made of a linear layer's map itself; all else is of the shares of its sizes."""
+"""Kinds that use a linear layer's signed map itself; all others use shares of |A|."""
 
 Values = Mapping[str, "Tensor | str"]
 """Per metric [head] (or [head, …] under its axis) in float64; or the reason why there is no such number."""
 
 
 class MetricTotals:
-    """What the metrics asked for need of one attention of one text, added up strip by strip."""
+    """The sums that the requested metrics need of one attention of one text, added up strip by strip."""
 
     def __init__(
         self,
@@ -56,36 +56,36 @@ class MetricTotals:
     ) -> None:
         self.functions = {name: ATTENTION[name] for name in names}
         self.same_tokens = same_tokens
-        """Whether queries and keys are the same tokens, so that places can be compared."""
+        """Whether queries and keys are the same tokens, so that positions can be compared."""
         self.signed = signed
-        """Whether weights have both signs: one map less a part of another."""
+        """Whether weights have both signs: one map minus a share of another."""
         self.linear = linear
-        """Whether weights are shares of the sizes in a linear layer's map."""
+        """Whether weights are shares of |A| in a linear layer's map."""
         self.sums: dict[str, Any] = {}
         self.row_sums: tuple[Tensor, Tensor] | None = None
         """[head]: the least sum of a row, and the largest."""
         self.full_row = FULL_ROW
-        """How far below 1 a row may sum that has no learned sink beside it."""
+        """How far below 1 a row may sum without a learned sink."""
         self.cut_off = False
-        """Weights have become 0, and nothing else tells of their logits."""
+        """Whether weights have become 0 whose logits are not known otherwise."""
         self.scored = True
         """Whether the scores of all strips were seen."""
         self.unseen = ""
-        """Why the strips do not tell of queries, keys and values."""
+        """Why the strips lack queries, keys and values; empty where they have them."""
         self.period: int | None = None
         self.made = False
-        """Whether the text was made to be measured on, and its tokens are known."""
+        """Whether the text was generated for the metric, and its tokens are known."""
         self.others = False
-        """Whether queries or keys are others than the tokens of that text: patches of them, or more beside them."""
+        """Whether queries or keys are other than the tokens of that text: patches of them, or further tokens."""
         self.repeating = False
-        """All strips have come once, and come again for the spectrum alone."""
+        """Whether all strips have come once, and come again for the spectrum alone."""
 
     @cached_property
     def kinds(self) -> set[str]:
         return {metric_spec(name).of for name in self.functions}
 
     def add(self, rows: StripRows) -> None:
-        """One more strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
+        """Add one strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
         if "spectrum" in self.kinds:
             if "spectrum" not in self.sums:
                 self.sums["spectrum"] = Spectrum(rows.as_applied)
@@ -110,7 +110,7 @@ class MetricTotals:
         self.collect(rows)
 
     def add_row_sums(self, sums: "Tensor") -> None:
-        """Rows [batch, head, query]."""
+        """Add the sums of rows [batch, head, query]."""
         least, largest = sums.amin(dim=-1).amin(dim=0), sums.amax(dim=-1).amax(dim=0)
         if self.row_sums is not None:
             least, largest = least.minimum(self.row_sums[0]), largest.maximum(self.row_sums[1])
@@ -118,7 +118,7 @@ class MetricTotals:
 
     @property
     def least_row(self) -> float:
-        """What the rows sum to at least, but for heads that hold no weight at all."""
+        """The least row sum, except for heads without any weight."""
         least, largest = self.row_sums or (None, None)
         attending = [] if least is None or largest is None else least[largest > 0.0].tolist()
         return min(attending, default=1.0)
@@ -135,7 +135,7 @@ class MetricTotals:
             self.sums[kind].add(given)
 
     def add_outputs(self, outputs: HeadOutputs) -> None:
-        """What the heads of the whole attention hand on, once all strips have been added."""
+        """Add the heads' outputs of the whole attention, after all strips."""
         self.sums["outputs"] = {
             name: metric(outputs)
             for name, metric in self.functions.items()
@@ -143,7 +143,7 @@ class MetricTotals:
         }
 
     def add_gates(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> None:
-        """What multiplies the heads' outputs of the whole attention, once all strips have been added."""
+        """Add the gates of the whole attention, after all strips."""
         if "gates" not in self.sums:
             return
         items = self.sums["gates"].of_items(gate, context, projection)
@@ -191,17 +191,17 @@ class MetricTotals:
         offsets.squares.add_(rows.squares.double().sum(dim=-1))
 
     def wants_another_round(self) -> bool:
-        """All strips have been added: whether they must come once more."""
+        """Whether all strips must come once more."""
         self.repeating = "spectrum" in self.kinds and self.sums["spectrum"].next_round()
         return self.repeating
 
     def values(self) -> dict[str, "Tensor | str"]:
-        """Every metric that was asked for, over all batch items alike, once all strips have been added."""
+        """Every requested metric, with batch items weighted equally, after all strips."""
         found = {name: self.of_items(name) for name in self.functions}
         return {name: reduce_items(name, value) for name, value in found.items()}
 
     def items(self) -> list[dict[str, "Tensor | str"]]:
-        """The same for each batch item by itself."""
+        """The metrics of each batch item by itself."""
         found = {name: self.of_items(name) for name in self.functions}
         several = [value for value in found.values() if not isinstance(value, str)]
         return [
@@ -213,7 +213,7 @@ class MetricTotals:
         ]
 
     def short(self) -> "Tensor | None":
-        """[head]: by how much of themselves singular values may be too small; None where none was wanted."""
+        """[head]: by what share singular values may be too small; None where none was requested."""
         if "spectrum" not in self.sums:
             return None
         found: Tensor = self.sums["spectrum"].short.amax(dim=0)
@@ -263,13 +263,13 @@ class MetricTotals:
         return best if bool(best.isfinite().all()) else NOT_APPLICABLE + "no query sees such a key"
 
     def possible(self, name: str) -> bool:
-        """Whether there is what the metric needs in the strips so far."""
+        """Whether the strips so far have what the metric needs."""
         return not self.impossible(name) and (
             self.scored or "scores" not in metric_spec(name).needs
         )
 
     def impossible(self, name: str) -> str:
-        """Why a metric has no meaning for this map, whatever its numbers are; empty where it has one."""
+        """Explain why a metric is undefined for this map, whatever its numbers; empty where it is defined."""
         needs = metric_spec(name).needs
         if self.signed and not metric_spec(name).signed:
             return "weights of both signs are no shares of attention"
@@ -286,7 +286,7 @@ class MetricTotals:
         return ""
 
     def missing(self, name: str) -> str:
-        """What a metric needs and the strips have not shown; empty where nothing is missing."""
+        """Explain what a metric needs and the strips lack; empty where they have it."""
         needs = metric_spec(name).needs
         if "learned sink" in needs and self.least_row > 1.0 - self.full_row:
             return "all rows sum to 1: there is no learned sink"
@@ -298,7 +298,7 @@ class MetricTotals:
 
 
 def explain_not_for_linear(wanted: MetricSpec) -> str:
-    """Why a metric says nothing of a linear layer's map; empty where it does."""
+    """Explain why a metric does not apply to a linear layer's map; empty where it does."""
     if {"scores", "logits"} & set(wanted.needs):
         return "a linear layer has no softmax, so no logits"
     if "learned sink" in wanted.needs:
@@ -313,7 +313,7 @@ def explain_not_for_linear(wanted: MetricSpec) -> str:
 
 
 def reduce_items(name: str, found: "Tensor | str") -> "Tensor | str":
-    """[head, …]: batch items count alike, or the worst one does."""
+    """Reduce to [head, …]: the mean over batch items, or the worst one."""
     if isinstance(found, str):
         return found
     take = metric_spec(name).take

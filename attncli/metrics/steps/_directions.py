@@ -1,4 +1,4 @@
-"""How far each token has turned."""
+"""The angle by which each token turns."""
 
 import numpy as np
 

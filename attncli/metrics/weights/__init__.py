@@ -23,11 +23,11 @@ Product = Literal["qk", "ov"]
 WeightMetric = Callable[[Factored], float]
 
 SCALE_FREE = ("dimensions", "share")
-"""Units of metrics that do not change when weights are multiplied by a number: those have a null of random weights."""
+"""Units of metrics that do not change when weights are multiplied by a number: those have a control of random weights."""
 
 
 def measures(product: Product, unit: str) -> Callable[[WeightMetric], WeightMetric]:
-    """Say which product a metric measures, and in which unit; the function itself is returned untouched."""
+    """Declare which product a metric measures, and its unit; the function itself is returned unchanged."""
 
     def attach(metric: WeightMetric) -> WeightMetric:
         metric.product = product  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What the metrics of both products share."""
+"""Functions that the metrics of both products share."""
 
 import numpy as np
 

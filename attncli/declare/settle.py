@@ -59,7 +59,7 @@ def is_set(declared: inspect.Parameter, value: Any) -> bool:
     """Whether the value differs from the default."""
     if value is None or (isinstance(value, list | tuple) and not value):
         return False
-    return hasattr(value, "shape") or bool(value != declared.default)
+    return hasattr(type(value), "shape") or bool(value != declared.default)
 
 
 def settle(rules: Rules, given: Sequence[Given], subject: Subject | None) -> Settled:

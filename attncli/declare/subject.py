@@ -9,7 +9,7 @@ from typing import Any
 
 from attncli.declare.applies import WORDLESS
 from attncli.declare.commands import COMMANDS
-from attncli.sources import Source, parse_source
+from attncli.sources import MODELS, Source, parse_source
 
 SENSED = ("image_size", "num_channels", "num_mel_bins", "frame_length")
 """Sizes in a config.json that only models of images and sounds have."""
@@ -36,8 +36,11 @@ def subject_of(command: str, values: Mapping[str, Any]) -> Subject | None:
         return model_of_patterns(values["pattern"])
     if "source" not in values or command not in COMMANDS:
         return None
+    takes = COMMANDS[command].takes
+    if not set(takes) & set(MODELS):  # a report, for which no option depends on the SOURCE
+        return None
     source = parse_source(values["source"])
-    return Subject(source) if source.kind in COMMANDS[command].takes else None
+    return Subject(source) if source.kind in takes else None
 
 
 def model_of_patterns(patterns: Any) -> Subject:

@@ -144,6 +144,7 @@ def run_asked(
             at_hand = resolve_subject(values[SOURCE], beside, any_module)
             options[SOURCE] = around.enter_context(at_hand)
         watch = around.enter_context(open_progress(beside["progress"]))
+        around.enter_context(translate_system_errors())
         refuse_misfits(parameters, options | set_beside(beside), asked.__name__)
         how = RunContext(
             watch,
@@ -153,7 +154,6 @@ def run_asked(
             save_module=beside.get("save_module"),
             settings=NO_CONFIGURATION,
         )
-        around.enter_context(translate_system_errors())
         return asked(**gathered(asked, options), how=how)
 
 

@@ -232,7 +232,7 @@ def test_files_that_hold_no_attention_are_refused(
             ("--metric", "qk_trace"),
             "--metric qk_trace measures weights and needs no run: ask attn inspect-weights.",
         ),
-        (("--layers", "7"), "layer 7 has no attention: there is some in 0, 1."),
+        (("--layers", "7"), "there is no layer 7: GPT2Model has layers 0 to 1."),
         (("--heads", "9"), "--heads names no head of the model: they are 0 … 5."),
         (("--heads", "a"), "--heads a: write numbers and ranges"),
         (("--top", "0"), "--top 0: it must be at least 1."),
@@ -256,7 +256,10 @@ def test_what_cannot_be_is_refused(arguments: tuple[str, ...], said: str, folder
         (("--tokens", "4"), "no such option: --tokens"),
         (("--layers", "3-1"), "a range rises"),
         (("--sort", "sink"), "no such option: --sort"),
-        (("--heads", "1.0"), "--heads 1.0: write numbers and ranges, as in 0,3-5."),
+        (
+            ("--heads", "1.0"),
+            "--heads 1.0: name layers and heads apart, as in --layers 5 --heads 1.",
+        ),
     ],
 )
 def test_what_cannot_be_of_weights_is_refused(
@@ -291,7 +294,7 @@ def test_the_size_that_is_announced_is_that_of_the_file(model: str, tmp_path: Pa
     found = re.search(r": ([\d.]+) MB", said)
     assert found is not None
     header = 8 + int.from_bytes(file.read_bytes()[:8], "little")  # rows of the run are kept there
-    assert float(found[1]) == pytest.approx((file.stat().st_size - header) / 1e6, rel=0.01)
+    assert float(found[1]) == pytest.approx((file.stat().st_size - header) / 1e6, rel=0.05)
 
 
 def test_gates_see_the_model_and_not_its_nulls(folder: Path) -> None:

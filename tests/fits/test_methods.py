@@ -282,12 +282,12 @@ def test_synthetic_work_imports_no_torch() -> None:
     program = (
         "import sys, numpy as np\n"
         "from attncli.fits import FITS, FitRequest\n"
-        "from attncli.patterns import build\n"
+        "from attncli.patterns import build_pattern\n"
         "from attncli.commands.approximate.least_sizes import frontier, scale_growth, width_growth\n"
         "from attncli.commands.approximate.one_module.module_fits import approximate\n"
         "from attncli.commands.approximate.one_module.solutions import solve\n"
-        "from attncli.commands.approximate.one_module import verify_fit\n"
-        "targets = {'window': build('window', 16, np.random.default_rng(0))}\n"
+        "from attncli.commands.verify_fit import report as verify_fit\n"
+        "targets = {'window': build_pattern('window', 16, np.random.default_rng(0))}\n"
         "approximate(solve(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
         "assert not {'torch', 'transformers'} & sys.modules.keys()\n"
     )

@@ -80,9 +80,9 @@ def test_exact_residuals_are_those_of_subtraction_at_any_size(kind: str) -> None
     with silence_libraries(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model = COVERAGE.build(kind, sizes, seed=draw.randrange(100), dtype=torch.float64)
+            model = COVERAGE.build_model(kind, sizes, seed=draw.randrange(100), dtype=torch.float64)
         except AttnError:  # sizes that do not go with others of the type
-            model = COVERAGE.build(
+            model = COVERAGE.build_model(
                 kind, {"tiny": ""}, seed=draw.randrange(100), dtype=torch.float64
             )
         with COVERAGE.home(model):

@@ -27,9 +27,9 @@ READERS = (hashing, lazy_tensors, arrays)
 MAPPED = """
 import os, sys
 from pathlib import Path
-from attncli.models.files.lazy_tensors import mapped
+from attncli.models.files.lazy_tensors import memory_map_tensors
 file = Path(sys.argv[1])
-with mapped([file]) as state:
+with memory_map_tensors([file]) as state:
     tensor = state["big"][...]
     os.truncate(file, 5000)
     print(tensor.sum())

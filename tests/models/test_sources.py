@@ -196,7 +196,7 @@ def test_nothing_else_comes_out(text: str) -> None:
 
 
 def test_parsing_imports_neither_torch_nor_transformers() -> None:
-    code = "import sys; from attncli.sources import parse; parse('random:bert'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = "import sys; from attncli.sources import parse_source; parse_source('random:bert'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from commands import attn
 from small_checkpoints import change_config, saved
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
@@ -271,9 +272,6 @@ def test_broken_tokenizers(content: str, checkpoint: LoadedModel, tmp_path: Path
 @pytest.mark.parametrize(
     "options",
     [
-        {"texts": ("a",), "token_ids": ("1",)},
-        {"texts": ("a",), "random_tokens": 3},
-        {"token_ids": ("1",), "random_tokens": 3},
         {"tokens": 0},
         {"random_tokens": 0},
         {"samples": 0},
@@ -282,6 +280,21 @@ def test_broken_tokenizers(content: str, checkpoint: LoadedModel, tmp_path: Path
 def test_options_that_make_no_sense(options: dict[str, Any], checkpoint: LoadedModel) -> None:
     with pytest.raises(UsageError):
         make_inputs(checkpoint, RequestedInput(**options))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("--text", "a", "--token-ids", "1"),
+        ("--text", "a", "--random-tokens", "3"),
+        ("--token-ids", "1", "--random-tokens", "3"),
+        ("--text-file", "a.txt", "--random-tokens", "3"),
+    ],
+)
+def test_two_kinds_of_input_exclude_each_other(line: tuple[str, ...]) -> None:
+    outcome = attn("inspect-model", "random:bert?tiny", *line)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert all(option in outcome.err for option in line[::2])
 
 
 @pytest.mark.parametrize("tokens", [1, 2])

@@ -1,6 +1,7 @@
 """Networks that make no sense are refused in one sentence that names the option."""
 
 import pytest
+from commands import attn
 
 from attncli.errors import UsageError
 from attncli.networks.spec import NetworkSpec
@@ -53,8 +54,9 @@ def test_a_single_switch_leaves_the_others_on() -> None:
 
 
 def test_contradicting_switches_are_refused() -> None:
-    with pytest.raises(UsageError, match="`mlp_skip` needs the MLP"):
-        variant_from_switches(None, False, True)
+    outcome = attn("rank-collapse", "--no-mlp", "--mlp-skip")
+    assert outcome.code == 2
+    assert "--mlp-skip needs the MLP that --no-mlp removes" in outcome.err
 
 
 def test_names_keep_their_order_and_unknown_ones_are_refused() -> None:

@@ -8,9 +8,9 @@ from processes import outcomes, two_ranks
 SCRIPT = """
 import os, signal, sys
 from attncli.errors import InputError, LimitError
-from attncli.processes.collectives import Ended, end, leave, meet
-from attncli.ranks import launch
-from attncli.processes.work_sharing import WORK, shared_out
+from attncli.processes.collectives import OtherRankFailed, exit_process, leave_together, synchronize_ranks
+from attncli.ranks import read_launch
+from attncli.processes.work_sharing import WORK, share_work
 
 def told(action):
     try:
@@ -23,31 +23,31 @@ def fails(item):
         raise InputError(f"text {item}")
     if item == 9:
         raise type("Local", (Exception,), {})("cannot travel")
-    return item, launch().rank
+    return item, read_launch().rank
 
 def killed(item):
-    if launch().rank == 1:
+    if read_launch().rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return item
 
-meet()
-rank = launch().rank
-print(shared_out(range(3), fails, str))
-print(told(lambda: shared_out(range(6), fails, str)))
-print(told(lambda: shared_out([0, 9], fails, str)))
-print(told(lambda: shared_out(range(2), print, lambda item: f"{rank} {item}")))
+synchronize_ranks()
+rank = read_launch().rank
+print(share_work(range(3), fails, str))
+print(told(lambda: share_work(range(6), fails, str)))
+print(told(lambda: share_work([0, 9], fails, str)))
+print(told(lambda: share_work(range(2), print, lambda item: f"{rank} {item}")))
 WORK.together = True
-print(shared_out(range(2), lambda item: item, str))
-print(told(lambda: shared_out(range(2), fails, lambda item: f"{rank} {item}"))[:40])
+print(share_work(range(2), lambda item: item, str))
+print(told(lambda: share_work(range(2), fails, lambda item: f"{rank} {item}"))[:40])
 WORK.together = False
 if sys.argv[1] == "killed":
-    print(told(lambda: shared_out(range(2), killed, str)))
+    print(told(lambda: share_work(range(2), killed, str)))
 elif rank == 1:
-    print(leave(3, "rank 1 has no such file"))
+    print(leave_together(3, "rank 1 has no such file"))
 else:
-    print(told(lambda: shared_out(range(2), fails, str)))
-print(leave(0, ""), flush=True)
-end(7)
+    print(told(lambda: share_work(range(2), fails, str)))
+print(leave_together(0, ""), flush=True)
+exit_process(7)
 """
 
 SAME = [
@@ -84,15 +84,15 @@ def test_a_killed_rank_ends_the_others_at_once(tmp_path: Path) -> None:
 SHARES = """
 import os
 from attncli import limits
-from attncli.processes import exchange
-from attncli.ranks import launch
+from attncli.processes import collectives
+from attncli.ranks import read_launch
 
-rank = launch().rank
-exchange.free_memory = lambda: 10**9 * (2 + rank)
+rank = read_launch().rank
+collectives.free_memory = lambda: 10**9 * (2 + rank)
 limits.taken_memory = lambda: 0
-exchange.meet()
+collectives.synchronize_ranks()
 print(limits.available_memory(), flush=True)
-exchange.end(0)
+collectives.exit_process(0)
 """
 
 

@@ -132,7 +132,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         (("MODEL:0.0:top=2", "--random-tokens", "8", "--length", "9"), 2, "has 8 tokens"),
         (("MODEL:0.0:top=2", "--random-tokens", "8", "--samples", "2"), 2, "so give one"),
         (("MODEL:0.0:top=2", "--sweep", "length=8:16"), 2, "as long as its text"),
-        (("window:3", "--text", "so"), 2, "leave them out"),
+        (("window:3", "--text", "so"), 2, "--text goes with a model: give --pattern"),
         (
             ("random:t5:0.0:top=2", "--random-tokens", "8"),
             3,

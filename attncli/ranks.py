@@ -1,4 +1,4 @@
-"""Who this process is among those that were started together; read from the environment, so that it costs nothing."""
+"""This process's rank among those launched together, read from the environment alone, so that it costs nothing."""
 
 import os
 from collections.abc import Mapping
@@ -7,21 +7,21 @@ from typing import NamedTuple
 from attncli.limits import whole_number
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""What torchrun sets, and what torch.distributed asks for where something else starts the processes."""
+"""Variables that torchrun sets, and torch.distributed requires under other launchers."""
 OWN = (*NAMES, "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE")  # fmt: skip
 STARTED = "ATTN_STARTED"
-"""Set where attn itself has started the processes, and speaks for those that are lost."""
+"""Set where attn itself has started the processes, and reports those that are lost."""
 
 
 class Launch(NamedTuple):
     rank: int
     size: int
     local_rank: int
-    """Among those of this machine."""
+    """The rank among the processes of this machine."""
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that prints and writes."""
+        """Whether this is the process that prints and writes."""
         return self.rank == 0
 
     @property
@@ -33,7 +33,7 @@ ALONE = Launch(0, 1, 0)
 
 
 def read_launch() -> Launch:
-    """One process among several where everything is set that they need to find each other; else one alone."""
+    """Read the launch: one process among several if all their rendezvous variables are set; else a single one."""
     said = [os.environ.get(name, "") for name in NAMES]
     rank, size = map(whole_number, said[:2])
     if rank is None or size is None or not all(said):

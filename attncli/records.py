@@ -1,4 +1,4 @@
-"""The only types that travel between rooms: `Row`, `Report` and the few they are made of.
+"""The types that travel between packages: `Row`, `Report` and their parts.
 
 Everything is frozen and flat. One number is one row; what does not apply is `None`, never 0.
 """
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 SCHEMA_VERSION = 2
-"""Of the reports that are written. 2: rows have `each`, texts have `sha256`."""
+"""The schema version of written reports. 2: rows have `each`, texts have `sha256`."""
 READ_VERSIONS = (1, 2)
-"""Of those that are read; what a version does not have is empty."""
+"""The schema versions that can be read; fields that a version lacks are empty."""
 
 NOT_APPLICABLE = "n/a: "
-"""How the note of a null begins where there is no such number, rather than one that could not be had."""
+"""The prefix of a null's note where there is no such number, rather than one that could not be had."""
 
 Scalar = str | int | float
 
@@ -62,12 +62,12 @@ class Row:
     are paired by. Empty where n is 1, or too large to keep them."""
 
     def __hash__(self) -> int:
-        """Of equal rows the same: `keys` cannot be hashed, and are left out."""
+        """The same for equal rows: `keys` cannot be hashed, and are left out."""
         return hash((self.metric, self.value, self.variant, self.layer, self.head))
 
     @property
     def lost(self) -> bool:
-        """A number that should be there and is not, as opposed to one that does not apply."""
+        """Whether a number is missing that should exist, as opposed to one that does not apply."""
         return self.value is None and not (self.note or "").startswith(NOT_APPLICABLE)
 
     def axis(self, name: str) -> Scalar | None:
@@ -80,14 +80,14 @@ class Row:
 
     @property
     def coordinates(self) -> dict[str, Scalar]:
-        """Where the number stands: what tells it from the other numbers of its metric."""
+        """The coordinates that distinguish the number from others of its metric."""
         axes = {"variant": self.variant, "layer": self.layer, "head": self.head}
         keys = {name: value for name, value in self.keys.items() if name not in FOUND_KEYS}
         return {name: value for name, value in axes.items() if value not in (None, "")} | keys
 
     @property
     def place(self) -> str:
-        """Its coordinates in words: `SAN, layer 12`; empty where it has none."""
+        """Its coordinates as text: `SAN, layer 12`; empty where it has none."""
         named = self.coordinates.items()
         return ", ".join(str(v) if name == "variant" else f"{name} {v}" for name, v in named)
 
@@ -110,12 +110,12 @@ ROW_COLUMNS = ("metric", "variant", "layer", "head", "value", "spread", "n", "un
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a metric means: its unit and one sentence."""
+    """The definition of a metric: its unit and one sentence."""
 
     unit: str
     definition: str
     heading: str = ""
-    """Over a column, where the name says too little to a reader."""
+    """The heading of its column, where the name says too little to a reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +125,14 @@ class Finding:
     about: str
     text: str
     metric: str = ""
-    """What it is told from, where that is one metric of heads."""
+    """The metric that it is derived from, where that is one metric of heads."""
     heads: tuple[str, ...] = ()
-    """Names of the heads in the text, as they stand there."""
+    """Names of the heads in the text, as they appear there."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a person reads some of the rows: which axis goes down, what goes across.
+    """A table of some of the rows: which axis goes down, what goes across.
 
     With `across` an axis, one metric is spread over that axis; with `across` None the metrics themselves are the columns.
     """
@@ -142,26 +142,26 @@ class View:
     metrics: tuple[str, ...]
     across: str | None = None
     where: Mapping[str, Scalar] = field(default_factory=dict)
-    """Only rows with these coordinates; an empty one asks for rows without that axis."""
+    """Only rows with these coordinates; an empty value selects rows without that axis."""
     last_layer_only: bool = False
     """Per line, keep each metric's row of the highest layer (rows without a layer always stay)."""
     lowest_drawn: float | None = None
-    """Plots leave out what lies below it, and tables do not."""
+    """Plots leave out numbers below it, tables do not."""
     findings: str = ""
     """Show the findings instead of numbers, under this header."""
     heat: str = ""
-    """Show shades instead of numbers, with the letter that stands under this key of the row."""
+    """Show shades instead of numbers, with the letter under this key of the row."""
     names: str = ""
-    """Beside each place on the axis that goes down, show what stands under this key of its rows."""
+    """Next to each value on the axis that goes down, show what its rows have under this key."""
     pair: tuple[str, ...] = ()
     """Before the number, what stands under these two keys of the row, and behind it uniform attention's: `fox@3 ← quick@1`."""
     measure: str = ""
-    """What the numbers across are called on a plot's axis, where that is not the metric itself: `max(sink)`."""
+    """The label of a plot's axis for the numbers across, where that is not the metric itself: `max(sink)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Maps [query][key] side by side, for the plots alone: formats leave pictures out."""
+    """Maps [query][key] in a row, for plots alone: other formats leave pictures out."""
 
     title: str
     panels: Mapping[str, tuple[tuple[float, ...], ...]]
@@ -175,19 +175,19 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Ways of points in the plane, one panel of a figure, for plots alone: formats leave tracks out."""
+    """Tracks of points in the plane, one panel of a figure, for plots alone: other formats leave them out."""
 
     row: str
     column: str
     ways: tuple[tuple[Place, ...], ...]
     """Where each point was at every step."""
     taught: tuple[tuple[Place, ...], ...]
-    """Where it should have been."""
+    """Where each point should have been."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The map of one head, small enough to look at, for pages alone: no other format holds it."""
+    """The map of one head, in reduced size, for HTML pages alone: no other format includes it."""
 
     head: str
     """Its name: `5.1`, with the stack and the kind of attention where there are several."""
@@ -199,7 +199,7 @@ class Tile:
     step: int = 1
     """Tokens along the side of a cell, which shows the largest of their weights."""
     queries: tuple[str, ...] = ()
-    """Names of all tokens that ask, and of all that are looked at; empty where they have none."""
+    """Names of all query tokens, and of all keys; empty where they have none."""
     keys: tuple[str, ...] = ()
 
 
@@ -210,14 +210,14 @@ class Verdict:
     condition: str
     failed: bool
     text: str
-    """The number that decided, and where it stands."""
+    """The number that decided, and its coordinates."""
     stopped: bool = False
-    """Nothing was decided, for what was to be tested could not be had; it counts as failed."""
+    """Whether nothing was decided, as the number could not be had; it counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What every command yields; every format, gate and comparison works on it alone."""
+    """The result of every command; every format, gate and comparison works on it alone."""
 
     study: str
     headline: str
@@ -238,7 +238,7 @@ class Report:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __hash__(self) -> int:
-        """Equal reports have the same; what maps names to values cannot be hashed, and is left out."""
+        """The same for equal reports; mappings cannot be hashed, and are left out."""
         return hash((self.study, self.headline, self.warnings, self.command, len(self.rows)))
 
     def with_command(self, command: Iterable[str], environment: Mapping[str, str]) -> "Report":

@@ -21,13 +21,13 @@ from attncli.errors import UsageError, unknown_name
 
 
 class Registry:
-    """The things that live one per file in a package."""
+    """The entries of a package, one per file."""
 
     def __init__(self, kind: str, package: str) -> None:
         self.kind = kind
         self.package = package
         self.found: dict[str, Callable[..., Any]] = {}
-        """What was asked for by name."""
+        """Entries that were imported, by name."""
 
     def names(self) -> list[str]:
         """Public names, from file names alone, so that nothing heavy is imported to list or complete them."""
@@ -35,7 +35,7 @@ class Registry:
 
     @cached_property
     def file_names(self) -> tuple[str, ...]:
-        """Reports ask for every row, and a folder need not be read so often."""
+        """The file names, cached: reports look them up for every row."""
         spec = importlib.util.find_spec(self.package)
         assert spec is not None
         found = pkgutil.iter_modules(spec.submodule_search_locations)
@@ -51,7 +51,7 @@ class Registry:
         return self.found[name]
 
     def summary(self, name: str) -> str:
-        """The first line of the thing's docstring."""
+        """The first line of the entry's docstring."""
         return (inspect.getdoc(self[name]) or "").partition("\n")[0]
 
 
@@ -92,7 +92,7 @@ def parse_parameters(
 
 
 MOST_DIGITS = 12
-"""Of a whole number: times any number of tokens it still fits a machine word."""
+"""The most digits of a whole number: times any number of tokens it still fits a machine word."""
 
 WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 

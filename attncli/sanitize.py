@@ -18,7 +18,7 @@ COMMAND = re.compile(r"##(?=\w*\[)|::(?=[A-Za-z])")
 which after a wrapped word may be anywhere."""
 LONGEST_SENTENCE = 1000
 KEPT_END = 300
-"""Of a sentence that is cut: what to do stands at its end."""
+"""Letters kept of a truncated sentence's end, which says what to do."""
 
 
 def make_visible(text: str) -> str:
@@ -34,12 +34,12 @@ def escape_character(character: str) -> str:
 
 
 def escape_ci_command(command: re.Match[str]) -> str:
-    """Its last character by number: no runner takes it for a command, and a reader still sees what it was."""
+    """Escape a CI command's last character by number: no runner takes it for a command, and a reader still sees it."""
     return f"{command[0][:-1]}\\x{ord(command[0][-1]):02x}"
 
 
 def sanitize_json(text: str) -> str:
-    """A JSON text with the same meaning in which everything inside strings is visible."""
+    """Sanitize a JSON text: the same meaning, with everything inside strings visible."""
     if not text.replace("\n", "").isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else json_escape(c) for c in text)
     return text.replace("##", "#\\u0023") if COMMAND.search(text) else text
@@ -52,7 +52,7 @@ def json_escape(character: str) -> str:
 
 
 def sanitize_sentence(text: str) -> str:
-    """A visible line that a person can take in: of a longer one its beginning and its end."""
+    """A visible line of readable length: of a longer one its beginning and its end."""
     text = make_visible(text)
     if len(text) <= LONGEST_SENTENCE:
         return text
@@ -60,7 +60,7 @@ def sanitize_sentence(text: str) -> str:
 
 
 def sanitize_value(value: T) -> T:
-    """Records, mappings and lists with every text in them visible; what is so already stays the very same object."""
+    """Sanitize every text in records, mappings and lists; clean ones stay the very same object."""
     changed: Any = value
     if value is None or isinstance(value, int | float):
         return value

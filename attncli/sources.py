@@ -25,21 +25,21 @@ Kind = Literal["synthetic", "hub", "folder", "random", "live"] | FileKind
 FILES: tuple[str, ...] = get_args(FileKind)
 MODELS: tuple[Kind, ...] = ("hub", "folder", "random", "live")
 ARRAYS: tuple[Kind, ...] = ("maps", "pattern", "weights", "pickle")
-"""Files that may hold attention maps, whoever has saved them."""
+"""Files that may contain attention maps, whichever program has saved them."""
 SAVED_MODELS: tuple[Kind, ...] = ("hub", "folder")
 
 GRAMMAR = "write org/name[@revision], ./dir, random:ARCH[?layers=2&width=64], or the path of a .safetensors file"
 LOCAL = re.compile(r"(~|/|\./|\.\./|\.\.?$)")
 ENDINGS = (".safetensors", ".npy", ".npz", ".mtx", ".csv", ".json", ".jsonl", ".bin", ".pt", ".pth")
-"""Of files that SOURCE may name without ./ before them: no model on the hub is called so."""
+"""Endings of files that SOURCE may name without ./ before them: no model on the hub has such a name."""
 GGUF = ".gguf"
 NEAR = 0.75
-"""How alike two names are of which one was meant by the other."""
+"""How similar two names must be for one to be suggested for the other."""
 WORD = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 HUB_ID = re.compile(rf"(?P<name>{WORD}(?:/{WORD})?)(?:@(?P<revision>[\w./-]+))?")
 RANDOM = "random:"
 TINY = ("tiny", 1)
-"""The word that is no size, and is written alone."""
+"""The word that is no size, and has no value."""
 ARCHITECTURE = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:\?(?P<sizes>.*))?")
 SIZE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(?:=(?P<value>[A-Za-z0-9_.+-]{1,40}))?")
 
@@ -50,7 +50,7 @@ OF_MODELS = "`inspect_model`, `rank_collapse` and `paths`"
 
 
 class KindWords(NamedTuple):
-    """A kind, for sentences."""
+    """A kind of source, for messages."""
 
     what: str
     """As the end of `… is …`."""
@@ -87,11 +87,11 @@ class Source:
     """Of a random model: `layers`, `width`, `heads` … where they are not the defaults; a bare word is 1."""
     warnings: tuple[str, ...] = ()
     live: Any = field(default=None, compare=False)
-    """A module of the caller's own."""
+    """A module in the caller's process."""
 
     @property
     def path(self) -> Path:
-        """Where a folder or file lies."""
+        """The path of a folder or file."""
         return expand_path(self.name)
 
     @property
@@ -103,7 +103,7 @@ class Source:
         return self.kind in FILES
 
     def __str__(self) -> str:
-        """As SOURCE is written."""
+        """The text of SOURCE."""
         if self.kind == "random":
             sizes = "&".join(
                 name if (name, value) == TINY else f"{name}={value}"
@@ -114,7 +114,7 @@ class Source:
 
 
 def parse_source(text: "str | Source | None") -> Source:
-    """The one reading of SOURCE; what fits none is refused together with the grammar."""
+    """Parse SOURCE; text that fits no form is refused together with the grammar."""
     if text is None:
         return Source("synthetic")
     if isinstance(text, Source):
@@ -131,7 +131,7 @@ def parse_source(text: "str | Source | None") -> Source:
 
 
 def require_kind(source: Source, kinds: Sequence[Kind], asker: str) -> None:
-    """What is of another kind is refused by what it is, what the asker takes, and who reads it."""
+    """Require a kind: the refusal names the source's kind, the accepted kinds, and commands that read it."""
     if source.kind in kinds:
         return
     takes = f"{asker} takes {list_kinds(kinds)}"
@@ -142,7 +142,7 @@ def require_kind(source: Source, kinds: Sequence[Kind], asker: str) -> None:
 
 
 def advise_reader(source: Source) -> str:
-    """Who reads what is of no use here."""
+    """Advise which command reads a source that is of no use here."""
     if source.kind in ("weights", "pickle"):
         return (
             "; a model is the folder with its config.json, and `inspect_maps` reads attention maps"
@@ -154,7 +154,7 @@ def advise_reader(source: Source) -> str:
 
 
 def list_kinds(kinds: Sequence[Kind]) -> str:
-    """`a, b or c`; all ways to name a model are one."""
+    """Format `a, b or c`; all ways to name a model are one."""
     model = "a model (org/name, ./dir or random:ARCH)"
     if "random" not in kinds:
         model = "a saved model (org/name or ./dir)"
@@ -166,7 +166,7 @@ def list_kinds(kinds: Sequence[Kind]) -> str:
 
 
 def parse_random_source(text: str) -> Source:
-    """`random:ARCH?name=value&…`; whether there are such a type and sizes is for the one who builds it to say."""
+    """Parse `random:ARCH?name=value&…`; whether such a type and sizes exist is checked where it is built."""
     found = ARCHITECTURE.fullmatch(text.removeprefix(RANDOM))
     if found is None:
         raise UsageError(

@@ -159,7 +159,7 @@ def refuse_missed_attention(model: nn.Module, stream: Capture) -> None:
 
 
 def refuse_duplicate_sites(sites: Sequence[AttentionSite]) -> None:
-    """Refuse two attentions with the same stack, kind and layer: their numbers could not be told from each other."""
+    """Refuse two attentions with the same stack, kind and layer: their numbers would be indistinguishable."""
     known: dict[tuple[str, str, int], AttentionSite] = {}
     for site in sites:
         other = known.setdefault(site.key, site)

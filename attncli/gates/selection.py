@@ -60,7 +60,7 @@ def parse_selector(where: str, part: str) -> tuple[str, str]:
 
 
 def select_rows(report: Report, wanted: Selection) -> list[Row]:
-    """The rows of the metric at the coordinates that every selector names, in whatever order they stand."""
+    """The rows of the metric at the coordinates that every selector names, in any order."""
     rows = [row for row in report.rows if row.metric == wanted.metric]
     if not rows:
         raise unknown_name(

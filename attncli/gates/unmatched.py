@@ -1,4 +1,4 @@
-"""Gates that can match nothing, said before the work: by the coordinates that the rows of the report will have."""
+"""Refuse gates that can match nothing before the work: by the coordinates that the report's rows will have."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def refuse_unmatched(conditions: Iterable[Condition], axes: Mapping[str, Sequenc
 
 
 def make_row(metric: str, axis: str, place: Scalar) -> Row:
-    """A row that stands there and nowhere else."""
+    """Make a row with just these coordinates."""
     own = {axis: place} if axis in OWN else {}
     keys = {} if axis in OWN else {axis: place}
     return Row(metric, 0.0, "1", keys=keys, **own)  # type: ignore[arg-type]

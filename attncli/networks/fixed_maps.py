@@ -1,4 +1,4 @@
-"""A one-headed layer of attention alone with its weights held: a map A [query, key] and a matrix W = W_V W_O."""
+"""A one-headed layer of attention alone with fixed weights: a map A [query, key] and a matrix W = W_V W_O."""
 
 import numpy as np
 

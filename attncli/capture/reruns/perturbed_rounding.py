@@ -1,4 +1,4 @@
-"""A model whose blocks compute with disturbed last bits: a second sample of its rounding.
+"""A model whose blocks compute with perturbed last bits: a second sample of its rounding.
 
 Inside the blocks every number that a function computes loses one last bit or keeps it, at random and apart for every
 token and feature. That is as much as rounding takes anyway, and it makes every later sum and function round anew: what

@@ -1,4 +1,4 @@
-"""The blocks of a model, found by watching where its attention happens, and their true inputs and outputs.
+"""The blocks of a model, found where its attention runs, and their true inputs and outputs.
 
 A block is an element of the innermost list of alike modules that contains attention: `T5Block`, not the list of its
 sublayers; each `AlbertLayer` of a group. A stack is a sequence of blocks in the order in which they are executed, so a

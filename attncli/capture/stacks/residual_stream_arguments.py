@@ -1,6 +1,6 @@
 """Find and replace the residual stream in a block's arguments and results: the first tensor of each.
 
-A two-stream block (XLNet's, with a query stream beside the content) takes and gives a second one right after.
+A two-stream block (XLNet's, with a query stream and a content stream) takes and returns a second one right after.
 """
 
 from collections.abc import Mapping

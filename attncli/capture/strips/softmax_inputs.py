@@ -47,9 +47,9 @@ class LastSoftmax(TorchFunctionMode):
         return shifted[1] if shifted is not None and shifted[0] is given else given
 
     def scores_of(self, weights: Tensor) -> Tensor | None:
-        """What was given to the softmax that made these very numbers; None if they were made otherwise.
+        """The input of the softmax that made these very numbers; None if they were made otherwise.
 
-        Beside a learned sink one column more takes part, and the weights are the first columns of what the softmax gave.
+        With a learned sink one column more takes part, and the weights are the first columns of the softmax's output.
         """
         scores, made = self.scores, self.weights
         if scores is None or made is None or scores.dtype != weights.dtype:

@@ -13,7 +13,7 @@ from attncli.maths.curves.intervals import interval_of_mean, is_clear_of_zero
 from attncli.maths.digits import format_power_of_ten
 
 CLIMB = 0.05
-"""Decades a layer above which a curve is said to grow."""
+"""Decades a layer above which a curve counts as growing."""
 
 FAR = math.log10(0.25)
 """Where a steady fall that ends above this is no law yet: a few layers of any model may do as much."""

@@ -28,7 +28,7 @@ from attncli.maths.residuals.scaled import (
 )
 
 SMALLEST = 1e-300
-"""Stands for ε where the state is so large that ε underflows, so that a zero token stays zero."""
+"""Replaces ε where the state is so large that ε underflows, so that a zero token stays zero."""
 
 
 class SplitParts(NamedTuple):
@@ -69,7 +69,7 @@ class SplitState:
 
     @cached_property
     def states(self) -> Scaled:
-        """X itself, where V may vanish beside c."""
+        """X itself, where V may vanish against c."""
         return plus(self.common, self.varying)
 
     @cached_property
@@ -147,7 +147,7 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
 
 
 def normalise_by_length(varying: Scaled, top: int, epsilon: float) -> Scaled:
-    """Rows divided by √(mean of squares + ε), each in units of its own: beside a large one a small one's squares vanish."""
+    """Rows divided by √(mean of squares + ε), each in its own units: next to a large row a small one's squares vanish."""
     rows = align_exponent(varying, top)
     _, own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))
     rows = np.ldexp(rows, -own)

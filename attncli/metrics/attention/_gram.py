@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Gram:
-    """Sums of one attention; this one grows with the square of the keys, so its memory is asked for first."""
+    """Sums of one attention; these grow with the square of the keys, so their memory is checked first."""
 
     def __init__(self, rows: StripRows) -> None:
         lead, keys = rows.weights.shape[:2], rows.keys

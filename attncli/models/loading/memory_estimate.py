@@ -44,7 +44,7 @@ def require_memory_to_run(
 ) -> None:
     """Refuse a text that is too long; `heads_at_once` is set where attention cannot be made strip by strip.
 
-    `kept`: states that are held in float64 until the end; `advice`: by what the question calls it.
+    `kept`: states that stay in memory in float64 until the end; `advice`: by the command's options.
     """
     require_memory(
         estimate_run_memory(body, tokens, strip_memory, heads_at_once)

@@ -1,7 +1,7 @@
 """Check that every weight of the model came from its files, and every weight of the files was used.
 
 transformers fills what it misses with random numbers and goes on. Here the body, everything that a state runs
-through, must come from the files; only heads that stand beside it may be missing, or be of another task.
+through, must come from the files; only heads outside it may be missing, or be of another task.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence

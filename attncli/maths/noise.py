@@ -30,7 +30,7 @@ def standard_deviation(numbers: Sequence[float], mean: float) -> float | None:
 
 
 def share_standard_deviation(share: float, draws: int) -> float | None:
-    """The same of draws that are 1 or 0, from the share of ones."""
+    """The standard deviation of the share of ones among draws that are 1 or 0."""
     return math.sqrt(share * (1.0 - share) * draws / (draws - 1)) if draws > 1 else None
 
 
@@ -55,7 +55,7 @@ def student_quantile(share: float, freedom: float) -> float:
 
 
 class Interval(NamedTuple):
-    """Where a number lies with `CONFIDENCE`."""
+    """The interval that contains a number with probability `CONFIDENCE`."""
 
     low: float
     high: float

@@ -1,4 +1,4 @@
-"""How many paths a network has, by length, in exact integers.
+"""Count a network's paths by length, in exact integers.
 
 A path picks in each layer one head, or the skip where there is one; its length is the number of heads it goes through.
 """

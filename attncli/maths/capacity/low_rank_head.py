@@ -11,7 +11,7 @@ NODES = 400
 
 
 def wrong_choice_rate(rank: int, dimension: int) -> float:
-    """How often one hard head of this rank picks the other token."""
+    """The probability that one hard head of this rank picks the farther token."""
     if rank >= dimension:
         return 0.0
     node, weight = np.polynomial.legendre.leggauss(NODES)

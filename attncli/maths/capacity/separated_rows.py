@@ -35,7 +35,7 @@ HIGHEST = 1e6
 
 
 class SeparatedRows(NamedTuple):
-    """What is known of rows with keys of their own."""
+    """Bounds from rows with keys of their own."""
 
     rows: tuple[int, ...]
     group: int

@@ -1,4 +1,4 @@
-"""From a curve of log10 r over layers: the order of convergence."""
+"""The order of convergence of a curve of log10 r over layers."""
 
 import itertools
 import math

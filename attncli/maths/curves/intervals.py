@@ -9,7 +9,7 @@ from attncli.maths.noise import CONFIDENCE, Interval, student_quantile
 
 
 def interval_of_mean(values: Sequence[float]) -> Interval:
-    """In which the mean lies by chance `CONFIDENCE`, if the numbers scatter alike."""
+    """The interval that contains the mean with probability `CONFIDENCE`, if the numbers have equal variance."""
     if len(values) < 2:
         return Interval(-math.inf, math.inf)
     half = quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))

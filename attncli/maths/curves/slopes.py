@@ -1,4 +1,4 @@
-"""How fast a number moves: straight lines through a few measurements."""
+"""Slopes: straight lines through a few measurements."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from attncli.maths.residuals.scaled import Array
 
 
 class Slopes(NamedTuple):
-    """Of many curves over the same places; nan where a curve has a gap."""
+    """Slopes of many curves over the same places; nan where a curve has a gap."""
 
     slope: Array
     error: Array

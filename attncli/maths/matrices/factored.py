@@ -42,7 +42,7 @@ class Factored:
 
     @cached_property
     def eigenvalues(self) -> Eigenvalues:
-        """Of the core, those below its rounding left out: their signs would be chance. No more than the product's rank."""
+        """Eigenvalues of the core, at most the product's rank; those below its rounding are left out, as their signs are chance."""
         values = np.linalg.eigvals(self.core).astype(np.complex128)
         scale = np.linalg.norm(self.left) * np.linalg.norm(self.right)
         rounding = np.finfo(np.float64).eps * scale
@@ -53,7 +53,7 @@ class Factored:
 
     @cached_property
     def singular_values(self) -> Array:
-        """From the largest; at most as many as the factors are thin."""
+        """Singular values from the largest; at most as many as the factors are thin."""
         return singular_values(qr_triangle(self.left) @ qr_triangle(self.right).T)
 
 

@@ -1,4 +1,4 @@
-"""How much a chain of matrices that mix the streams of a token enlarges what runs through it."""
+"""The gain of a chain of matrices that mix the streams of a token."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 class StreamGain(NamedTuple):
-    """Of a product of such matrices, over all tokens: 1 where each is doubly stochastic."""
+    """The gain of a product of such matrices, over all tokens: 1 where each is doubly stochastic."""
 
     forward: float
     """The largest |sum of a row|: what equal streams become."""

@@ -47,7 +47,7 @@ def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled
 
 
 def masked_logits(block: Array, logits: Logits, rows: slice) -> Array:
-    """-inf where the mask hides a key."""
+    """Logits with -inf where the mask hides a key."""
     if logits.visible is None:
         return block
     return np.where(logits.visible(rows), block, -math.inf)

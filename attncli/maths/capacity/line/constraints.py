@@ -13,7 +13,7 @@ Index = NDArray[np.intp]
 
 
 class Tolerances(NamedTuple):
-    """How far a map may be from its target."""
+    """The tolerances between a map and its target."""
 
     log_ratio: float
     """ln(1 + ε2): how far two logits of the support may be off."""

@@ -47,7 +47,7 @@ class LineUnits(NamedTuple):
 
 
 class LineSolution(NamedTuple):
-    """What a programme found."""
+    """The solution of a programme."""
 
     keys: Array
     reach: Array

@@ -29,7 +29,7 @@ class SignLink(NamedTuple):
 
 
 class Signs(NamedTuple):
-    """What the links say."""
+    """The signs that the links imply."""
 
     sign: NDArray[np.int64]
     """Of every row, ±1, the first row of each component at +1; 0 for rows that ask for nothing."""

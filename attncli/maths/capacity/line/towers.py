@@ -35,7 +35,7 @@ MOST_ROWS = 600
 
 
 class Tower(NamedTuple):
-    """How far the rows could be added."""
+    """The rows that could be added, and their solution."""
 
     programme: LineProgramme
     placed: LineSolution

@@ -233,7 +233,7 @@ def measure(*given):
     print("at work", flush=True)
     signal.pause()
 
-network_collapse.measure = measure
+network_collapse.run_networks = measure
 from attncli.cli.main import main
 main()
 """

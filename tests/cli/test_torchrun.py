@@ -71,14 +71,14 @@ def in_one_process(*arguments: str) -> bytes:
 
 HELD = """
 import signal
-from attncli.processes import finished_parts as parts
+from attncli.processes import resume_cache as parts
 
-def write(path, result, write=parts.write):
+def write(path, result, write=parts.write_result):
     write(path, result)
     while True:  # a signal that is answered elsewhere ends one pause
         signal.pause()
 
-parts.write = write
+parts.write_result = write
 from attncli.cli.main import main
 main()
 """

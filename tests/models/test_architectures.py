@@ -86,7 +86,7 @@ def test_exact_residuals_are_those_of_subtraction_at_any_size(kind: str) -> None
                 kind, {"tiny": ""}, seed=draw.randrange(100), dtype=torch.float64
             )
         with COVERAGE.home(model):
-            assert COVERAGE.try_exact(model, COVERAGE.example_inputs(model)) == "equal"
+            assert COVERAGE.try_exact(model, COVERAGE.make_example_inputs(model)) == "equal"
 
 
 def test_the_table_covers_what_transformers_knows() -> None:

@@ -64,9 +64,9 @@ SAME = [
 @pytest.mark.slow
 def test_what_one_rank_meets_all_learn(tmp_path: Path) -> None:
     first, second = outcomes(two_ranks(SCRIPT, ["left"], tmp_path))
-    left = "Left(code=3, said='rank 1 has no such file')"
-    assert first[1].splitlines() == [*SAME, "Ended 3 rank 1 has no such file", "Left(code=0, said='')"]  # fmt: skip
-    assert second[1].splitlines() == [*SAME, left, "Left(code=0, said='')"]
+    left = "RankExit(code=3, said='rank 1 has no such file')"
+    assert first[1].splitlines() == [*SAME, "OtherRankFailed 3 rank 1 has no such file", "RankExit(code=0, said='')"]  # fmt: skip
+    assert second[1].splitlines() == [*SAME, left, "RankExit(code=0, said='')"]
     assert (first[0], second[0]) == (7, 7)
     assert first[2] + second[2] == ""
 
@@ -89,7 +89,7 @@ from attncli.ranks import read_launch
 
 rank = read_launch().rank
 collectives.free_memory = lambda: 10**9 * (2 + rank)
-limits.taken_memory = lambda: 0
+limits.used_memory = lambda: 0
 collectives.synchronize_ranks()
 print(limits.available_memory(), flush=True)
 collectives.exit_process(0)

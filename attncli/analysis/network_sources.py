@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attncli.declare.commands import COMMANDS
 from attncli.errors import UsageError
 from attncli.io.whole_files import resolve_links
 from attncli.networks.spec import NetworkSpec
@@ -27,23 +28,11 @@ if TYPE_CHECKING:
 SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
 
 TAKES: Mapping[str, tuple[Kind, ...]] = {
-    "rank_collapse": ("synthetic", "network", *MODELS),
-    "paths": ("synthetic", "network", *MODELS),
-    "inspect_model": MODELS,
-    "inspect_maps": ("maps", "pattern", "weights", "pickle"),
-    "inspect_weights": MODELS,
-    "dispersion": MODELS,
-    "attribute": MODELS,
+    **{name.replace("-", "_"): entry.takes for name, entry in COMMANDS.items() if entry.takes},
     "head_capacity(head=...)": SAVED_MODELS,
-    "head_capacity": MODELS,
     "approximate(pattern=FILE)": ("pattern", "maps", "fit", "weights", *MODELS),
-    "verify_fit": ("fit",),
-    "count_paths": ("synthetic", "network", *MODELS),
-    "sensitivity": MODELS,
-    "check": ("report",),
-    "compare": ("report",),
 }
-"""Which kinds a question can do something with."""
+"""Kinds of SOURCE by question; of the two that take others with an option, by that option too."""
 
 
 def build_spec(options: NetworkOptions) -> NetworkSpec:

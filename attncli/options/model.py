@@ -316,6 +316,16 @@ StackOption = Annotated[
     ),
 ]
 
+ModelSource = Annotated[
+    str,
+    Argument(
+        metavar="MODEL",
+        help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
+        complete=complete_source,
+    ),
+]
+"""Of the commands that only take models."""
+
 Source = Annotated[
     str | None,
     Argument(

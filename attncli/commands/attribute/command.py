@@ -3,10 +3,9 @@
 from typing import Annotated
 
 from attncli.declare.dry_run import before_the_work
-from attncli.declare.options import Argument, Option
+from attncli.declare.options import Option
 from attncli.errors import UsageError
-from attncli.options.completion import complete_source
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.model import InputOptions, ModelOptions, ModelSource
 from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
@@ -20,14 +19,7 @@ attn attribute random:llama --random-tokens 16 --token 3 --top 5
 @question(own=("tokenizer",))
 def attribute(
     *,
-    source: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
-            complete=complete_source,
-        ),
-    ],
+    source: ModelSource,
     token: Annotated[
         str,
         Option(

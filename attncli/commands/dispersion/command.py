@@ -4,10 +4,10 @@ from typing import Annotated
 
 from attncli.declare.applies import Applies
 from attncli.declare.dry_run import before_the_work
-from attncli.declare.options import Argument, Option
-from attncli.options.completion import complete_names, complete_source, list_head_metrics
+from attncli.declare.options import Option
+from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import HeadChoice
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.model import InputOptions, ModelOptions, ModelSource
 from attncli.options.shared import split_names
 from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
@@ -23,14 +23,7 @@ attn dispersion random:llama --lengths 16:128 --fail-if 'largest_weight_slope < 
 @question(own=("tokenizer",))
 def dispersion(
     *,
-    source: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
-            complete=complete_source,
-        ),
-    ],
+    source: ModelSource,
     lengths: Annotated[
         str,
         Option(

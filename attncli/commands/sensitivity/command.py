@@ -3,9 +3,8 @@
 from typing import Annotated
 
 from attncli.declare.dry_run import before_the_work
-from attncli.declare.options import Argument, Option
-from attncli.options.completion import complete_source
-from attncli.options.model import InputOptions, ModelOptions, StackOption
+from attncli.declare.options import Option
+from attncli.options.model import InputOptions, ModelOptions, ModelSource, StackOption
 from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
@@ -20,14 +19,7 @@ attn sensitivity ./checkpoint --fail-if 'sensitivity[position=0] > 5'
 @question(own=("tokenizer", "inputs"))
 def sensitivity(
     *,
-    source: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
-            complete=complete_source,
-        ),
-    ],
+    source: ModelSource,
     directions: Annotated[
         int | None,
         Option(

@@ -175,10 +175,11 @@ def test_the_table_is_the_same_and_kills_lose_only_what_is_in_hand(nets: Path, e
 
 SLURM = {
     "sbatch": """
+        cp "$1" script  # as Slurm does: submitit moves its own away after this
         for index in 0 2 3; do
             touch alive/77_$index
             (SLURM_JOB_ID=$((78 + index)) SLURM_ARRAY_JOB_ID=77 SLURM_ARRAY_TASK_ID=$index SLURM_NTASKS=1 SLURM_NODEID=0 \\
-            SLURM_JOB_NUM_NODES=1 SLURM_PROCID=0 SLURM_LOCALID=0 bash "$1" > /dev/null 2>&1; rm alive/77_$index) > /dev/null 2>&1 &
+            SLURM_JOB_NUM_NODES=1 SLURM_PROCID=0 SLURM_LOCALID=0 bash script > /dev/null 2>&1; rm alive/77_$index) > /dev/null 2>&1 &
         done
         echo Submitted batch job 77""",
     "srun": 'while [ "$1" != -u ]; do program="$1"; shift; done; exec "$program" "$@"',

@@ -18,6 +18,8 @@ QUIET = (
     "--no-first-run",
 )
 READY = "html[data-ready=yes]"
+PATIENCE = 600_000
+"""Milliseconds: only what never comes takes as long, however busy the machine is."""
 
 
 NEEDED = "ATTN_TESTS_NEED_BROWSER"
@@ -42,7 +44,7 @@ def launch(playwright: Any) -> Any:
 
     path = find_browser()
     try:
-        return playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        return playwright.chromium.launch(executable_path=path, args=list(QUIET), timeout=PATIENCE)
     except Error as error:
         do_without(f"{path} does not start: {error.message.splitlines()[0]}")
 
@@ -70,7 +72,7 @@ class Windows:
         if key not in self.open:
             wanted = {"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **asked}
             self.open[key] = self.browser.new_context(**wanted).new_page()
-            self.open[key].set_default_timeout(20_000)
+            self.open[key].set_default_timeout(PATIENCE)
         page = self.open[key]
         page.goto("about:blank")
         page.emulate_media(media="null")

@@ -20,7 +20,7 @@ if platform.machine() in ("x86_64", "AMD64"):
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from inline_runs import inline_runs
 
 from attncli.cli.main import relax_garbage_collection
@@ -38,7 +38,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-settings.register_profile("attn", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "attn",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    # How fast examples come says how busy the machine is.
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("attn")
 
 

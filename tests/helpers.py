@@ -17,6 +17,9 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS, Switches, with_outlier_removed
 from attncli.networks.weights import GeneratedNetwork, Network
 
+LONG = 600.0
+"""Seconds: only what never comes takes as long, however busy the machine is."""
+
 ALL_VARIANTS: Mapping[str, Switches] = with_outlier_removed(VARIANTS)
 
 

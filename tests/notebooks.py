@@ -20,6 +20,7 @@ def executed(notebook: Any, folder: Path) -> Any:
     NotebookClient(
         fresh,
         timeout=None,
+        startup_timeout=600,  # seconds: a busy machine is slow to start a kernel
         kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
         record_timing=False,

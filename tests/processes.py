@@ -1,19 +1,14 @@
 """One command in two processes, started as torchrun starts them, or by torchrun itself."""
 
-import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from warm import Warm, environment
 
+from attncli.processes.spawn import free_port
+
 Process = subprocess.Popen[str]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def started(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Process:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import random
 import signal
 import socket
 import sys
@@ -15,6 +16,9 @@ from attncli.ranks import STARTED
 
 PROGRAM = ("-P", "-m", "attncli")
 """Arguments of Python; -P keeps it from importing files of the current folder."""
+
+OWN_PORTS = range(20_000, 32_768)
+"""Above those of well-known services, below those that Linux, macOS and Windows hand out."""
 
 POLLED = 0.1
 """Seconds between two polls of the processes."""
@@ -64,8 +68,22 @@ def rank_environments(count: int) -> dict[int, dict[str, str]]:
 
 
 def free_port() -> int:
+    """A free port. The processes bind it seconds later, so it is one below those that the system
+    hands out meanwhile to whoever asks for any port."""
+    candidates = random.SystemRandom().sample(OWN_PORTS, 20)
+    return next(filter(is_free, candidates), 0) or bound_port(0)
+
+
+def is_free(port: int) -> bool:
+    try:
+        return bound_port(port) == port
+    except OSError:
+        return False
+
+
+def bound_port(port: int) -> int:
     with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
+        found.bind(("127.0.0.1", port))
         return int(found.getsockname()[1])
 
 

@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +107,20 @@ def test_trainings_are_kept_and_used_again(tmp_path: Path) -> None:
     assert "holds another training: heads is 2 there and 1 here" in other.err
 
 
-HASTY = "from attncli.commands.reproduce import training; training.EVERY = 0.05; from attncli.cli.main import main; main()"
-"""The program, but that it keeps its training at every turn."""
+HASTY = """
+import os, signal
+from attncli.commands.reproduce import training
+
+def keep(saved, *given, keep=training.SavedTraining.keep):
+    keep(saved, *given)
+    training.SavedTraining.keep, training.EVERY = keep, 2.0
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+training.SavedTraining.keep, training.EVERY = keep, 0.05
+from attncli.cli.main import main
+main()
+"""
+"""The program, but that it keeps its training soon, and then stands still until it is told to go on."""
 
 
 class Running:
@@ -121,16 +134,20 @@ class Running:
 
     def ended_by(self, number: signal.Signals) -> tuple[int | None, str]:
         """As soon as it has kept something new."""
-        before = self.kept()
         process = Warm(HASTY, self.arguments, environment(), self.file.parent.parent)
-        while process.poll() is None and self.kept() == before:
+        while not is_stopped(process.pid):
+            assert process.poll() is None, process.communicate()
             time.sleep(0.005)
-        process.send_signal(number)
+        for each in (number, signal.SIGCONT):
+            process.send_signal(each)
         _, said = process.communicate()
         return process.returncode, said
 
-    def kept(self) -> int:
-        return self.file.stat().st_mtime_ns if self.file.exists() else 0
+
+def is_stopped(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return False
 
 
 @pytest.mark.slow

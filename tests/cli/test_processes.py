@@ -4,6 +4,7 @@ import json
 import math
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -80,6 +81,22 @@ def test_the_code_that_the_processes_end_with_is_ours(
     """Programs that end so at once, in the place of ours."""
     monkeypatch.setattr(started_processes, "PROGRAM", ("-c", f"raise SystemExit({code})"))
     assert started_processes.run_in_processes(2, LINE, None) == code
+
+
+def test_the_port_is_one_that_the_system_gives_to_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is bound only once the processes have started; where all of those are taken, any will do."""
+    free = started_processes.free_port()
+    assert free in started_processes.OWN_PORTS
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        drawn = [port, free]
+        monkeypatch.setattr("random.SystemRandom.sample", lambda *_: drawn)
+        assert started_processes.free_port() == free
+        drawn.remove(free)
+        assert started_processes.free_port() not in (0, port)
 
 
 @pytest.mark.parametrize(

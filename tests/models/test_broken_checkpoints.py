@@ -126,7 +126,7 @@ def compare(body: torch.nn.Module, held: dict[str, torch.Tensor]) -> None:
 
 ANY = settings(
     max_examples=150,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

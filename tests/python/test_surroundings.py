@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import LONG
 from small_checkpoints import model_of
 from torch import nn
 from torch.overrides import _get_current_function_mode_stack
@@ -237,7 +238,7 @@ def test_a_second_thread_begins_when_the_first_has_its_answer() -> None:
     first = Asking(lambda: attn.inspect_model(model, random_tokens=8, progress=watch))
     second = Asking(lambda: attn.inspect_model(RANDOM, random_tokens=8, progress=lambda *_: order.append("second")))  # fmt: skip
     first.start()
-    assert inside.wait(60)
+    assert inside.wait(LONG)
     second.start()
     synthetic = attn.rank_collapse(layers=1, tokens=3, width=4, heads=1)  # waits for nobody
     assert synthetic.rows

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import scipy.linalg  # noqa: F401 - so that its BLAS can be asked
+from helpers import LONG
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 import attncli as attn
@@ -79,14 +80,14 @@ def test_questions_of_two_threads_overlap() -> None:
     def ask(own: Event, until: Event) -> None:
         def watch(*_: Any) -> None:
             own.set()
-            assert until.wait(60)
+            assert until.wait(LONG)
 
         attn.rank_collapse(layers=1, tokens=3, width=4, heads=1, seeds=1, progress=watch)
 
     first = Thread(target=ask, args=(inside[0], inside[1]))
     second = Thread(target=ask, args=(inside[1], ended))
     first.start()
-    assert inside[0].wait(60)
+    assert inside[0].wait(LONG)
     second.start()
     first.join()
     during = set(threads())

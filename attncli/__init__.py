@@ -16,6 +16,7 @@ Packages, top to bottom; each imports only from those above it, and `tests/test_
     records            Row, Report, provenance: the types that travel between packages
     registry           one mechanism for whatever is extended by adding a file
     limits             what the machine can hold
+    tolerances         every tolerance of a verification: what is compared, by which norm, how much, why
     threads            one BLAS thread around loops of our own
     ranks              which process this is, by the environment alone
     io                 files that others wrote, read without torch; files written whole or not at all

@@ -11,9 +11,7 @@ from attncli.capture import AttentionSite, Strip, VerifiedCapture, capture_atten
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
-
-UNIFORM = 1e-4
-"""Tolerance: largest range of a row's weights on visible keys, relative to their mean, that counts as uniform."""
+from attncli.tolerances import UNIFORM_ROW
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def is_uniform(strip: Strip) -> bool:
     weights = strip.weights
     seen = weights > 0
     mean = weights.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)
-    return bool((torch.where(seen, weights / mean - 1.0, 0.0).abs() < UNIFORM).all())
+    return bool((torch.where(seen, weights / mean - 1.0, 0.0).abs() < UNIFORM_ROW.of()).all())
 
 
 def is_in_stack(names: set[str], stack: Stack) -> bool:

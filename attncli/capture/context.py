@@ -29,12 +29,10 @@ from attncli.capture.strips.masks import make_rowwise_mask
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.capture.strips.tensor_parallel_heads import gather_heads, tensor_parallel_group
 from attncli.errors import InputError, NotFinite
+from attncli.tolerances import ROW_SUM
 
 STRIP_MEMORY = 2**26
 """Bytes, at most, for the rows of all heads that are processed at a time, intermediate arrays included."""
-
-ROW_SUM = 1e-3
-"""Tolerance: how far a float32 row over many thousand keys may sum from 1."""
 
 SINK = "sink"
 """Name part of parameters that take part in the softmax and are dropped after it."""
@@ -153,7 +151,8 @@ class Capture:
                 "the weights or the states before it are not finite."
             )
         total = strip.total
-        if high > total + ROW_SUM or (low < total - ROW_SUM and site.name not in self.sinks):
+        allowed = ROW_SUM.of()
+        if high > total + allowed or (low < total - allowed and site.name not in self.sinks):
             raise InputError(
                 f"layer {site.layer} ({site.name}): rows sum to {low:.4f} … {high:.4f} instead of {total:.4g}, "
                 "so this is no attention that is understood here."

@@ -20,18 +20,7 @@ from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import ALIVE, Strip
 from attncli.capture.strips.attention_sites import CROSS, NUMBER, AttentionSite, MapShape
 from attncli.errors import InputError, NoAttention
-
-DIFFERENCE: Mapping[torch.dtype, float] = {
-    torch.float64: 1e-6,
-    torch.float32: 1e-4,
-    torch.bfloat16: 5e-2,
-    torch.float16: 1e-2,
-}
-"""Tolerance: largest change of the output under capture, relative to its size.
-
-In float64 it is what the float32 softmax in the models' own code leaves; in half precision strips are more precise
-than the model.
-"""
+from attncli.tolerances import CAPTURED_OUTPUT
 
 ROWS_AT_A_TIME = 3
 """Rows per strip of the short input, so that maps are really joined from several strips."""
@@ -103,7 +92,7 @@ def verify_capture(model: nn.Module, inputs: Mapping[str, Any]) -> VerifiedCaptu
         captured = output_tensors(model(**inputs))
     refuse_missed_attention(model, stream)
     difference = largest_difference(plain, captured)
-    allowed = DIFFERENCE.get(model_dtype(model), DIFFERENCE[torch.float32])
+    allowed = CAPTURED_OUTPUT.of(model_dtype(model))
     if not difference <= allowed:
         raise InputError(
             f"{type(model).__name__}: the output under capture differs from the plain one by {difference:.1e} of its "

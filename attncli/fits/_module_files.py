@@ -22,6 +22,7 @@ from attncli.io.arrays import StoredArrays
 from attncli.io.json_files import BROKEN_JSON
 from attncli.limits import whole_number
 from attncli.maths.rounding import Floats
+from attncli.tolerances import TARGET_ROW_SUM
 
 FORMAT = "attn-fit"
 LIMITS = ("causal", "ratio_error", "off_support", "total_variation", "logit_budget", "dtype")
@@ -165,7 +166,11 @@ def read_fit(
     if not all(np.isfinite(part).all() for part in (x, w_q, w_k)):
         raise InputError(f"{path}: w_q, w_k or x.{index} holds a number that is not finite.")
     sums = np.asarray(target.sum(axis=1)).ravel()
-    if not (value > 0.0).all() or np.abs(sums - 1.0).max() > 1e-6 or target.nnz != len(value):
+    if (
+        not (value > 0.0).all()
+        or np.abs(sums - 1.0).max() > TARGET_ROW_SUM.of()
+        or target.nnz != len(value)
+    ):
         raise InputError(
             f"{path}: the rows of target {index} must be positive, given once, and sum to one."
         )

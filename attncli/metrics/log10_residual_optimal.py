@@ -7,12 +7,10 @@ from attncli.maths.matrices.norms import composite_norm, log10_norm
 from attncli.maths.residuals.scaled import Array
 from attncli.maths.residuals.split import SplitState
 from attncli.metrics import unit
+from attncli.tolerances import OPTIMAL_RESIDUAL
 
 MOST_NUMBERS = 2**17
 """Of a state: 128 tokens of width 768, which take minutes, but not many more."""
-
-PROVED = 1e-7
-"""How far ln of the norm may be above what is proved; the solver leaves far less."""
 
 
 @unit("log10")
@@ -45,7 +43,7 @@ def nearest_centre(matrix: Array) -> Array:
             f"takes hours: {advice}."
         )
     found = find_nearest_row(matrix)
-    if not found.gap <= PROVED:
+    if not found.gap <= OPTIMAL_RESIDUAL.of():
         raise LimitError(
             f"log10_residual_optimal is only known to {found.gap:.1g} of itself: {advice}."
         )

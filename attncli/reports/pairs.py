@@ -11,14 +11,11 @@ from dataclasses import dataclass, replace
 
 from attncli.maths.noise import mean, standard_deviation, two_sided_p_value, welch_freedom
 from attncli.records import Report, Row
+from attncli.tolerances import OTHER_MACHINE
 
 Place = tuple[object, ...]
 Order = Sequence[int]
 """For each text of the new report its index in the old one."""
-
-ROUNDING = 1e-5
-"""The least noise of a paired difference, relative to the numbers. What float32 may do to a
-statistic on another machine happens on every text alike, and is no change of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,8 @@ class RowPair:
     def noise_of_differences(self, old: Row, new: Row) -> float:
         size = max(map(abs, (*old.each, *new.each)))
         return max(
-            standard_deviation(self.differences, mean(self.differences)) or 0.0, ROUNDING * size
+            standard_deviation(self.differences, mean(self.differences)) or 0.0,
+            OTHER_MACHINE.of() * size,
         )
 
     @property
@@ -90,7 +88,7 @@ class RowPair:
             return None
         assert self.old is not None
         assert self.new is not None
-        least = ROUNDING * max(abs(row_mean(self.old)), abs(row_mean(self.new)))
+        least = OTHER_MACHINE.of() * max(abs(row_mean(self.old)), abs(row_mean(self.new)))
         if self.differences:
             deviation = standard_deviation(self.differences, mean(self.differences))
             return max((deviation or 0.0) / math.sqrt(self.counts[0]), least)

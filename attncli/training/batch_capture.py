@@ -26,6 +26,7 @@ from attncli.models.forward_names import forward_signature
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_turn
+from attncli.tolerances import STEP_CAPTURE
 from attncli.training.packed_batches import (
     TextPiece,
     are_separated,
@@ -39,9 +40,6 @@ Due = Callable[[], bool]
 """Whether the current step is to be observed."""
 Given = Mapping[str, Any]
 """The arguments of a model's forward by their names."""
-
-ALIKE = 1e-3
-"""Largest deviation of captured numbers from those of the verified capture."""
 
 
 ACROSS = (
@@ -285,7 +283,7 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
     for site, values in captured.heads.items():
         for metric, value in values.items():
             other = seen[0].heads.get(site, {}).get(metric) if seen else None
-            if isinstance(value, Tensor) and not (isinstance(other, Tensor) and torch.allclose(value, other, rtol=ALIKE, atol=ALIKE)):  # fmt: skip
+            if isinstance(value, Tensor) and not (isinstance(other, Tensor) and torch.allclose(value, other, rtol=STEP_CAPTURE.of(), atol=STEP_CAPTURE.of())):  # fmt: skip
                 raise InputError(
                     f"{site.name}: {metric} of a step is not what the capture sees: its maps cannot be vouched for, look at the "
                     "model with a probe."

@@ -13,7 +13,6 @@ from oracles import exact_bert
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 
 from attncli.ablation import recognise_anatomy
-from attncli.analysis.states.significant_digits import SHARE
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.analysis.states.variant_runs import (
     CollapseModel,
@@ -36,6 +35,7 @@ from attncli.models.random.random_models import build_model
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.tensor_subclasses.residual_split import split_arithmetic as exact_rules
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
+from attncli.tolerances import KNOWN_NUMBER
 
 torch.set_num_threads(1)
 
@@ -75,7 +75,7 @@ def assert_known_is_true(plain: Trajectory, truth: Any) -> int:
         assert math.isnan(value) == bool(why)
         if not why:
             assert abs(value - true) <= uncertainty + 1e-5 * abs(true) + 1e-9
-            assert abs(value - true) <= SHARE * abs(true) + 1e-6
+            assert abs(value - true) <= KNOWN_NUMBER.of() * abs(true) + 1e-6
     return sum(map(bool, plain.unknown[METRIC]))
 
 

@@ -19,6 +19,7 @@ from attncli.capture.attention_calls import (
     tensor_version,
     unseen,
 )
+from attncli.tolerances import UNCHANGED_NUMBERS
 
 PIECES = frozenset(
     {
@@ -79,8 +80,7 @@ def leaves_numbers_unchanged(name: str, result: Any, given: torch.Tensor) -> boo
         return False
     if result is given or result.shape != given.shape:
         return False
-    last_bits = 4 * torch.finfo(given.dtype).eps  # a second pass may run with others
-    return torch.allclose(result, given, rtol=last_bits, atol=0.0)
+    return torch.allclose(result, given, rtol=UNCHANGED_NUMBERS.of(given.dtype), atol=0.0)
 
 
 def dependency_tensors(name: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:

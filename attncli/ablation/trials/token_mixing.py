@@ -17,11 +17,12 @@ from attncli.ablation.tags.tags import AdditionSite
 from attncli.ablation.tracking import Feed, alias_stream, track_blocks
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.other_mixers.token_mixers import ROUNDING, noise_like
+from attncli.capture.other_mixers.token_mixers import noise_like
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.stacks.blocks import Stack, unique_blocks
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 from attncli.capture.stacks.token_layout import is_channels_first
+from attncli.tolerances import TOKEN_MIXING
 
 Where = tuple[str, int, AdditionSite]
 
@@ -162,5 +163,5 @@ def is_finite(*summands: Summand) -> bool:
 
 def changed_tokens(before: Tensor, after: Tensor, features: int) -> Tensor:
     """The tokens at which two tensors differ by more than rounding."""
-    least = ROUNDING * torch.finfo(before.dtype).eps * float(before.abs().max())
+    least = TOKEN_MIXING.of(before.dtype) * float(before.abs().max())
     return ((before - after).abs() > least).any(dim=features)

@@ -11,6 +11,7 @@ from attncli.ablation.norm_modules import is_norm
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack, name_block_modules
 from attncli.errors import InputError
+from attncli.tolerances import UNNAMED_NORM
 
 FACTOR = 4.0
 """Large against the epsilon in a norm's denominator, and exact in every float type."""
@@ -47,4 +48,4 @@ def undoes_scaling(forward: Any, given: Any, output: Any) -> bool:
         return False
     if given.shape != output.shape or not given.is_floating_point() or not output.any():
         return False
-    return bool(torch.allclose(forward(FACTOR * given), output, rtol=1e-2, atol=0))
+    return bool(torch.allclose(forward(FACTOR * given), output, rtol=UNNAMED_NORM.of(), atol=0))

@@ -13,12 +13,10 @@ from attncli.ablation.tracking import Feed, alias_stream, track_blocks
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.stacks.blocks import Stack
 from attncli.errors import InputError
+from attncli.tolerances import TRACKED_OUTPUT
 
 Seen = list[tuple[BlockRun, list[torch.Tensor]]]
 """Every run of a block in one forward, with its output; with both where it has two streams."""
-
-ROUNDINGS = 1000
-"""Tolerance in roundings: tracking may change which kernel torch chooses, so outputs may differ by this much."""
 
 
 def run_tracked(
@@ -42,7 +40,7 @@ def run_tracked(
 def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> None:
     """Refuse a model whose blocks return something else under tracking."""
     for (run, (output, *_)), expected in zip(tracked, plain, strict=True):
-        allowed = min(ROUNDINGS * torch.finfo(output.dtype).eps, 0.05)
+        allowed = TRACKED_OUTPUT.of(output.dtype)
         largest = expected.abs().max()
         if not (output - expected).abs().max() <= allowed * largest:
             raise InputError(

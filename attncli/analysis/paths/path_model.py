@@ -1,7 +1,7 @@
 """The model whose paths are measured: the stack to decompose, and a float64 copy for lack of
 digits."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,11 +12,9 @@ from attncli.capture.stacks.blocks import Stack, observe_states
 from attncli.errors import Imprecise, InputError, LimitError
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
+from attncli.tolerances import COMPLETENESS
 
 R = TypeVar("R")
-
-TOLERANCES: Mapping[torch.dtype, float] = {torch.float64: 1e-10, torch.float32: 1e-4}
-"""The largest completeness error that is still rounding; half precision would drown the terms."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class PathModel:
 
     @property
     def tolerance(self) -> float:
-        return TOLERANCES[self.checkpoint.model.dtype]
+        return COMPLETENESS.of(self.checkpoint.model.dtype)
 
     @property
     def advice(self) -> str:

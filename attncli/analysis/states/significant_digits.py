@@ -14,15 +14,10 @@ from attncli.analysis.states.trajectories import EXACT
 from attncli.maths.digits import format_number
 from attncli.maths.residuals.scaled import Array
 from attncli.maths.residuals.split import SplitState
+from attncli.tolerances import KNOWN_NUMBER, KNOWN_NUMBER_AT_ZERO
 
 MOVES = 2.0
 """Safety factor: the sample may by chance be smaller than the rounding error."""
-
-SHARE = 0.01
-"""A number is known if its uncertainty is at most this fraction of it."""
-
-NEGLIGIBLE = 1e-6
-"""A smaller absolute uncertainty is negligible too: log10 r = 0 has no relative error."""
 
 
 class PairedState(NamedTuple):
@@ -54,7 +49,8 @@ def absolute_difference(one: float, other: float) -> float:
 
 
 def is_known(value: float, uncertainty: float) -> bool:
-    return math.isfinite(value) and uncertainty <= max(SHARE * abs(value), NEGLIGIBLE)
+    allowed = max(KNOWN_NUMBER.of() * abs(value), KNOWN_NUMBER_AT_ZERO.of())
+    return math.isfinite(value) and uncertainty <= allowed
 
 
 def explain_unknown(value: float, uncertainty: float, arithmetic: str) -> str:

@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 
 from attncli.capture.linear.kernel_calls import KernelCall, Key, call_in_float64
-
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
-"""Tolerance for equal numbers up to rounding, relative to the largest."""
+from attncli.tolerances import LINEAR_ARGUMENT
 
 LOUD = 30.0
 """How much larger one probe is than the other, which reveals saturation."""
@@ -129,7 +127,7 @@ def candidate_token_axes(given: Tensor, tokens: int) -> Iterator[int]:
 
 def is_close(found: Tensor, wanted: Tensor) -> bool:
     most = float(wanted.abs().max())
-    allowed = TOLERANCE.get(wanted.dtype, TOLERANCE[torch.float32]) * most
+    allowed = LINEAR_ARGUMENT.of(wanted.dtype) * most
     return most > 0.0 and float((found - wanted).abs().max()) <= allowed
 
 

@@ -31,12 +31,10 @@ from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
 from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
 from attncli.errors import InputError, NotFinite
+from attncli.tolerances import LINEAR_MAP
 
 WHOLE = 4
 """Memory for whole maps of single channels, in units of that for strips: these maps are slow to compute by rows."""
-
-INCOMPLETE = {torch.float64: 1e-9, torch.float32: 1e-4}
-"""Tolerance: ‖A v - y‖ / ‖y‖ from which a map is not the layer's."""
 
 NO_HEAD = -1
 """A head number that is kept where all are, and never where heads are named."""
@@ -344,7 +342,7 @@ def check_reconstruction(site: AttentionSite, missed: float, outputs: Tensor) ->
         raise NotFinite(
             f"layer {site.layer} ({site.name}): its map is not finite; the weights or the states before it are not."
         )
-    if found > INCOMPLETE.get(outputs.dtype, INCOMPLETE[torch.float32]):
+    if found > LINEAR_MAP.of(outputs.dtype):
         raise InputError(
             f"layer {site.layer} ({site.name}): its map times its values misses its output by {found:.1e} of its size, so "
             "the map cannot be vouched for: leave the layer out with `layers`."

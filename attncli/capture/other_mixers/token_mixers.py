@@ -19,9 +19,7 @@ from attncli.capture.stacks.blocks import Stack
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 from attncli.capture.strips.attention_sites import AttentionSite, MapShape
 from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
-
-ROUNDING = 32.0
-"""Tolerance, in last digits of the largest number: experts with other tokens sum in another order."""
+from attncli.tolerances import TOKEN_MIXING
 
 WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+(?:\d+[dD]?(?![a-z]))?")
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -231,7 +229,7 @@ def differs_at_other_tokens(first: Tensor, other: Tensor, axis: int | None, plac
         return False
     change = (first - other).abs()
     change.select(axis, place).zero_()
-    least = ROUNDING * torch.finfo(first.dtype).eps * float(first.abs().max())
+    least = TOKEN_MIXING.of(first.dtype) * float(first.abs().max())
     return bool(change.max() > least)
 
 

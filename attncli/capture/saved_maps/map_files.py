@@ -26,13 +26,10 @@ from attncli.capture.saved_maps.map_names import NAME, PLAIN, map_sort_key, visi
 from attncli.capture.strips.attention_sites import SELF
 from attncli.errors import InputError, format_count
 from attncli.io.arrays import StoredArrays
+from attncli.tolerances import SAVED_HIDDEN_WEIGHT, SAVED_ROW_SUM
 
-TRIFLE = 1e-3
-"""Tolerance: share of a row on later tokens up to which a map counts as causal."""
 ELEMENTS = 2**22
 """Numbers of a strip that is read at a time."""
-ROW_SUM = 1e-2
-"""Tolerance: how far above 1 a row may sum, as maps may have been rounded to half precision."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +145,7 @@ class MapFile:
         unsaid = seen not in self.names and "heads" not in self.metadata
         shape = (shape[0], shape[1], shape[2])
         ahead = future_mass(self.file, name, shape) if unsaid else math.inf
-        if 0.0 < ahead <= TRIFLE:
+        if 0.0 < ahead <= SAVED_HIDDEN_WEIGHT.of():
             self.slightly_ahead[name] = ahead
         causal = ahead == 0.0
         return SavedMap(name, site, heads, shape, self.file.dtype(name) == "F64", causal)
@@ -194,9 +191,9 @@ class MapFile:
         sums = weights.sum(dim=-1)
         self.add_sums(saved.name, sums)
         if saved.site.is_difference:
-            wrong = ~((sums - total).abs() <= ROW_SUM)
+            wrong = ~((sums - total).abs() <= SAVED_ROW_SUM.of())
         else:
-            wrong = ~((sums <= total + ROW_SUM) & (weights.amin(dim=-1) >= 0.0))
+            wrong = ~((sums <= total + SAVED_ROW_SUM.of()) & (weights.amin(dim=-1) >= 0.0))
         if bool(wrong.any()):
             head, row = wrong.nonzero()[0].tolist()
             called = saved.name if self.own is None else self.own.called(saved.name)
@@ -208,7 +205,7 @@ class MapFile:
     def check_hidden(self, saved: SavedMap, weights: Tensor, seen: Tensor, start: int) -> None:
         """Check that hidden keys have no weight; a row that sees no key may be uniform, as softmax makes it."""
         hidden = weights.abs().masked_fill(seen, 0.0).sum(dim=-1)
-        wrong = (hidden > TRIFLE) & seen.any(dim=-1)
+        wrong = (hidden > SAVED_HIDDEN_WEIGHT.of()) & seen.any(dim=-1)
         if not bool(wrong.any()):
             return
         head, row = wrong.nonzero()[0].tolist()
@@ -254,7 +251,7 @@ def future_mass(file: StoredArrays | ForeignMaps, name: str, shape: tuple[int, .
         ahead = ~causal_visibility(start, stop, keys).numpy()
         later = np.where(ahead, np.abs(file.block(name, start, stop, axis=1)), 0.0)
         found = float(later.sum(axis=-1).max())
-        if not found <= TRIFLE:
+        if not found <= SAVED_HIDDEN_WEIGHT.of():
             return math.inf
         largest = max(largest, found)
     return largest

@@ -14,11 +14,9 @@ from torch import Tensor, nn
 
 from attncli.capture.strips.attention_interface import Strip
 from attncli.errors import InputError
+from attncli.tolerances import DIFFERENTIAL_OUTPUT
 
 PARAMETERS = ("lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2")
-
-NEAR = 1e-6
-"""Tolerance, relative, between the model's output and these formulas: the model computes λ in float32."""
 
 
 def is_differential(module: nn.Module) -> bool:
@@ -81,7 +79,7 @@ class DifferentialPairs:
             return
         if not isinstance(given, Tensor) or given.shape != expected.shape:
             raise unknown_differential_error(module)
-        allowed = max(NEAR, torch.finfo(given.dtype).eps ** 0.5)
+        allowed = DIFFERENTIAL_OUTPUT.of(given.dtype)
         if not float((given - expected).abs().max()) <= allowed * float(given.abs().max()):
             raise unknown_differential_error(module)
 

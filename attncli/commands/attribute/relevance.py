@@ -15,9 +15,7 @@ from attncli.capture.strips.attention_sites import enclosing_stack
 from attncli.commands.attribute.targets import STATE, ExplainedScore, select_score
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
-
-LEAST = 1e-7
-"""Of a score of 1: below is rounding."""
+from attncli.tolerances import FIXED_LENGTH
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def compute_relevance(
 def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
     """Refuse the norm of a state that a norm layer has just fixed: its gradient along itself is
     zero."""
-    if not float(row.abs().max()) > LEAST:
+    if not float(row.abs().max()) > FIXED_LENGTH.of():
         raise InputError(
             f"{text.name}: the state comes from a norm, which fixes its length, so that nothing moves it in its own "
             "direction: explain a class or a token of a model with a head."

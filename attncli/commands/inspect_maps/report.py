@@ -41,11 +41,8 @@ from attncli.capture import AttentionSite, MapShape, Strip, observe_in_rounds
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap
 from attncli.errors import InputError, UsageError, format_count, list_few
-from attncli.metrics.attention._totals import FULL_ROW
 from attncli.records import Report, Row, Scalar
-
-SHORT = 1e-2
-"""By how much a row may sum to less than 1: maps may have been rounded to half precision."""
+from attncli.tolerances import FULL_ROW, SAVED_ROW_SUM
 
 
 def inspect_maps(
@@ -60,7 +57,7 @@ def inspect_maps(
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     kept = {row.metric for row in beyond.rows}
     shown = tuple(name for name in plan.metrics.heads if name not in kept)
-    full_row = FULL_ROW if file.own is None else SHORT
+    full_row = (FULL_ROW if file.own is None else SAVED_ROW_SUM).of()
     wanted = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
     looks = [*([small.take] if small else []), *([also] if also else [])]
     seen = observe_maps(file, maps, wanted, progress, looks)
@@ -170,7 +167,7 @@ def warn_odd_maps(file: MapFile) -> Iterator[str]:
         return
     sums = file.least_sums()
     of = f"of {format_count(len(file.row_sums), 'layer')}"
-    short = [least for least in sums.values() if least < 1.0 - SHORT]
+    short = [least for least in sums.values() if least < 1.0 - SAVED_ROW_SUM.of()]
     if short and not any(saved.site.is_difference for saved in file.maps):
         yield (
             f"rows of {len(short)} {of} sum to less than 1, the least to {min(short):.4g}: what is missing counts as a "

@@ -22,9 +22,7 @@ from attncli.analysis.states.variant_runs import (
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
-
-AGREEMENT = 1e-6
-"""Decades by which exact and plain curves may differ, in addition to the rounding error."""
+from attncli.tolerances import EXACT_CURVE
 
 
 def find_inexact_variants(
@@ -72,7 +70,7 @@ def agree_without_excuse(exact: Curves, plain: Lines) -> bool:
     """Whether exact and plain curves agree without an allowance for rounding, which then need not
     be measured."""
     return all(
-        abs(ours - known) <= AGREEMENT  # False where either is not a number
+        abs(ours - known) <= EXACT_CURVE.of()  # False where either is not a number
         for place, line in plain.items()
         for ours, known in zip(exact[place].measured[RESIDUAL], line[RESIDUAL], strict=True)
     )
@@ -86,7 +84,8 @@ def describe_disagreement(exact: Curves, plain: Curves) -> str:
         for layer, (known, by) in enumerate(known_numbers(trajectory)):
             if math.isnan(known) or whys[layer]:  # rounding has taken it
                 continue
-            if not abs(ours[layer] - known) <= by + AGREEMENT:  # not a number is not near either
+            near = abs(ours[layer] - known) <= by + EXACT_CURVE.of()  # not a number is not
+            if not near:
                 return (
                     f"log10 r after layer {layer} of {place.stack} is {ours[layer]:.4g} exactly and "
                     f"{known:.4g} in {trajectory.arithmetic}: its code is not understood"

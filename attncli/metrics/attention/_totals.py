@@ -17,12 +17,10 @@ from attncli.metrics.attention._received import ReceivedMass
 from attncli.metrics.attention._sides import OperandStatistics, explain_no_operands
 from attncli.metrics.attention._strip_rows import StripRows
 from attncli.records import NOT_APPLICABLE
+from attncli.tolerances import FULL_ROW
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-FULL_ROW = 1e-3
-"""Tolerance: rows that sum to one within this have no learned sink; float32 over thousands of keys leaves 1e-5."""
 
 CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are below is not known"
 
@@ -64,7 +62,7 @@ class MetricTotals:
         self.sums: dict[str, Any] = {}
         self.row_sums: tuple[Tensor, Tensor] | None = None
         """[head]: the least sum of a row, and the largest."""
-        self.full_row = FULL_ROW
+        self.full_row = FULL_ROW.of()
         """How far below 1 a row may sum without a learned sink."""
         self.cut_off = False
         """Whether weights have become 0 whose logits are not known otherwise."""

@@ -12,9 +12,7 @@ from attncli.errors import InputError
 from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
 from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, no_rule_error
-
-AGREEMENT = 1e3
-"""Tolerance, in units of the dtype's rounding, between P V and what the model's own function returns."""
+from attncli.tolerances import PATH_ATTENTION
 
 
 def attend(
@@ -79,7 +77,7 @@ def full_stream_qkv(*sides: Any) -> list[Tensor]:
 def compare_attention(module: nn.Module, ours: Tensor, own: Tensor) -> None:
     """Check that P V equals what the model's attention returns."""
     apart = float((ours - own).abs().max() / own.abs().max().clamp_min(1e-30))
-    if not apart < AGREEMENT * torch.finfo(own.dtype).eps:
+    if not apart < PATH_ATTENTION.of(own.dtype):
         raise InputError(
             f"the attention of {type(module).__name__} is not understood: its output is no product of "
             f"weights and values (it differs by {apart:.1g})."

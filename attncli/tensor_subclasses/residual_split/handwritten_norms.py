@@ -11,13 +11,10 @@ from attncli.ablation.norm_modules import is_norm
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.tensor_subclasses.residual_split.split_functions import norm
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
+from attncli.tolerances import HANDWRITTEN_NORM, HANDWRITTEN_NORM_AT_ZERO
 
 EPSILONS = ("variance_epsilon", "eps", "epsilon")
 """transformers' names for the ε of norms."""
-
-AGREEMENT = 1e-5
-"""Tolerance between a module and the rule on plain numbers, relative: modules may compute in float32."""
-
 
 SIZES = (1.0, 1e2, 1e-2, 1e-3, 1e-5)
 """Sizes of the tokens on which they must agree: for small ones ε matters."""
@@ -71,7 +68,8 @@ def recognise_norm(
         ours = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + one.epsilon)
         ours = ours * (1.0 if one.gain is None else one.gain)
         ours = ours + (0.0 if one.bias is None else one.bias)
-        if torch.allclose(ours, wanted, rtol=AGREEMENT, atol=AGREEMENT * 1e-3):
+        near_zero = HANDWRITTEN_NORM_AT_ZERO.of()
+        if torch.allclose(ours, wanted, rtol=HANDWRITTEN_NORM.of(), atol=near_zero):
             return one
     return None
 

@@ -25,11 +25,9 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     rule,
     split_states,
 )
+from attncli.tolerances import KNOWN_ROW_SUM
 
 rule(F.scaled_dot_product_attention)(evaluate_sdpa)
-
-SUMS = 1e-12
-"""Tolerance: how far rows of thousands of float64 weights may sum from 1 by rounding."""
 
 
 def is_content_only(terms: ScoreTerms) -> bool:
@@ -144,6 +142,6 @@ def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
 def mix_values_by_weights(weights: Tensor, values: SplitTensor) -> SplitTensor:
     """Mix values by weights of unknown origin: their row sums show what they lack of 1."""
     missing = 1.0 - weights.to(torch.float64).sum(dim=-1, keepdim=True)
-    if float(missing.abs().max()) <= SUMS:
+    if float(missing.abs().max()) <= KNOWN_ROW_SUM.of():
         missing = torch.zeros_like(missing)
     return mix_values(weights.to(torch.float64), values, missing)

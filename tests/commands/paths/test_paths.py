@@ -11,7 +11,6 @@ import pytest
 from attncli.commands.count_paths.report import count_paths
 from attncli.commands.paths.synthetic import path_terms
 from attncli.commands.paths.synthetic.network_paths import (
-    TOLERANCE,
     build_finding,
     measure_network_paths,
 )
@@ -35,6 +34,7 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Report, Row
+from attncli.tolerances import COMPLETENESS
 
 KINDS: list[dict[str, Any]] = [
     {},
@@ -140,7 +140,7 @@ def test_residuals_of_long_paths_are_true_far_below_the_float_floor() -> None:
         decompose_output(network, VARIANTS["SAN+skip"], "", lambda: None),
         ["log10_residual_frobenius"],
         "",
-        TOLERANCE,
+        COMPLETENESS.of("float64"),
     )
     ours = found.by_length["log10_residual_frobenius"]
     assert ours[10] < -18
@@ -263,7 +263,7 @@ def test_terms_that_cancel_are_warned_of() -> None:
         one,
         {0: sum_terms({0: one, 1: large}), 1: subtract_states(one, sum_terms({0: one, 1: large}))},
     )
-    numbers = measure_decomposition(found, [], "", TOLERANCE)
+    numbers = measure_decomposition(found, [], "", COMPLETENESS.of("float64"))
     assert numbers.cancellation > 1000.0
     assert "terms cancel each other" in build_finding("", [numbers], {0: 1, 1: 1}).text
 

@@ -24,6 +24,7 @@ from attncli.errors import format_count
 from attncli.maths.digits import format_number, format_with_deviation
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
+from attncli.tolerances import SAME_TOKEN
 
 COLLAPSED = 0.05
 """1 - cosine below which tokens are called one and the same direction."""
@@ -313,7 +314,8 @@ def describe_sink_token(found: Sequence[ClassifiedHead]) -> str:
     if len(known) < len(found):
         return ""
     first = sum(
-        isclose(head.numbers["sink"], head.numbers[SINK.evidence], rel_tol=1e-5) for head in known
+        isclose(head.numbers["sink"], head.numbers[SINK.evidence], rel_tol=SAME_TOKEN.of())
+        for head in known
     )
     if first == len(found):
         return ", always token 0" if first > 1 else ", token 0"

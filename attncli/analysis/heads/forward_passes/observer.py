@@ -30,9 +30,10 @@ from attncli.metrics.activations._state import ActivationState, Peak
 from attncli.metrics.attention import is_map_metric, metric_spec
 from attncli.metrics.attention._outputs import HeadOutputs
 from attncli.metrics.attention._strip_rows import StripRows
-from attncli.metrics.attention._totals import FULL_ROW, MetricTotals, Values
+from attncli.metrics.attention._totals import MetricTotals, Values
 from attncli.models.loading.precision import own_precision
 from attncli.records import NOT_APPLICABLE
+from attncli.tolerances import FULL_ROW
 
 NOTHING_TAKEN = f"{NOT_APPLICABLE}some token takes nothing from any, so it has no shares"
 
@@ -62,7 +63,7 @@ class PassRequest:
     """[token]: ids of a generated text."""
     pairs: int = 0
     """How many of each head's strongest pairs of tokens are collected."""
-    full_row: float = FULL_ROW
+    full_row: float = FULL_ROW.of()
     """How far below 1 a row may sum where there is no learned sink."""
 
 

@@ -33,10 +33,9 @@ from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.tokenizing import label_ids, load_tokenizer
 from attncli.models.loading.load import LoadedModel
 from attncli.records import Finding, Report, Row, Scalar
+from attncli.tolerances import HEAD_MAP
 
 METHOD = "tokens"
-DIGITS = 1e-9
-"""Largest total variation between the model's own map and the map computed from its weights."""
 MOST_WORDS = 12
 """Tokens that a finding names."""
 
@@ -155,7 +154,7 @@ def refuse_other_map(
     text = {WORDS: torch.tensor([list(ids)], device=checkpoint.model.device)}
     own = capture_maps(subject, [site], text).maps[site][int(head.described["head"])]
     errors = 0.5 * np.abs(own - target).sum(axis=1)
-    if not abs(float(errors.max()) - evidence.total_variation) <= DIGITS:
+    if not abs(float(errors.max()) - evidence.total_variation) <= HEAD_MAP.of():
         raise InputError(
             f"the model's own map on the tokens found is {format_number(float(errors.max()))} from the pattern, by its weights "
             f"{format_number(evidence.total_variation)}: something between them is not understood."

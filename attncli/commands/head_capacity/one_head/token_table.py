@@ -20,6 +20,7 @@ from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.token_ranges import max_positions, vocabulary_size
 from attncli.models.loading.load import LoadedModel
 from attncli.models.text_configs import text_config
+from attncli.tolerances import TOKEN_ALONE
 
 Array = NDArray[np.float64]
 
@@ -28,8 +29,6 @@ SEARCH_COST, TABLE_COST = 5e9, 5e10
 """
 BATCH = 1 << 26
 """Bytes of states per batch."""
-SAME = 1e-5
-"""How far, relative to its length, a token's query or key may depend on its neighbours."""
 SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "decoder_start_token_id")  # fmt: skip
 """Of these models make more than an embedding, such as the end of the text."""
 
@@ -170,7 +169,7 @@ def refuse_company(
     x = read_head_inputs(checkpoint, reader, table.ids[chosen][None])[0]
     for mixed, alone in zip(scaled_projections(head, x), (table.queries, table.keys), strict=True):
         picked = alone[chosen, np.arange(length)]
-        if np.abs(mixed - picked).max() > SAME * np.abs(picked).max():
+        if np.abs(mixed - picked).max() > TOKEN_ALONE.of() * np.abs(picked).max():
             raise InputError(
                 "what this model's first layer reads of a token depends on the tokens beside it, which is not understood "
                 "with `inputs` embeddings."

@@ -31,10 +31,7 @@ from attncli.maths.path_counts import count_paths_by_length, length_shares
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Finding, Report, Row, View
-
-TOLERANCE = 1e-10
-"""The largest completeness error that is still rounding in float64."""
-
+from attncli.tolerances import COMPLETENESS
 
 BEYOND = "zero, or beyond float range"
 
@@ -85,7 +82,7 @@ def decompose_networks(
     for network in networks:
         where = f"{variant}, seed {network.seed}"
         terms = decompose_output(network, VARIANTS[variant], where, tick)
-        found.append(measure_decomposition(terms, metrics, where, TOLERANCE))
+        found.append(measure_decomposition(terms, metrics, where, COMPLETENESS.of("float64")))
     return found
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, select_near_largest, summarize_values
-from attncli.commands.paths.synthetic.network_paths import TOLERANCE
 from attncli.commands.paths.synthetic.path_measures import norm_ratio, norm_shares
 from attncli.commands.paths.synthetic.path_samples import describe_source
 from attncli.commands.paths.synthetic.path_terms import (
@@ -24,6 +23,7 @@ from attncli.networks.frozen_layers import FrozenLayer, add_states
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Definition, Finding, Report, Row, View
+from attncli.tolerances import COMPLETENESS
 
 OUTPUT, NORM = "head_output_share", "head_norm_share"
 
@@ -129,7 +129,7 @@ def compute_shares(network: Network, variant: str, tick: Callable[[], None]) -> 
         for layer in range(spec.layers)
     ]
     error = max(norm_ratio(subtract_states(state, sum_parts(own)), state) for own in by_layer)
-    if not error <= TOLERANCE:
+    if not error <= COMPLETENESS.of("float64"):
         raise InputError(
             f"{where}: the heads of a layer add up to the output within {error:.1g} only."
         )

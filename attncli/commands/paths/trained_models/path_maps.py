@@ -13,10 +13,7 @@ from attncli.maths.residuals.split import SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import own_precision
-
-UNEVEN = 1e-4
-"""How far the rows of a map may be from summing to one; otherwise 1c^T does not pass through it
-unchanged."""
+from attncli.tolerances import PATH_MAP_ROW_SUM
 
 
 class StackMaps:
@@ -33,7 +30,7 @@ class StackMaps:
             raise InputError(f"stack {stack} has no attention whose paths could be followed.")
         for layer, maps in enumerate(self.layers):
             off = float(np.abs(maps.sum(axis=-1) - 1.0).max())
-            if off > UNEVEN or maps.shape[1] != maps.shape[2]:
+            if off > PATH_MAP_ROW_SUM.of() or maps.shape[1] != maps.shape[2]:
                 raise InputError(
                     f"layer {layer} of {stack}: attention rows that miss the sum of one by {off:.1g}, or maps "
                     "that are not square, have no product that is understood here."

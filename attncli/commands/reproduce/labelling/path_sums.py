@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.paths.path_choices import Path, draw_path
-from attncli.analysis.paths.path_model import TOLERANCES
 from attncli.capture.stacks.blocks import Stack, find_stacks
 from attncli.commands.reproduce.labeller import Labeller
 from attncli.commands.reproduce.subnetworks import (
@@ -19,6 +18,7 @@ from attncli.commands.reproduce.subnetworks import (
 )
 from attncli.errors import InputError
 from attncli.tensor_subclasses.path_streams.path_run import run_along, run_by_length
+from attncli.tolerances import COMPLETENESS
 
 Sum = tuple[int, int]
 """How many paths are added, and their length."""
@@ -117,7 +117,7 @@ def verify_terms(
     ours = torch.cat(run_frozen_paths(network, given["inputs"], few))
     own = run_along(network, stack, given, few).terms
     apart = float((ours - own).norm() / own.norm())
-    if not apart <= TOLERANCES[own.dtype]:
+    if not apart <= COMPLETENESS.of(own.dtype):
         raise InputError(
             f"terms of single paths differ by {apart:.1g} from those of the network's own code."
         )
@@ -130,7 +130,7 @@ def terms_by_length(
     terms = run_by_length(network, stack, given, count_attention=True)[0].terms
     output = network.states(**given)[0]
     error = float((terms.sum(dim=0) - output).norm() / output.norm())
-    if not error <= TOLERANCES[output.dtype]:
+    if not error <= COMPLETENESS.of(output.dtype):
         raise InputError(
             f"the paths of all lengths add up to the output within {error:.1g} only: "
             "the decomposition cannot be trusted and is not reported."

@@ -74,6 +74,8 @@ def reached(command: Any, words: Sequence[str], defaults: Mapping[str, Any], **h
     while members := getattr(command, "commands", {}):
         name, *rest = [*context._protected_args, *context.args] or [""]
         if name not in members:
+            if name and not context.resilient_parsing:
+                command.resolve_command(context, [name, *rest])  # raises, with the nearest name
             break
         command = members[name]
         context = command.make_context(name, rest, parent=context, **how)

@@ -65,6 +65,13 @@ def test_the_folders_own_file_is_read_by_itself(config: Path) -> None:
     assert len(seeds_of("--config", "other.toml")) == 2
 
 
+@pytest.mark.parametrize("words", ["rank-colapse", "reproduce circel --seeds 2"])
+def test_config_show_refuses_a_command_that_is_not_there(config: Path, words: str) -> None:
+    outcome = attn("config", "show", *words.split())
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == attn(*words.split()).err
+
+
 def test_pyproject_speaks_to_attn_in_its_own_table(config: Path) -> None:
     assert attn("config", "show").out == "nothing is set\n"
     config.with_name("pyproject.toml").write_text(

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.declare.dry_run import STAGE
 from attncli.errors import NoAttention
-from attncli.options.model import (
-    CheckpointOptions,
-    InputOptions,
-)
+from attncli.options.model import CheckpointOptions, TextOptions
 from attncli.sources import Source
 
 if TYPE_CHECKING:
@@ -25,7 +22,7 @@ PROBE_TOKENS = 12
 
 
 def refuse_at_once(
-    source: Source, model: CheckpointOptions, inputs: InputOptions, tokens: int | None, seed: int
+    source: Source, model: CheckpointOptions, inputs: TextOptions, tokens: int | None, seed: int
 ) -> None:
     """Validate options and the model's folder before anything heavy is imported."""
     model.to_load(seed)

@@ -11,7 +11,7 @@ from typer.models import CommandInfo, TyperInfo
 
 from attncli.cli.help import Command, Group
 from attncli.cli.root import register_builder
-from attncli.declare.commands import COMMANDS, GROUPS, import_function
+from attncli.declare.commands import COMMANDS, GATE, GROUPS, import_function
 from attncli.io.standard_output import write_stdout
 
 HELP = (
@@ -140,9 +140,13 @@ def build_command(path: str) -> Any:
         epilog=module.EXAMPLES,
         context_settings=settings,
     )
-    return typer.main.get_command_from_info(
+    command: Any = typer.main.get_command_from_info(
         info, pretty_exceptions_short=True, rich_markup_mode=None
     )
+    for option in command.params:
+        if option.name == "fail_if":
+            option.help = option.help.replace(GATE, COMMANDS[path].gate)
+    return command
 
 
 register_builder(build_app)

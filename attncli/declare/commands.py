@@ -13,6 +13,8 @@ from typing import Any
 from attncli.sources import MODELS, Kind
 
 NETWORKS_AND_MODELS: tuple[Kind, ...] = ("synthetic", "network", *MODELS)
+GATE = "METRIC > NUMBER"
+"""In the help of --fail-if; every command shows a condition of its own in its place."""
 MAP_FILES: tuple[Kind, ...] = ("maps", "pattern", "weights", "pickle")
 """Kinds of files that may contain attention maps, from any program."""
 
@@ -27,6 +29,8 @@ class CommandEntry:
     """The question it answers: the first line of its help."""
     takes: tuple[Kind, ...] = ()
     """Kinds of SOURCE."""
+    gate: str = ""
+    """A condition on what it measures: the example in the help of --fail-if."""
     runs_models: bool = False
     """Whether its first argument is a model, so that `sweep` and `compare --by` run it."""
     reads_texts: bool = True
@@ -39,16 +43,19 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?",
         NETWORKS_AND_MODELS,
         runs_models=True,
+        gate="log10_residual[layer=-1] < -3",
     ),
     "approximate": CommandEntry(
         "approximate.command:approximate",
         "Can one attention module with fixed weights reproduce these patterns, at what head dimension and logit scale?",
+        gate="logit_scale > 40",
     ),
     "inspect-model": CommandEntry(
         "inspect_model.command:inspect_model",
         "What does each head and layer do: where it looks, how uniformly, in which role, and is the model sick?",
         MODELS,
         runs_models=True,
+        gate="mean(sink) > 0.5",
     ),
     "inspect-weights": CommandEntry(
         "inspect_weights.command:inspect_weights",
@@ -56,88 +63,106 @@ COMMANDS: Mapping[str, CommandEntry] = {
         MODELS,
         runs_models=True,
         reads_texts=False,
+        gate="min(ov_stable_rank) < 1.5",
     ),
     "inspect-maps": CommandEntry(
         "inspect_maps.command:inspect_maps",
         "What do attention maps that you have show: where each head looks, how uniformly, in which role?",
         MAP_FILES,
+        gate="mean(sink) > 0.5",
     ),
     "dispersion": CommandEntry(
         "dispersion.command:dispersion",
         "How does the attention of each head disperse as the text gets longer?",
         MODELS,
         runs_models=True,
+        gate="largest_weight_slope < -0.9",
     ),
     "attribute": CommandEntry(
         "attribute.command:attribute",
         "Which input tokens does a token's state after the last block come from?",
         MODELS,
         runs_models=True,
+        gate="attribution_share[position=0] > 0.5",
     ),
     "paths": CommandEntry(
         "paths.command:paths",
         "How much of the output travels through paths of each length?",
         NETWORKS_AND_MODELS,
         runs_models=True,
+        gate="path_norm_share[length=1] > 0.5",
     ),
     "count-paths": CommandEntry(
         "count_paths.command:count_paths",
         "How many paths of each length does the attention of a network have, from its sizes alone?",
         NETWORKS_AND_MODELS,
+        gate="log10_path_count > 9",
     ),
     "sensitivity": CommandEntry(
         "sensitivity.command:sensitivity",
         "How far does the last token's state move with each token's first state?",
         MODELS,
         runs_models=True,
+        gate="sensitivity[position=0] > 5",
     ),
     "head-capacity": CommandEntry(
         "head_capacity.command:head_capacity",
         "What could each trained head show by its inputs alone, how wide are its own maps, and what moves it?",
         MODELS,
+        gate="own_map_d > 8",
     ),
     "verify-fit": CommandEntry(
         "verify_fit.command:verify_fit",
         "Does a saved fit still show its patterns, measured again from the file alone?",
         ("fit",),
+        gate="total_variation > 0.01",
     ),
     "reproduce circle": CommandEntry(
         "reproduce.circle.command:circle",
         "Do two points become one, when a layer trained to move them along a circle is applied to its own output?",
+        gate="collapse_share[SAN] < 1",
     ),
     "reproduce memorise": CommandEntry(
         "reproduce.labelling.memorise:memorise",
         "How well do a few paths of one length recall random labels that a network has learned by heart?",
+        gate="accuracy[entire model] < 0.9",
     ),
     "reproduce sort": CommandEntry(
         "reproduce.labelling.sort:sort",
         "How well do a few paths of one length sort digits, in a network trained to sort them?",
+        gate="accuracy[entire model] < 0.9",
     ),
     "reproduce convex-hull": CommandEntry(
         "reproduce.labelling.convex_hull:convex_hull",
         "How well do a few paths of one length find the corners of a cloud of points, in a network trained to?",
+        gate="accuracy[entire model] < 0.9",
     ),
     "reproduce rank-heads": CommandEntry(
         "reproduce.rank_heads.command:rank_heads",
         "Can many heads of low rank do what few heads of full rank do, at the same number of parameters?",
+        gate="error_share > 0.5",
     ),
     "check": CommandEntry(
         "about.check:check",
         "Does a saved report pass these gates, and has it moved away from an earlier one?",
         ("report",),
+        gate="log10_residual[layer=-1] < -3",
     ),
     "compare": CommandEntry(
         "about.compare:compare",
         "What changed between two reports or models, and is it more than noise?",
         ("report",),
+        gate="change_in_spreads > 3",
     ),
     "sweep": CommandEntry(
         "about.sweep.terminal:sweep",
         "How does a number change over many models, such as the checkpoints of a training run?",
+        gate="log10_residual < -3",
     ),
     "ci": CommandEntry(
         "about.ci.command:ci",
         "Do the checks in the configuration file pass?",
+        gate="exit_code > 1",
     ),
     "config show": CommandEntry(
         "about.config:show",

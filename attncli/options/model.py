@@ -241,18 +241,18 @@ class ModelSwitchOptions:
         return [name for name, value in asdict(self).items() if value]
 
 
+text_option = partial(input_option, metavar="TEXT", usual=True, applies=OF_TEXTS)
+SampleCount = Annotated[
+    int | None, input_option(metavar="N", help="Number of random texts or images. [default: 1]")
+]
+
+
 @dataclass(frozen=True)
-class InputOptions:
-    """The input of a model."""
+class TextOptions:
+    """The texts that a model reads."""
 
     text: Annotated[
-        list[str],
-        input_option(
-            metavar="TEXT",
-            usual=True,
-            applies=OF_TEXTS,
-            help="Text to run on; repeatable. [default: attn's own sample text]",
-        ),
+        list[str], text_option(help="Text to run on; repeatable. [default: attn's own sample text]")
     ] = field(default_factory=list)
     text_file: Annotated[
         str | None,
@@ -275,17 +275,6 @@ class InputOptions:
             in_words=rows_of_numbers,
         ),
     ] = field(default_factory=list)
-    random_tokens: Annotated[
-        int | None,
-        input_option(
-            metavar="N",
-            applies=Applies(to=ANY_MODEL, excludes=KINDS_OF_INPUT[:3]),
-            help="N random token ids, or a random image or sound where a model takes one.",
-        ),
-    ] = None
-    samples: Annotated[
-        int | None, input_option(metavar="N", help="Number of random texts or images. [default: 1]")
-    ] = None
 
     def given(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]
@@ -294,17 +283,45 @@ class InputOptions:
         """Combine with options of other groups: the longest text, and the seed of random tokens."""
         from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible
 
+        own = asdict(self)
+        samples = 1 if own["samples"] is None else own["samples"]
         wanted = RequestedInput(
             tuple(self.text),
             self.text_file,
             tuple(self.token_ids),
-            self.random_tokens,
-            1 if self.samples is None else self.samples,
+            own.get("random_tokens"),
+            samples,
             tokens,
             validate_seed(seed),
         )
         refuse_impossible(wanted)
         return wanted
+
+
+@dataclass(frozen=True)
+class InputOptions(TextOptions):
+    """The input of a model."""
+
+    random_tokens: Annotated[
+        int | None,
+        input_option(
+            metavar="N",
+            applies=Applies(to=ANY_MODEL, excludes=KINDS_OF_INPUT[:3]),
+            help="N random token ids, or a random image or sound where a model takes one.",
+        ),
+    ] = None
+    samples: SampleCount = None
+
+
+@dataclass(frozen=True)
+class LengthTextOptions(TextOptions):
+    """Texts cut to several lengths, or random tokens of these lengths."""
+
+    text: Annotated[
+        list[str],
+        text_option(help="Text to cut to each length; repeatable. [default: random tokens]"),
+    ] = field(default_factory=list)
+    samples: SampleCount = None
 
 
 StackOption = Annotated[

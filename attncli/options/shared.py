@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
+from attncli.declare.commands import GATE
 from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError
 from attncli.io.addresses import is_address
@@ -303,7 +304,7 @@ class OutputOptions:
         output_option(
             metavar="CONDITION",
             usual=True,
-            help="Exit 1 if CONDITION is true: 'log10_residual[layer=-1] < -3'. Repeatable.",
+            help=f"Exit 1 if CONDITION is true: '{GATE}'. Repeatable.",
         ),
     ] = field(default_factory=list)
     plot: Annotated[

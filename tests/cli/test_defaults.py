@@ -1,7 +1,8 @@
 """Defaults of the environment and the configuration file: those that do not apply to a run are left out of it."""
 
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from small_checkpoints import saved
 
 from attncli.cli.app import build_app
 from attncli.cli.root import iterate_commands
+from attncli.declare.commands import COMMANDS, NETWORKS_AND_MODELS
+from attncli.declare.settle import Given, Rules, rules_of, settle
+from attncli.declare.subject import Subject
+from attncli.errors import UsageError
+from attncli.sources import Source
 
 TINY = "random:bert?layers=2&width=16&heads=2"
 PATH = ",".join(12 * "1")
@@ -128,6 +134,9 @@ OWN_SAMPLES: Mapping[tuple[str, str], Any] = {
     ("reproduce convex-hull", "width"): 24,
 }
 
+OF_FILES = ("compare", "ci", "list", "guide", "config show")
+"""Commands whose options have no rules."""
+
 GATES = ("fail_if",)
 """What must never be left out."""
 
@@ -175,6 +184,70 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def here(material: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(material)
+
+
+def any_value(command: str, option: Any) -> Any:
+    """A value of the option, or a text: no rule of a command asks whether a file exists."""
+    unnamed = option.is_flag or option.type_descriptor.annotation in (int, float)
+    known = unnamed or (command, option.name) in OWN_SAMPLES or option.name in SAMPLES
+    return sample(command, option) if known else "named"
+
+
+def acceptances(command: str, option: Any, options: Mapping[str, Any], rules: Rules) -> Iterator[str]:  # fmt: skip
+    """What each kind of SOURCE, or of model whose heads are patterns, says of the option; "" is yes."""
+    needed = [rule.needs for rule in rules[option.name] if rule.needs]
+    for kind, chosen in itertools.product(COMMANDS[command].takes or NETWORKS_AND_MODELS, itertools.product(*needed)):  # fmt: skip
+        values = {name: any_value(command, one) for name, one in options.items() if one.required}
+        named = (reference.partition(":") for reference in chosen)
+        values |= {name: value or any_value(command, options[name]) for name, _, value in named if name in options}  # fmt: skip
+        values[option.name] = any_value(command, option)
+        try:
+            settle(
+                rules, [Given(*each) for each in values.items()], Subject(Source(kind, "SOURCE"))
+            )
+            yield ""
+        except UsageError as refused:
+            yield str(refused)
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in OF_FILES])
+def test_every_option_that_is_offered_is_accepted(command: str) -> None:
+    """By one kind of SOURCE at least; else it is no option of this command."""
+    found = commands_by_name()[command]
+    rules = rules_of(found.callback.declared.values())
+    options = {one.name: one for one in found.params if one.param_type_name == "option"}
+    for name in {*options} & {*rules}:
+        said = [*acceptances(command, options[name], options, rules)]
+        assert "" in said, (name, said)
+
+
+SHORT: Mapping[str, str] = {
+    "approximate": "--pattern previous --length 6",
+    "paths": "--layers 2",
+    "head-capacity": "./bert --random-tokens 6",
+    "reproduce circle": "--width 8 --seeds 1 --train-steps 1 --recurrence 3",
+    "reproduce memorise": "--sequences 2 --length 2 --seeds 1 --train-steps 1",
+    "reproduce sort": "--layers 1 --width 8 --heads 1 --seeds 1 --train-steps 1",
+    "reproduce convex-hull": "--layers 1 --width 8 --heads 1 --seeds 1 --train-steps 1",
+    "reproduce rank-heads": "--seeds 1 --train-steps 1",
+    "check": "report.json",
+    "compare": "report.json report.json",
+    "sweep": "rank-collapse --model net.safetensors --model ./net.safetensors",
+    "ci": "--config ci.toml",
+}
+"""A run of each command that takes little time, where the first of RUNS does not."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [name for name, entry in COMMANDS.items() if entry.gate])
+def test_the_condition_in_the_help_can_be_typed(command: str, material: Path) -> None:
+    """It names what the command measures without further options."""
+    assert attn("rank-collapse", "net.safetensors", "-q", "-o", "report.json").code == 0
+    (material / "ci.toml").write_text('[checks.one]\nreport = "report.json"\n')
+    run = SHORT.get(command) or RUNS[command][0]
+    outcome = attn(*command.split(), *run.split(), "--fail-if", COMMANDS[command].gate)
+    assert outcome.code in (0, 1), outcome.err
+    assert COMMANDS[command].gate in outcome.out + outcome.err
 
 
 @pytest.mark.slow

@@ -19,6 +19,8 @@ import attncli
 from attncli.cli import help as help_pages
 from attncli.cli.app import build_app
 from attncli.cli.arguments import add_plot_target, move_config_first
+from attncli.declare.commands import COMMANDS as COMMAND_TABLE
+from attncli.declare.commands import GATE
 from attncli.guides import guides_for
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
@@ -181,6 +183,16 @@ def test_every_example_can_be_typed(command: Any, words: list[str]) -> None:
     """Its options are there and take these values; nothing is run."""
     context = command.make_context(command.name, list(words))
     assert not context.args
+
+
+@each_leaf
+def test_the_condition_in_the_help_is_of_this_command(path: tuple[str, ...], command: Any) -> None:
+    """Whoever copies it gates what this command measures."""
+    shown = " ".join(attn(*path, "--help-all").out.split())
+    condition = re.search(r"Exit 1 if CONDITION is true: '([^']*)'", shown)
+    assert bool(condition) == any(one.name == "fail_if" for one in command.params)
+    if condition:
+        assert condition[1] == COMMAND_TABLE[" ".join(path)].gate != GATE
 
 
 def test_examples_are_of_their_own_commands() -> None:

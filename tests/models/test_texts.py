@@ -120,7 +120,7 @@ def test_token_ids_need_no_tokenizer(tmp_path: Path) -> None:
     [one] = make_inputs(checkpoint, RequestedInput(token_ids=("3, 1,4",), tokens=2))
     assert one.kwargs["input_ids"].tolist() == [[3, 1]]
     assert one.labels == ("3", "1")
-    with pytest.raises(InputError, match="no tokenizer: give `token_ids` or `random_tokens`"):
+    with pytest.raises(InputError, match="no tokenizer: give `token_ids`, or random tokens"):
         make_inputs(checkpoint, RequestedInput())
     for wrong in ("", "1,,2", "a", "1.5", "1_0", "\u0661", "1;2"):
         with pytest.raises(UsageError, match="101,2023,102"):
@@ -246,7 +246,7 @@ def test_a_vocabulary_that_transformers_ignores_is_noticed(tmp_path: Path) -> No
     checkpoint = LoadedModel(
         model=load_model("random:albert?tiny").model, identity={}, folder=tmp_path
     )
-    with pytest.raises(InputError, match="`token_ids` or `random_tokens`"):
+    with pytest.raises(InputError, match="`token_ids`, or random tokens"):
         make_inputs(checkpoint, RequestedInput(texts=("a",)))
 
 

@@ -2,12 +2,11 @@
 
 from typing import Annotated
 
-from attncli.declare.applies import Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import HeadChoice
-from attncli.options.model import InputOptions, ModelOptions, ModelSource
+from attncli.options.model import LengthTextOptions, ModelOptions, ModelSource
 from attncli.options.shared import split_names
 from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
@@ -29,10 +28,6 @@ def dispersion(
         Option(
             metavar="FROM:TO",
             usual=True,
-            applies=Applies(
-                excludes=("random_tokens",),
-                why="`random_tokens` is one length: leave it out, and give no text, for random tokens of every length.",
-            ),
             help="Lengths that the texts are cut to: doubling FROM … TO, FROM:TO:STEPS, or a list 64,128,512.",
         ),
     ],
@@ -50,7 +45,7 @@ def dispersion(
     ] = 0,
     heads: HeadChoice,
     model: ModelOptions,
-    inputs: InputOptions,
+    inputs: LengthTextOptions,
     how: RunContext,
 ) -> Report:
     """How does the attention of each head disperse as the text gets longer?

@@ -18,7 +18,7 @@ from attncli.models.inputs.token_ranges import max_positions
 from attncli.models.loading.load import LoadedModel, load_model
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.options.heads import HeadChoice
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.model import LengthTextOptions, ModelOptions
 from attncli.options.size_ranges import parse_range
 from attncli.records import Report
 from attncli.sources import Source
@@ -34,7 +34,7 @@ def prepare_dispersion(
     heads: HeadChoice,
     conditions: Sequence[Condition],
     model: ModelOptions,
-    inputs: InputOptions,
+    inputs: LengthTextOptions,
     seed: int,
 ) -> Callable[..., Report]:
     """Load and verify the model before the first length is measured."""

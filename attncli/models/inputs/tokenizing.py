@@ -13,7 +13,7 @@ from attncli.models.quiet_libraries import silence_native_stderr
 
 ONE_FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "*.model")
-ADVICE = "give `token_ids` or `random_tokens`"
+ADVICE = "give `token_ids`, or random tokens instead of a text"
 NEEDED = ("convert_ids_to_tokens", "unk_token_id")
 """Attributes that a tokenizer of transformers must have, and be callable."""
 UNKNOWN_SHARE = 0.5
@@ -135,7 +135,7 @@ def load_tokenizer(checkpoint: LoadedModel) -> Tokenizer:
         return TransformersTokenizer(checkpoint.tokenizer)
     if folder is None and checkpoint.identity.get("kind") == "live":
         name = type(checkpoint.model).__name__
-        raise InputError(f"this {name} came without a tokenizer: give `tokenizer` beside it, `token_ids` or `random_tokens`.")  # fmt: skip
+        raise InputError(f"this {name} came without a tokenizer: give `tokenizer` with it, `token_ids`, or random tokens instead of a text.")  # fmt: skip
     if folder is None:
         raise InputError(f"a random model has no tokenizer: {ADVICE}.")
     if (folder / ONE_FILE).is_file():

@@ -84,7 +84,7 @@ def test_numbers_at_a_length_are_those_of_a_run_of_that_length(even: Any) -> Non
         (("--lengths", "8:4"), "must go up"),
         (("--lengths", "four:8"), "--lengths four:8"),
         (("--lengths", "4:8", "--tokens", "3"), "no such option: --tokens"),
-        (("--lengths", "4:8", "--random-tokens", "9"), "--random-tokens is one length"),
+        (("--lengths", "4:8", "--random-tokens", "9"), "no such option: --random-tokens"),
         (("--lengths", "4:8", "--token-ids", "1,2,3"), "has 3 tokens, fewer than the 4 of --lengths"),
         (("--lengths", "4:8", "--metric", "induction"), "--metric induction is no number of a head on a text of any length"),
         (("--lengths", "4:8", "--metric", "max_activation"), "--metric max_activation is no number"),

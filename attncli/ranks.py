@@ -41,7 +41,7 @@ def read_launch() -> Launch:
     return Launch(rank, size, whole_number(os.environ.get("LOCAL_RANK", "")) or 0)
 
 
-def started_by_attn() -> bool:
+def is_started_by_attn() -> bool:
     return STARTED in os.environ
 
 

@@ -97,7 +97,7 @@ class Row:
         return {**own, **({"each": list(self.each)} if self.each else {}), **self.keys}
 
 
-def named_token(row: Row, key: str) -> str:
+def format_token_position(row: Row, key: str) -> str:
     """A token of a pair and its position, `quick@12`; the position alone where tokens have no names."""
     place, word = row.keys.get(key.removesuffix("_token"), ""), row.keys.get(key)
     if word is None:

@@ -13,7 +13,7 @@ from attncli.analysis.heads.map_export.collected_maps import CollectedMaps
 from attncli.analysis.heads.model_heads import VerifiedModel, keep_all
 from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 
 BUDGET = 1 << 28
 """Bytes of maps in memory at once; at least one layer's."""
@@ -73,7 +73,7 @@ def capture_maps(
     with (
         translate_model_errors(subject.body, {"the text": kwargs}),
         torch.no_grad(),
-        own_precision(subject.body),
+        run_in_model_precision(subject.body),
         capture_attention(subject.body, found.take, STRIP_MEMORY, subject.shapes),
     ):
         subject.body(**kwargs)

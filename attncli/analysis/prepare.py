@@ -60,11 +60,11 @@ def examine_model(model: "PreTrainedModel") -> ExaminedModel:
     from attncli.capture.model_errors import translate_model_errors
     from attncli.capture.verification import NOTHING_ATTENDS, verify_capture
     from attncli.models.loading.body import body_of
-    from attncli.models.loading.precision import own_precision
+    from attncli.models.loading.precision import run_in_model_precision
     from attncli.models.random.short_inputs import find_short_streams, make_short_inputs
 
     body = body_of(model)
-    with own_precision(body):
+    with run_in_model_precision(body):
         short = make_short_inputs(body, PROBE_TOKENS)
         with translate_model_errors(body, {"a short input": short}):
             cut = find_short_streams(body, short, PROBE_TOKENS)

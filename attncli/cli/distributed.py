@@ -10,7 +10,7 @@ from attncli.cli.root import command_path, parse_command
 from attncli.cli.spelling import spell_as_options
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.errors import AttnError
-from attncli.processes.stderr import say
+from attncli.processes.stderr import print_to_stderr
 from attncli.ranks import read_launch
 
 SHARED = (*MODEL_COMMANDS, "sweep")
@@ -34,23 +34,23 @@ def run_distributed(
     if not has_divisible_work(line):
         return run(arguments) if first else 0
     heard = None if first else silence_output()
-    from attncli.processes.signals import report_termination, say_to_stderr
+    from attncli.processes.signals import print_signal_message, report_termination
 
-    report_termination(say_to_stderr)
+    report_termination(print_signal_message)
     code = run_rank(arguments, run, complain)
-    from attncli.processes.collectives import LINE, exit_process, leave_together
+    from attncli.processes.collectives import LINE, exit_all_ranks, exit_process
     from attncli.processes.resume_cache import PARTS
 
     if code == INTERRUPTED:  # the others are not asked: they are interrupted, too
         exit_process(code)
     said = last_line(heard) if heard is not None and code else ""
-    ended = leave_together(code, said)
+    ended = exit_all_ranks(code, said)
     if said and LINE.broken:  # there is nobody left to say it
-        say(said, sys.__stderr__)
+        print_to_stderr(said, sys.__stderr__)
     if first and ended.code and not code:
         complain(ended.said, ended.code)
     if first and ended.code and TORCHRUN in os.environ:
-        say_to_stderr(explain_torchrun_exit(ended.code, line))
+        print_signal_message(explain_torchrun_exit(ended.code, line))
     if ended.code in FINISHED:
         PARTS.end()
     exit_process(ended.code)

@@ -14,7 +14,7 @@ from attncli.cli.spelling import spell_as_options
 from attncli.errors import AttnError, UsageError, translate_system_error
 from attncli.io.standard_output import silence, write_stdout
 from attncli.limits import whole_number
-from attncli.processes.stderr import say
+from attncli.processes.stderr import print_to_stderr
 from attncli.ranks import read_launch
 
 INTERRUPTED = 130
@@ -170,7 +170,7 @@ def suggest_option(found: re.Match[str]) -> str:
 def complain(sentence: str, code: int) -> int:
     """Print one line on stderr; the code is returned even if stderr is closed."""
     with contextlib.suppress(OSError):
-        say(sentence)
+        print_to_stderr(sentence)
         return code
     silence(sys.stderr)
     return code

@@ -18,10 +18,10 @@ from attncli.errors import FAILED_GATE, UsageError
 from attncli.io.whole_files import is_stream
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
-from attncli.processes.stderr import say as print_line
+from attncli.processes.stderr import print_to_stderr as print_line
 from attncli.python.keywords import SOURCE
 from attncli.python.question import RunContext, ignore_sentence
-from attncli.ranks import is_first_rank, read_launch, started_by_attn
+from attncli.ranks import is_first_rank, is_started_by_attn, read_launch
 from attncli.threads import TURNS
 
 FINISHED = (0, FAILED_GATE)
@@ -111,7 +111,7 @@ def answered_by_several(
     asked: Callable[..., Any], options: dict[str, Any], output: ProcessOptions
 ) -> int:
     """Start several processes if requested; each of them answers as usual."""
-    if output.processes is not None and not started_by_attn():
+    if output.processes is not None and not is_started_by_attn():
         refuse_processes(output.processes)
         if output.processes > 1:
             rehearse_alone(asked, options, output)
@@ -161,7 +161,7 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
         return fingerprint(command, values, but=WEIGHTS)
 
     found = PARTS.begin(path, facts, say_unless(output.quiet))
-    if found and is_first_rank() and not started_by_attn() and not output.quiet:
+    if found and is_first_rank() and not is_started_by_attn() and not output.quiet:
         left = "1 result is" if found == 1 else f"{found} results are"
         print_line(f"{left} left of a run that did not finish: what is of this command is not made again ({PARTS.folder})")  # fmt: skip
 

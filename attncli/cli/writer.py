@@ -22,7 +22,7 @@ from attncli.io.whole_files import (
 )
 from attncli.limits import whole_number
 from attncli.options.shared import OutputOptions
-from attncli.processes.stderr import say
+from attncli.processes.stderr import print_to_stderr
 from attncli.ranks import is_first_rank
 from attncli.records import Report
 from attncli.render import FORMATS, format_endings, format_spec
@@ -214,4 +214,4 @@ def write_notes(report: Report, options: OutputOptions, told: bool) -> None:
     if not told:
         lines += [f"FAIL  {v.condition}  ({v.text})" for v in report.verdicts if v.failed]
     for line in lines:
-        say(line)
+        print_to_stderr(line)

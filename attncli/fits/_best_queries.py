@@ -205,9 +205,9 @@ def newton_step(
     flat = push[:, None] * (state.share @ problem.pairs)
     flat += problem.stiffness * support.summed(1.0, problem.pairs)
     hessian = unpack_symmetric(flat, problem.upper, queries.shape[1])
-    hessian -= scaled_outer(mean_off, push)
-    hessian += scaled_outer(slope, push * (1.0 - push))
-    hessian -= scaled_outer(mean_on, problem.stiffness * support.counts)
+    hessian -= scale_outer_products(mean_off, push)
+    hessian += scale_outer_products(slope, push * (1.0 - push))
+    hessian -= scale_outer_products(mean_on, problem.stiffness * support.counts)
     diagonal = np.arange(queries.shape[1])
     curvature = hessian[:, diagonal, diagonal]
     floor = SINGULAR * curvature.max(
@@ -231,6 +231,6 @@ def unpack_symmetric(flat: Array, upper: tuple[Index, Index], d: int) -> Array:
     return full
 
 
-def scaled_outer(vectors: Array, factors: Array) -> Array:
+def scale_outer_products(vectors: Array, factors: Array) -> Array:
     """factor · v v^T for every row."""
     return (factors[:, None] * vectors)[:, :, None] * vectors[:, None, :]

@@ -17,10 +17,10 @@ from attncli.fits._best_queries import (
 from attncli.fits._types import FitRequest, FittedModule, make_module
 from attncli.fits._verify import Evidence, row_blocks, verify
 from attncli.maths.capacity.line.constraints import (
-    LineDemands,
+    LineConstraints,
     Tolerances,
-    necessary_demands,
-    sufficient_demands,
+    necessary_constraints,
+    sufficient_constraints,
 )
 from attncli.maths.capacity.line.decision import LineDecision, decide_width_one, place_keys
 from attncli.maths.rounding import round_to_dtype
@@ -53,7 +53,7 @@ class WidthOneResult(NamedTuple):
 
 def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
     """Decide in exact arithmetic whether width 1 is enough; a yes requires a module that meets the request after rounding."""
-    asked = necessary_demands(target, request.causal, request_tolerances(request))
+    asked = necessary_constraints(target, request.causal, request_tolerances(request))
     budget = min(request.logit_budget, LARGEST[request.dtype])
     answer = decide_width_one(asked, budget)
     if answer.keys is None or answer.sign is None:
@@ -62,7 +62,7 @@ def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
 
 
 def smallest_logit_module(
-    asked: LineDemands, answer: LineDecision, request: FitRequest
+    asked: LineConstraints, answer: LineDecision, request: FitRequest
 ) -> tuple[FittedModule, Evidence] | tuple[None, None]:
     """Of the modules that meet the request the one with the smallest logits; of long patterns and towers the first."""
     best: tuple[FittedModule, Evidence] | None = None
@@ -85,7 +85,7 @@ def request_tolerances(request: FitRequest) -> Tolerances:
 
 
 def iter_line_modules(
-    asked: LineDemands, answer: LineDecision, request: FitRequest
+    asked: LineConstraints, answer: LineDecision, request: FitRequest
 ) -> Iterator[Iterator[FittedModule]]:
     """Iterate over modules from positions with a margin for rounding and many small leaks; they differ in their middle."""
     assert answer.sign is not None
@@ -98,7 +98,7 @@ def iter_line_modules(
     for share in SHARES if has_wide_support(asked, answer.keys) else (ALONE,):
         spread, gap = error_allowance(asked.target, request, share)
         for _ in range(ROUNDS):
-            keys, reach = place_keys(sufficient_demands(asked, spread, gap), answer.sign, limit)
+            keys, reach = place_keys(sufficient_constraints(asked, spread, gap), answer.sign, limit)
             if keys is None or reach is None or not np.isfinite(keys).all():
                 break
             factors = np.ones(len(gap))
@@ -108,7 +108,7 @@ def iter_line_modules(
             gap = gap * np.minimum(factors, 3.0)
 
 
-def has_wide_support(asked: LineDemands, keys: Array) -> bool:
+def has_wide_support(asked: LineConstraints, keys: Array) -> bool:
     """Whether some support has more than one place: else no error on it has to be shared out."""
     own = keys[asked.target.indices]
     starts = asked.target.indptr[:-1]
@@ -119,7 +119,7 @@ def has_wide_support(asked: LineDemands, keys: Array) -> bool:
 def iter_shifted_modules(
     keys: Array,
     reach: Array,
-    asked: LineDemands,
+    asked: LineConstraints,
     sign: NDArray[np.int64],
     request: FitRequest,
     factors: Array,
@@ -159,7 +159,7 @@ def iter_shifts(keys: Array, masked: bool, dtype: str) -> Iterator[tuple[Array, 
 
 
 def find_flattest_queries(
-    keys: Array, reach: Array, asked: LineDemands, sign: NDArray[np.int64], request: FitRequest
+    keys: Array, reach: Array, asked: LineConstraints, sign: NDArray[np.int64], request: FitRequest
 ) -> tuple[Array, Array]:
     """For every row the flattest query that serves it, and by how much steeper it is than the places ask."""
     length = len(keys)

@@ -111,7 +111,7 @@ def iter_starts(wanted: TargetMap, d: int) -> Iterator[Array]:
     if 1 < d <= WIDEST_RING:
         yield from iter_ring_starts(wanted, d)
     for depth in DEPTHS:
-        yield truncate_rank(centred_logits(wanted.weights, wanted.causal, depth), d)
+        yield truncate_rank(center_log_weights(wanted.weights, wanted.causal, depth), d)
 
 
 def iter_ring_starts(wanted: TargetMap, d: int) -> Iterator[Array]:
@@ -140,7 +140,7 @@ def descend_likelihood(both: Array, wanted: TargetMap) -> tuple[Array, MapModule
     """Where descents on the likelihood end, and the module if there is one."""
     about, emphasis = wanted.at(both.shape[2], DECAY), np.ones(len(wanted.weights))
     for _ in range(ROUNDS):
-        both = run_lbfgs(weighted_likelihood(wanted.weights, emphasis), both, about, STEPS)
+        both = run_lbfgs(row_weighted_likelihood(wanted.weights, emphasis), both, about, STEPS)
         if (met := verify_module(both, wanted)) is not None:
             return both, met
         emphasis *= np.clip(row_errors(both, wanted) / (AIM * wanted.limit), *EMPHASIS)
@@ -176,11 +176,11 @@ def iter_narrower_starts(best: MapModule, wanted: TargetMap) -> Iterator[Array]:
     d = best.fit.d - 1
     queries, keys = np.split(best.fit.x.astype(np.float64), 2, axis=1)
     yield truncate_rank(subtract_row_means(queries @ keys.T, wanted.causal), d)
-    own = centred_logits(wanted.weights, wanted.causal, DEPTHS[-1])
+    own = center_log_weights(wanted.weights, wanted.causal, DEPTHS[-1])
     yield descend_likelihood(truncate_rank(own, d), wanted)[0]
 
 
-def centred_logits(weights: Array, causal: bool, depth: float) -> Array:
+def center_log_weights(weights: Array, causal: bool, depth: float) -> Array:
     """ln A, no deeper than so far below a row's largest, less each row's mean."""
     logits = np.log(weights, out=np.full(weights.shape, -np.inf), where=weights > 0.0)
     return subtract_row_means(
@@ -240,7 +240,7 @@ def excess_loss(wanted: TargetMap, rounding: float) -> Loss:
     return loss
 
 
-def weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
+def row_weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
     """Σ_i e_i KL(A_i ‖ M_i) up to a constant, of maps without gaps."""
     wanted, rows = weights.astype(np.float32), emphasis.astype(np.float32)
     visible = wanted > 0.0

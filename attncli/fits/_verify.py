@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._types import FitRequest
-from attncli.maths.rounding import Floats, round_to_dtype, rounded_matmul
+from attncli.maths.rounding import Floats, matmul_in_dtype, round_to_dtype
 
 BLOCK = 1 << 22
 """Logits in memory at once."""
@@ -76,7 +76,7 @@ class Evidence:
 def verify(fit: Module, target: csr_array, progress: Progress = no_progress) -> Evidence:
     """Evaluate the module in its dtype and compare every row with the target (rows sum to one)."""
     w_q, w_k, x = (round_to_dtype(part, fit.dtype) for part in (fit.w_q, fit.w_k, fit.x))
-    queries, keys = rounded_matmul(x, w_q, fit.dtype), rounded_matmul(x, w_k, fit.dtype)
+    queries, keys = matmul_in_dtype(x, w_q, fit.dtype), matmul_in_dtype(x, w_k, fit.dtype)
     return measure_module(queries, keys, target, fit.dtype, fit.causal, 1.0, progress)
 
 
@@ -93,7 +93,7 @@ def measure_module(
     length = len(queries)
     parts = []
     for rows in row_blocks(length):
-        logits = rounded_matmul(queries[rows], keys.T, dtype)
+        logits = matmul_in_dtype(queries[rows], keys.T, dtype)
         if scale != 1.0:
             logits = round_to_dtype(logits * logits.dtype.type(scale), dtype)
         parts.append(compare_rows(logits, target[rows], rows.start if causal else None))

@@ -63,14 +63,14 @@ def jl(
             evidence = verify(fit, target)
             if evidence.meets(request):
                 return fit
-            excess = relative_miss(evidence, request)
+            excess = relative_excess(evidence, request)
             if best is None or excess < best[0]:
                 best = excess, fit
     assert best is not None
     return best[1]
 
 
-def relative_miss(evidence: Evidence, request: FitRequest) -> float:
+def relative_excess(evidence: Evidence, request: FitRequest) -> float:
     """How far a module is from the request: the largest quotient of an error and its limit."""
     quotients = (
         evidence.ratio_error / request.ratio_error,
@@ -105,7 +105,9 @@ def iter_factorings(
         wanted = csr_array(
             (relative + offset * base, target.indices, target.indptr), shape=target.shape
         )
-        yield (wanted, None) if factors == "codebook" else balanced_factors(*matrix_bytes(wanted))
+        yield (
+            (wanted, None) if factors == "codebook" else balance_svd_factors(*matrix_bytes(wanted))
+        )
 
 
 def matrix_bytes(matrix: csr_array) -> tuple[int, bytes, bytes, bytes]:
@@ -115,7 +117,7 @@ def matrix_bytes(matrix: csr_array) -> tuple[int, bytes, bytes, bytes]:
 
 
 @lru_cache(maxsize=len(OFFSETS))
-def balanced_factors(
+def balance_svd_factors(
     length: int, indptr: bytes, indices: bytes, data: bytes
 ) -> tuple[Array, Array]:
     """U S^½ and V S^½."""
@@ -131,12 +133,12 @@ def iter_modules(
     """The modules of one draw: every offset, or, with one factoring, the scales between its two conditions."""
     for left, right in pairs:
         queries, keys = left @ drawn, drawn if right is None else right @ drawn
-        scales = free_scales(queries, keys, target, request) if len(pairs) == 1 else np.ones(1)
+        scales = iter_free_scales(queries, keys, target, request) if len(pairs) == 1 else np.ones(1)
         for scale in scales:
             yield make_module(scale * queries, keys, request.dtype, request.causal)
 
 
-def free_scales(queries: Array, keys: Array, target: csr_array, request: FitRequest) -> Array:
+def iter_free_scales(queries: Array, keys: Array, target: csr_array, request: FitRequest) -> Array:
     """Logit scales, smallest first: (i) asks for at least ln(1/ε1) / gap, (ii) for at most ln(1 + ε2) / spread.
 
     Uniform weights only; the total variation may need any scale between the two.

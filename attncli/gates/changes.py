@@ -200,11 +200,11 @@ def make_check(
     change: Change, pairs: Sequence[RowPair], report: Report, baseline: Report, name: str
 ) -> ChangeCheck:
     """Make a check: numbers that the baseline has and the report lost fail; new numbers are counted and reported."""
-    before, after = chosen_rows(baseline, change), chosen_rows(report, change)
+    before, after = select_row_identities(baseline, change), select_row_identities(report, change)
     if not before and not after:
         select_rows(report, change)  # says what there is
     about = [pair for pair in pairs if id(pair.old) in before or id(pair.new) in after]
-    gone = [pair for pair in about if is_gone(pair)]
+    gone = [pair for pair in about if is_number_lost(pair)]
     if gone:
         return ChangeCheck(change, gone=describe_missing(gone[0], name))
     both = [pair for pair in about if pair.change is not None]
@@ -233,7 +233,7 @@ def find_noise_only(
     }
 
 
-def chosen_rows(report: Report, change: Change) -> set[int]:
+def select_row_identities(report: Report, change: Change) -> set[int]:
     """Identities of the selected rows; one report may have none of them."""
     try:
         return {id(row) for row in select_rows(report, change)}
@@ -245,7 +245,7 @@ def has_number(row: Row | None) -> bool:
     return row is not None and row.value is not None
 
 
-def is_gone(pair: RowPair) -> bool:
+def is_number_lost(pair: RowPair) -> bool:
     """Whether the baseline has the number and the report lacks it, or newly has none."""
     newly_lost = pair.new is not None and pair.new.lost and not (pair.old and pair.old.lost)
     return newly_lost or (has_number(pair.old) and not has_number(pair.new))

@@ -86,15 +86,17 @@ def count_attention(said: Mapping[str, Any], tensors: Collection[str]) -> Attent
         heads if (own := config_number(said, "key_heads")) is None else own,
         count_layer_kinds(said, layers),
         positive_int(said.get("sliding_window")),
-        qk_norm=layers_with(QUERY_NORM, tensors),
-        sinks=layers_with(SINKS, tensors),
-        gates=layers if said.get("attn_output_gate") and layers else layers_with(GATE, tensors),
+        qk_norm=count_layers_with_tensor(QUERY_NORM, tensors),
+        sinks=count_layers_with_tensor(SINKS, tensors),
+        gates=layers
+        if said.get("attn_output_gate") and layers
+        else count_layers_with_tensor(GATE, tensors),
     )
 
 
 def config_number(said: Mapping[str, Any], name: str) -> int | None:
     """The first of a quantity's config names that is set, unless layers differ."""
-    if any(word in layer for layer in differing_layers(said) for word in WORDS[name]):
+    if any(word in layer for layer in find_differing_layers(said) for word in WORDS[name]):
         return None
     if name == "key_heads" and said.get("multi_query") is True and "num_kv_heads" not in said:
         return 1
@@ -102,7 +104,7 @@ def config_number(said: Mapping[str, Any], name: str) -> int | None:
     return next((value for value in given if value is not None), None)
 
 
-def differing_layers(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def find_differing_layers(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """transformers' config entry for single layers that differ from the others."""
     found = said.get(PER_LAYER)
     return (
@@ -120,7 +122,7 @@ def count_layer_kinds(said: Mapping[str, Any], layers: int | None) -> dict[str, 
     """Counted from the config's list of layers; without one, known where no layer or every layer has a window."""
     listed = next((said[name] for name in OF_LAYERS if isinstance(said.get(name), list)), None)
     if listed is not None:
-        return count_each(
+        return count_by_kind(
             KINDS.get(str(kind), str(kind).removesuffix("_attention")) for kind in listed
         )
     if layers is None:
@@ -130,14 +132,14 @@ def count_layer_kinds(said: Mapping[str, Any], layers: int | None) -> dict[str, 
     return {"sliding": layers} if said.get("model_type") in ALL_SLIDE else {}
 
 
-def count_each(kinds: Iterable[str]) -> dict[str, int]:
+def count_by_kind(kinds: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for kind in kinds:
         found[kind] = found.get(kind, 0) + 1
     return found
 
 
-def layers_with(pattern: re.Pattern[str], tensors: Collection[str]) -> int:
+def count_layers_with_tensor(pattern: re.Pattern[str], tensors: Collection[str]) -> int:
     """Count the layers with a tensor of such a name."""
     found = (LAYER.match(name) for name in tensors if pattern.search(name))
     return len({layer.group() for layer in found if layer})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import InputError, UsageError
-from attncli.head_weights.census import PER_LAYER, differing_layers
+from attncli.head_weights.census import PER_LAYER, find_differing_layers
 from attncli.head_weights.families import HeadFamily, find_family
 from attncli.maths.rotary import Rotary
 from attncli.models.files.folders import read_config_json, refuse_oversized_values
@@ -110,9 +110,9 @@ class HeadConfig:
             raise UsageError(
                 f"{self.path}: rotary positions of type '{kind}' cannot be undone here, only 'default' ones."
             )
-        base = first_given(rope, self.said, "rope_theta", "rotary_emb_base")
+        base = first_set_value(rope, self.said, "rope_theta", "rotary_emb_base")
         base = ROTARY_BASE if base is None else base
-        share = first_given(rope, self.said, "partial_rotary_factor", "rotary_pct")
+        share = first_set_value(rope, self.said, "partial_rotary_factor", "rotary_pct")
         share = self.family.rotary if share is None else share
         width = int(self.key_width * self.positive("a share of rotary features", share, 1.0))
         return Rotary(self.positive("rope_theta", base, math.inf), width)
@@ -139,7 +139,7 @@ class HeadConfig:
 
     def refuse_layers_of_their_own(self) -> None:
         """Refuse attention sizes that differ between layers: one number for all is read."""
-        names = {name for layer in differing_layers(self.said) for name in layer} - OF_MLPS
+        names = {name for layer in find_differing_layers(self.said) for name in layer} - OF_MLPS
         if names:
             raise UsageError(
                 f"{self.path}: {PER_LAYER} gives layers their own {min(names)}, which is not read here."
@@ -162,7 +162,7 @@ class HeadConfig:
             )
 
 
-def first_given(rope: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> Any:
+def first_set_value(rope: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> Any:
     """The first value that is set: newer configs nest these, older ones use other names."""
     given = [held[name] for name in names for held in (rope, said) if held.get(name) is not None]
     return given[0] if given else None

@@ -27,9 +27,9 @@ class InMemoryTensors(TensorReader):
 
     def dtype(self, name: str) -> str:
         """The dtype by the name that files use."""
-        from attncli.models.files.whole_weights import stored_type_name
+        from attncli.models.files.whole_weights import name_stored_dtype
 
-        return stored_type_name(self.state[name])
+        return name_stored_dtype(self.state[name])
 
     def sha256(self) -> str:
         """The hash that the same tensors would have in a file."""

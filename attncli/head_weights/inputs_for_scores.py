@@ -37,7 +37,7 @@ def invert_projections(head: Head, dtype: str) -> ProjectionInverse:
     return ProjectionInverse((right.T / values) @ left.T, float(values[0] / values[-1]))
 
 
-def wanted_projections(head: Head, queries: Array, keys: Array) -> Array:
+def projections_for_scores(head: Head, queries: Array, keys: Array) -> Array:
     """[token, 2 d]: the projections x must have, so that the head's logits are queries keys^T.
 
     The scale is shared between both, rotations are undone, biases are subtracted.
@@ -77,7 +77,7 @@ def project_inputs(head: Head, x: Floats, dtype: str) -> tuple[Floats, Floats]:
     return results[0], results[1]
 
 
-def input_reach(head: Head, x: Floats) -> float | None:
+def largest_input_norm(head: Head, x: Floats) -> float | None:
     """Largest ‖z‖ / √hidden of the least standardised tokens z that the norm's gain and bias carry to such projections.
 
     Up to 1 the norm before the head can put them out: what is missing to its fixed length goes where W_Q and W_K do

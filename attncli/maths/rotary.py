@@ -39,10 +39,10 @@ def rotate_by_angles(vectors: Floats, angle: Floats, dtype: str) -> Floats:
     cosine, sine = round_to_dtype(np.cos(angle), dtype), round_to_dtype(np.sin(angle), dtype)
     left, right = vectors[:, :half], vectors[:, half : 2 * half]
     result = vectors.copy()
-    result[:, :half] = rounded_difference(left * cosine, right * sine, dtype)
-    result[:, half : 2 * half] = rounded_difference(right * cosine, -left * sine, dtype)
+    result[:, :half] = subtract_in_dtype(left * cosine, right * sine, dtype)
+    result[:, half : 2 * half] = subtract_in_dtype(right * cosine, -left * sine, dtype)
     return result
 
 
-def rounded_difference(left: Floats, right: Floats, dtype: str) -> Floats:
+def subtract_in_dtype(left: Floats, right: Floats, dtype: str) -> Floats:
     return round_to_dtype(round_to_dtype(left, dtype) - round_to_dtype(right, dtype), dtype)

@@ -37,7 +37,7 @@ def to_bfloat16(single: Floats) -> Floats:
     return kept.view(np.float32)
 
 
-def rounded_matmul(left: Floats, right: Floats, dtype: str) -> Floats:
+def matmul_in_dtype(left: Floats, right: Floats, dtype: str) -> Floats:
     """left @ right as the type computes it; both must hold values of that type."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         result: Floats = left @ right

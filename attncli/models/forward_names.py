@@ -11,19 +11,23 @@ ANYTHING = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 def forward_signature(module: nn.Module) -> inspect.Signature:
     """The signature of a model's forward; of the next one that names arguments, if it passes on `*args, **kwargs`."""
     own = inspect.signature(module.forward)
-    if named_parameters(own):
+    if parameters_with_names(own):
         return own
     return next(
-        filter(named_parameters, map(signature_without_self, inherited_forwards(type(module)))), own
+        filter(
+            parameters_with_names,
+            map(signature_without_self, list_inherited_forwards(type(module))),
+        ),
+        own,
     )
 
 
-def named_parameters(signature: inspect.Signature) -> Mapping[str, inspect.Parameter]:
+def parameters_with_names(signature: inspect.Signature) -> Mapping[str, inspect.Parameter]:
     """Parameters with names."""
     return {name: each for name, each in signature.parameters.items() if each.kind not in ANYTHING}
 
 
-def inherited_forwards(kind: type) -> list[Callable[..., object]]:
+def list_inherited_forwards(kind: type) -> list[Callable[..., object]]:
     """The forwards of a class and its bases; torch's Module defines none."""
     return [
         each.__dict__["forward"]

@@ -20,7 +20,7 @@ def translate_library_errors(folder: Path | str, what: str, action: Callable[[],
     except (AttnError, MemoryError, KeyboardInterrupt):
         raise
     except ImportError as error:
-        needed = missing_library(error)
+        needed = name_missing_library(error)
         how = f"pip install 'attncli[{EXTRAS[needed]}]'" if needed in EXTRAS else "install it"
         raise InputError(
             f"{folder}: its code needs {needed}, which is not installed: {how}."
@@ -33,7 +33,7 @@ def translate_library_errors(folder: Path | str, what: str, action: Callable[[],
         ) from error
 
 
-def missing_library(error: ImportError) -> str:
+def name_missing_library(error: ImportError) -> str:
     """The library's name in transformers' message about a missing library."""
     words = str(error).split()
     return words[words.index("the") + 1] if "the" in words[:-1] else str(error.name or error)

@@ -17,7 +17,9 @@ def is_linear_attention(spec: NetworkSpec, switches: Switches) -> bool:
     return alone and spec.heads == 1 and spec.norm == "none" and spec.attention == "softmax"
 
 
-def fixed_map(state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches) -> Array:
+def compute_fixed_map(
+    state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches
+) -> Array:
     """A, or A - 11^T/n, in plain numbers."""
     logits = attention_logits(state.joined(), layer, spec)
     eye = make_scaled(np.eye(spec.tokens)[None])

@@ -14,11 +14,11 @@ from attncli.maths.residuals.logits import Logits
 from attncli.maths.residuals.scaled import (
     Array,
     Scaled,
+    add_scaled,
     common_exponent,
     make_scaled,
-    plus,
-    product,
-    times,
+    multiply_by_plain,
+    multiply_scaled,
 )
 from attncli.maths.residuals.split import SplitParts, SplitState, add_skip, subtract_mean
 from attncli.networks.layer import (
@@ -57,7 +57,7 @@ class FrozenAttention:
     def __call__(self, x: SplitState) -> SplitParts:
         values = project_per_head(x.parts, self.layer.w_v)
         heads = self.weighted(values.varying)
-        heads = heads._replace(common=plus(heads.common, values.common))
+        heads = heads._replace(common=add_scaled(heads.common, values.common))
         return merge_heads(heads, self.seen, self.layer._replace(b_o=None))
 
     def weighted(self, values: Scaled) -> SplitParts:
@@ -95,7 +95,9 @@ class FrozenAttention:
         """P_h M of one head, for any matrix M [token, column]."""
         varying = Scaled(matrix.varying.mantissa[None], matrix.varying.exponent)
         found = self.weighted(varying)
-        common = plus(matrix.common, Scaled(found.common.mantissa[0, 0], found.common.exponent))
+        common = add_scaled(
+            matrix.common, Scaled(found.common.mantissa[0, 0], found.common.exponent)
+        )
         return SplitState(
             common, Scaled(found.varying.mantissa[0], found.varying.exponent), plain=False
         )
@@ -134,9 +136,9 @@ class FrozenNorm:
     def __call__(self, x: SplitState) -> SplitState:
         common, varying = (subtract_mean(part) if self.centre else part for part in x.parts)
         shared, own = self.scale
-        across = product(own, Scaled(common.mantissa[None], common.exponent))
-        within = product(plus(shared, own), varying)
-        return SplitState(product(shared, common), plus(across, within), plain=False)
+        across = multiply_scaled(own, Scaled(common.mantissa[None], common.exponent))
+        within = multiply_scaled(add_scaled(shared, own), varying)
+        return SplitState(multiply_scaled(shared, common), add_scaled(across, within), plain=False)
 
 
 def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
@@ -153,11 +155,11 @@ def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
         shared = float(np.mean(1.0 / sigma))
         return SplitParts(make_scaled(np.full(1, shared)), make_scaled(1.0 / sigma - shared))
     sigma_c = np.sqrt(np.mean(c * c) + NORM_EPSILON)
-    change = plus(
+    change = add_scaled(
         make_scaled(mean_product(varying.mantissa, 2.0 * c), varying.exponent),
         make_scaled(mean_product(varying.mantissa, varying.mantissa), 2 * varying.exponent),
     )
-    own = times(change, -1.0 / (sigma_c * sigma * (sigma_c + sigma)))
+    own = multiply_by_plain(change, -1.0 / (sigma_c * sigma * (sigma_c + sigma)))
     return SplitParts(make_scaled(np.full(1, 1.0 / sigma_c)), own)
 
 

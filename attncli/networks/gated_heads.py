@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled import Array, make_scaled, plus
+from attncli.maths.residuals.scaled import Array, add_scaled, make_scaled
 from attncli.maths.residuals.split import SplitState
 from attncli.networks.layer import add_head_bias, apply_norm, attention_logits, project_per_head
 from attncli.networks.positions import visibility_mask
@@ -30,7 +30,9 @@ def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> G
     read = state.joined()
     read = apply_norm(read, spec) if spec.norm_position == "pre" else read
     logits, values = attention_logits(read, layer, spec), project_per_head(read.parts, layer.w_v)
-    context = plus(softmax_output(logits, values.varying), add_head_bias(values.common, layer.b_v))
+    context = add_scaled(
+        softmax_output(logits, values.varying), add_head_bias(values.common, layer.b_v)
+    )
     first = np.zeros((spec.heads, spec.tokens, 1))
     first[:, 0] = 1.0
     column = softmax_output(logits, make_scaled(first)).value()[..., 0]

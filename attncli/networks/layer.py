@@ -6,10 +6,17 @@ from functools import partial
 import numpy as np
 
 from attncli.errors import InputError, Unresolved
-from attncli.maths.residuals.activations import ACTIVATIONS, gated_product
+from attncli.maths.residuals.activations import ACTIVATIONS, multiply_by_sigmoid
 from attncli.maths.residuals.logits import Logits, largest_deviation
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled import Array, Scaled, make_scaled, matmul, plus, times
+from attncli.maths.residuals.scaled import (
+    Array,
+    Scaled,
+    add_scaled,
+    make_scaled,
+    matmul_scaled,
+    multiply_by_plain,
+)
 from attncli.maths.residuals.sinkhorn import sinkhorn_deviation, sinkhorn_output
 from attncli.maths.residuals.softmax import (
     RESOLVED_BITS,
@@ -97,7 +104,7 @@ def apply_attention(
         heads = split_attention(logits, values.varying, spec.rounds, needed=not switches.skip)
     if not remove_outlier:
         own = add_head_bias(values.common, layer.b_v)
-        heads = heads._replace(common=plus(heads.common, own))
+        heads = heads._replace(common=add_scaled(heads.common, own))
     return merge_heads(heads, state, layer)
 
 
@@ -129,13 +136,13 @@ def split_attention(logits: Logits, values: Scaled, rounds: int, needed: bool) -
     varying, resolved = softmax_deviation(logits, values)
     if needed and not resolved:
         raise Unresolved("tokens that share the attention coincide to the last bit.")
-    return SplitParts(weighted_sum(reference_offset(logits), values), varying)
+    return SplitParts(sum_weighted_values(reference_offset(logits), values), varying)
 
 
 def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitParts:
     """The heads' outputs [head, …, value], gated where the layer has gates, through W_O."""
     if layer.w_g is not None:
-        heads = gated_product(heads, project_per_head(state.parts, layer.w_g))
+        heads = multiply_by_sigmoid(heads, project_per_head(state.parts, layer.w_g))
     width = layer.w_o.shape[-1]
     w_o = layer.w_o.reshape(-1, width)
     common = heads.common.mantissa.reshape(-1)
@@ -164,16 +171,21 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     shared, own = turn(add_head_bias(queries.common, layer.b_q)), turn(queries.varying)
     if spec.positions == "rope":
         # A turned common key differs from token to token, so it does not drop out of the softmax.
-        keys = keys._replace(varying=plus(keys.varying, add_head_bias(keys.common, layer.b_k)))
+        keys = keys._replace(
+            varying=add_scaled(keys.varying, add_head_bias(keys.common, layer.b_k))
+        )
     key_side, scale = turn(keys.varying), 1.0 / np.sqrt(spec.d)
     if state.plain:
-        reference, deviating = make_scaled(np.zeros_like(shared.mantissa[:, :1])), plus(shared, own)
+        reference, deviating = (
+            make_scaled(np.zeros_like(shared.mantissa[:, :1])),
+            add_scaled(shared, own),
+        )
     else:
-        reference = plus(last_token(shared), last_token(own))
-        deviating = plus(subtract_last_token(shared), subtract_last_token(own))
+        reference = add_scaled(last_token(shared), last_token(own))
+        deviating = add_scaled(subtract_last_token(shared), subtract_last_token(own))
     return Logits(
-        reference=times(matmul_heads(reference, key_side), scale),
-        queries=times(deviating, scale),
+        reference=multiply_by_plain(matmul_heads(reference, key_side), scale),
+        queries=multiply_by_plain(deviating, scale),
         keys=key_side,
         bias=layer.relative_bias if spec.positions == "relative" else None,
         bias_in_reference=not state.plain,
@@ -199,12 +211,12 @@ def subtract_last_token(vectors: Scaled) -> Scaled:
 def project_per_head(parts: SplitParts, weights: Array) -> SplitParts:
     """Projections: common [head, 1, width], varying [head, token, width]."""
     common = Scaled(parts.common.mantissa[None, None, :], parts.common.exponent)
-    return SplitParts(matmul(common, weights), matmul(parts.varying, weights))
+    return SplitParts(matmul_scaled(common, weights), matmul_scaled(parts.varying, weights))
 
 
 def add_head_bias(common: Scaled, bias: Array | None) -> Scaled:
     """A bias [head, width] joins the common part [head, 1, width]."""
-    return common if bias is None else plus(common, make_scaled(bias[:, None, :]))
+    return common if bias is None else add_scaled(common, make_scaled(bias[:, None, :]))
 
 
 def matmul_heads(common: Scaled, keys: Scaled) -> Scaled:
@@ -213,7 +225,7 @@ def matmul_heads(common: Scaled, keys: Scaled) -> Scaled:
     return make_scaled(product[:, 0, :], common.exponent + keys.exponent)
 
 
-def weighted_sum(weights: Scaled, values: Scaled) -> Scaled:
+def sum_weighted_values(weights: Scaled, values: Scaled) -> Scaled:
     """Σ_j w_j v_j [head, 1, value]"""
     product = weights.mantissa[:, None, :] @ values.mantissa
     return make_scaled(product, weights.exponent + values.exponent)

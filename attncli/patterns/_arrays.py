@@ -198,7 +198,7 @@ def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry
     """Parse values column by column; of a symmetric matrix those on and below the diagonal, of a skew one below."""
     held, wanted = (
         sum(len(line.split()) for line in lines),
-        stored_count(sizes[0], sizes[1], symmetry),
+        count_stored_numbers(sizes[0], sizes[1], symmetry),
     )
     if held != wanted:  # checked before memory is taken for the declared sizes
         raise InputError(
@@ -207,17 +207,17 @@ def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry
     words = (word for line in lines for word in line.split())
     values = np.fromiter(map(parse_number, words), np.float64, held)
     at = np.flatnonzero(values)
-    rows, columns = stored_indices(at, sizes[0], symmetry)
+    rows, columns = index_stored_numbers(at, sizes[0], symmetry)
     return rows, columns, values[at]
 
 
-def stored_count(rows: int, columns: int, symmetry: str) -> int:
+def count_stored_numbers(rows: int, columns: int, symmetry: str) -> int:
     """How many numbers a file of this size and symmetry has."""
     of_triangle = {"symmetric": rows * (rows + 1) // 2, "skew-symmetric": rows * (rows - 1) // 2}
     return of_triangle.get(symmetry, rows * columns)
 
 
-def stored_indices(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]:
+def index_stored_numbers(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]:
     """Row and column of the numbers at these positions of the file."""
     if symmetry == "general":
         return at % rows, at // rows

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from attncli.errors import AttnError, LimitError
 from attncli.limits import free_memory, share_memory
-from attncli.ranks import read_launch, started_by_attn
+from attncli.ranks import is_started_by_attn, read_launch
 
 MEETING = timedelta(minutes=10)
 """For all processes to come together at the start."""
@@ -86,7 +86,7 @@ class RankConnection:
             dist.all_gather_object(found, mine, self.group)
         except RuntimeError as error:
             self.over = self.broken = True
-            if started_by_attn():
+            if is_started_by_attn():
                 exit_process(LimitError.exit_code)
             raise LimitError(LOST) from error
         return found
@@ -106,7 +106,7 @@ def gather_from_ranks(mine: object) -> list[Any]:
     return found
 
 
-def leave_together(code: int, said: str) -> RankExit:
+def exit_all_ranks(code: int, said: str) -> RankExit:
     """The last call of a rank: how they have all ended together, the first failure before all else."""
     mine = RankExit(code, said)
     if LINE.over or LINE.group is None:

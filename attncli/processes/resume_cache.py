@@ -22,7 +22,7 @@ Keep = Callable[[str, Callable[[], Any]], Any]
 ENDING = ".parts"
 
 
-def ignore_sentence(sentence: str) -> None:
+def ignore_message(sentence: str) -> None:
     """Ignore the sentence."""
 
 
@@ -37,12 +37,12 @@ class ResumeCache:
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.facts: Callable[[], str] = str
-        self.say: Callable[[str], None] = ignore_sentence
+        self.say: Callable[[str], None] = ignore_message
         self.full = False
         """Whether one could not be written: no other is tried."""
 
     def begin(
-        self, output: Path, facts: Callable[[], str], say: Callable[[str], None] = ignore_sentence
+        self, output: Path, facts: Callable[[], str], say: Callable[[str], None] = ignore_message
     ) -> int:
         """Save results for this report from now on; return how many an earlier run has left.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from attncli.errors import LimitError
 from attncli.processes.collectives import LINE, exit_process
-from attncli.ranks import read_launch, started_by_attn
+from attncli.ranks import is_started_by_attn, read_launch
 
 ENDED = (
     "this run was ended before it was done, as torchrun does once one of its processes is lost (killed, or out of "
@@ -46,7 +46,7 @@ def is_first_alive() -> bool:
 
     Where attn has started the processes, attn reports instead.
     """
-    if started_by_attn():
+    if is_started_by_attn():
         return False
     here, before = socket.gethostname(), LINE.processes[: read_launch().rank]
     if not LINE.processes:
@@ -62,6 +62,6 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def say_to_stderr(sentence: str) -> None:
+def print_signal_message(sentence: str) -> None:
     """Also where this process is silenced."""
     print(f"attn: {sentence}", file=sys.__stderr__, flush=True)

@@ -50,7 +50,7 @@ def run_in_processes(count: int, words: Sequence[str], parts: Path | None) -> in
         except SignalException as stopped:
             context.close()
             exit_by_signal(signal.Signals(stopped.sigval))
-    return agreed_exit_code(result.failures if result else {}, parts)
+    return combine_exit_codes(result.failures if result else {}, parts)
 
 
 def rank_environments(count: int) -> dict[int, dict[str, str]]:
@@ -96,7 +96,7 @@ def exit_by_signal(stopped: signal.Signals) -> NoReturn:
     raise KeyboardInterrupt  # never reached: the signal ends the process
 
 
-def agreed_exit_code(failures: dict[int, Any], parts: Path | None) -> int:
+def combine_exit_codes(failures: dict[int, Any], parts: Path | None) -> int:
     """The exit code of all processes; a killed process probably exceeded a limit of the machine.
 
     The launcher ends the slower processes by SIGTERM after the first failure: that is ignored.

@@ -20,7 +20,7 @@ from attncli.records import (
     Row,
     Scalar,
     View,
-    named_token,
+    format_token_position,
 )
 
 NOTHING = "–"
@@ -147,7 +147,7 @@ def format_pair(row: Row | None, keys: Sequence[str]) -> str:
         return NOTHING
     even = row.keys.get("uniform")
     beside = f" ({format_short(even)})" if isinstance(even, float) else ""
-    words = " ← ".join(named_token(row, key) for key in keys)
+    words = " ← ".join(format_token_position(row, key) for key in keys)
     return f"{words} {format_short(row.value)}{beside}"
 
 

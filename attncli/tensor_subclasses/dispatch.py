@@ -71,7 +71,7 @@ def register_rules_in(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     return rule
 
 
-def calling_line() -> str:
+def find_calling_line() -> str:
     """The line of model code that is running."""
     frame = sys._getframe(1)
     while frame.f_back is not None and "transformers" not in frame.f_code.co_filename:

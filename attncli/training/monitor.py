@@ -30,8 +30,8 @@ from attncli.training.probe_runs import (
     Probe,
     ProbeRuns,
     find_nonfinite_parameter,
+    identify_trained_model,
     prepare_probe,
-    training_identity,
 )
 from attncli.training.rank_zero import broadcast_first, gather_all, is_first
 from attncli.training.scalars import summarize_scalars
@@ -128,7 +128,7 @@ class Monitor:
             for step, report in self.history.last(WINDOW):
                 growth.add(step, report.rows)
         return StepReports(
-            self.runs.subject, metrics, training_identity(self.trained), read, growth
+            self.runs.subject, metrics, identify_trained_model(self.trained), read, growth
         )
 
     def is_due(self) -> bool:

@@ -38,7 +38,7 @@ from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_turn
 from attncli.models.loading.load import LoadedModel
-from attncli.models.loading.precision import dtype_name, own_precision
+from attncli.models.loading.precision import dtype_name, run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 
@@ -127,7 +127,7 @@ def verify_probe(
     A module that is not from transformers is verified on the first text itself.
     """
     own, body = trained.of_transformers, cast(PreTrainedModel, trained.body)
-    with eval_mode(trained.model), own_precision(body):
+    with eval_mode(trained.model), run_in_model_precision(body):
         short = texts[0].kwargs if own is None else make_example_inputs(body_of(own), SHORT)
         before = list(map(id, body.modules()))
         if isinstance(body, ForeignModule):
@@ -224,7 +224,7 @@ def wrap_arguments(model: nn.Module, kwargs: Mapping[str, Any]) -> ModelInput:
     return ModelInput("probe", "arguments", placed, main.shape[1] if main.dim() > 1 else 1)
 
 
-def training_identity(trained: UnwrappedModel) -> dict[str, Any]:
+def identify_trained_model(trained: UnwrappedModel) -> dict[str, Any]:
     """Identity of the model for the report; the weights are not hashed, which would cost more than
     an observation."""
     model = trained.model

@@ -118,10 +118,10 @@ def test_a_process_that_was_slower_than_the_first_to_fail_was_not_lost(
         rank: SimpleNamespace(exitcode=code, timestamp=0) for rank, code in enumerate(codes)
     }
     if isinstance(ends, int):
-        assert started_processes.agreed_exit_code(failures, None) == ends
+        assert started_processes.combine_exit_codes(failures, None) == ends
     else:
         with pytest.raises(ends, match="was lost"):
-            started_processes.agreed_exit_code(failures, None)
+            started_processes.combine_exit_codes(failures, None)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from attncli.errors import InputError
-from attncli.maths.residuals.activations import ACTIVATIONS, STEEPEST, gated_product
+from attncli.maths.residuals.activations import ACTIVATIONS, STEEPEST, multiply_by_sigmoid
 from attncli.maths.residuals.scaled import align_exponent, make_scaled
 from attncli.maths.residuals.split import SplitParts
 
@@ -54,7 +54,7 @@ def test_no_activation_is_steeper_than_the_bound_says(name: str) -> None:
 def test_gates_far_in_their_tail_keep_their_relative_size() -> None:
     """σ(-1000) is no zero: e^-1000, and its changes likewise."""
     argument = SplitParts(make_scaled(np.array([-1000.0])), make_scaled(np.array([[1.0], [-1.0]])))
-    result = gated_product(
+    result = multiply_by_sigmoid(
         SplitParts(make_scaled(np.ones(1)), make_scaled(np.zeros((2, 1)))), argument
     )
     ratio = result.varying.mantissa[0, 0] / result.varying.mantissa[1, 0]

@@ -16,25 +16,29 @@ from attncli.maths.capacity.least_widths import (
     face_chain_bound,
     min_logit_bound,
     planarity_bound,
-    shattering_bound,
+    shattered_keys_bound,
     spectral_logits,
     spectral_width,
 )
-from attncli.maths.capacity.line.constraints import LineDemands, Tolerances, necessary_demands
+from attncli.maths.capacity.line.constraints import (
+    LineConstraints,
+    Tolerances,
+    necessary_constraints,
+)
 from attncli.patterns import build_pattern
 
 LIMITS = Tolerances(math.log(1.2), math.log(0.2), 0.01)
 
 
-def asked_of(target: csr_array, causal: bool = False) -> LineDemands:
-    return necessary_demands(target, causal, LIMITS)
+def asked_of(target: csr_array, causal: bool = False) -> LineConstraints:
+    return necessary_constraints(target, causal, LIMITS)
 
 
-def named(text: str, length: int, causal: bool = False) -> LineDemands:
+def named(text: str, length: int, causal: bool = False) -> LineConstraints:
     return asked_of(build_pattern(text, length, np.random.default_rng(0), causal), causal)
 
 
-def from_rows(length: int, *supports: tuple[int, ...]) -> LineDemands:
+def from_rows(length: int, *supports: tuple[int, ...]) -> LineConstraints:
     weights = np.full((length, length), 1.0 / length)
     for row, support in enumerate(supports):
         weights[row] = 0.0
@@ -63,12 +67,12 @@ def test_shattered_keys_against_all_sets(seed: int) -> None:
     weights = (rng.random((8, 8)) < rng.uniform(0.2, 0.6)).astype(float)
     weights[weights.sum(axis=1) == 0, 0] = 1.0
     weights /= weights.sum(axis=1, keepdims=True)
-    assert shattering_bound(asked_of(csr_array(weights))).d == slowly_shattered(weights)
+    assert shattered_keys_bound(asked_of(csr_array(weights))).d == slowly_shattered(weights)
 
 
 def test_rows_of_a_shattered_set_are_named() -> None:
     asked = named("butterfly", 64)
-    found = shattering_bound(asked)
+    found = shattered_keys_bound(asked)
     assert found.d == 4
     ways = {frozenset(found.keys) & frozenset(asked.keys(row).tolist()) for row in found.rows}
     halves = {min(way, frozenset(found.keys) - way, key=sorted) for way in ways}
@@ -83,7 +87,7 @@ def test_no_bound_is_above_a_width_that_is_had(d: int) -> None:
     heights = rng.normal(size=(12, d)) @ keys.T
     weights = np.array([row >= np.sort(row)[-rng.integers(1, 12)] for row in heights], float)
     weights /= weights.sum(axis=1, keepdims=True)
-    assert shattering_bound(asked_of(csr_array(weights))).d <= d
+    assert shattered_keys_bound(asked_of(csr_array(weights))).d <= d
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
@@ -113,7 +117,7 @@ def test_the_budget_bound_is_below_what_is_found_and_bites() -> None:
     """One key a row at logits up to 5: proved and found on either side."""
     target = build_pattern("permutation", 24, np.random.default_rng(0))
     request = FitRequest(d=1, logit_budget=5.0)
-    asked = necessary_demands(target, False, request_tolerances(request))
+    asked = necessary_constraints(target, False, request_tolerances(request))
     proved = spectral_width(asked, 5.0, 0.01)
     assert proved > 2.0
     assert proved <= budget_bound(asked, 5.0, 0.01)

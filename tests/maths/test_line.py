@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.line.constraints import Tolerances, necessary_demands
+from attncli.maths.capacity.line.constraints import Tolerances, necessary_constraints
 from attncli.maths.capacity.line.decision import LineDecision, decide_width_one
 from attncli.maths.capacity.line.infeasibility import LineProof
 
@@ -39,7 +39,7 @@ def decide(
     causal: bool = False,
 ) -> LineDecision:
     return decide_width_one(
-        necessary_demands(csr_array(weights), causal, asked or wanted()), budget
+        necessary_constraints(csr_array(weights), causal, asked or wanted()), budget
     )
 
 
@@ -206,7 +206,7 @@ def test_a_spoiled_proof_does_not_hold() -> None:
 
     from attncli.maths.capacity.line.infeasibility import proof_holds
 
-    asked = necessary_demands(csr_array(upper(5)), False, wanted())
+    asked = necessary_constraints(csr_array(upper(5)), False, wanted())
     proof = decide(upper(5), budget=100.0).proof
     assert proof is not None
     assert proof_holds(proof, asked)

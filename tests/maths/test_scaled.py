@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from attncli.maths.residuals.scaled import (
     Scaled,
+    add_scaled,
     align_exponent,
     expm1_scaled,
     from_logs,
     log10_of,
     make_scaled,
-    matmul,
-    plus,
-    product,
-    times,
+    matmul_scaled,
+    multiply_by_plain,
+    multiply_scaled,
 )
 
 NUMBERS = st.floats(-1e100, 1e100).filter(lambda x: x == 0.0 or abs(x) > 1e-100)
@@ -34,27 +34,27 @@ def test_normalising_is_exact_and_lands_in_one_octave(numbers: list[float], expo
 @given(st.lists(NUMBERS, min_size=3, max_size=3), st.lists(NUMBERS, min_size=3, max_size=3))
 def test_sums_and_products_are_those_of_plain_numbers(a: list[float], b: list[float]) -> None:
     x, y = make_scaled(np.array(a)), make_scaled(np.array(b))
-    np.testing.assert_allclose(plus(x, y).value(), np.array(a) + np.array(b), rtol=1e-15)
+    np.testing.assert_allclose(add_scaled(x, y).value(), np.array(a) + np.array(b), rtol=1e-15)
     products = np.array(a) * np.array(b)
     floor = 1e-300 * np.abs(products).max()  # entries so far below the largest lose digits
-    np.testing.assert_allclose(product(x, y).value(), products, rtol=1e-15, atol=floor)
-    np.testing.assert_allclose(times(x, -3.0).value(), -3.0 * np.array(a), rtol=1e-15)
+    np.testing.assert_allclose(multiply_scaled(x, y).value(), products, rtol=1e-15, atol=floor)
+    np.testing.assert_allclose(multiply_by_plain(x, -3.0).value(), -3.0 * np.array(a), rtol=1e-15)
 
 
 def test_what_is_far_below_disappears_beside_the_larger() -> None:
     small, large = make_scaled(np.ones(2), -(10**9)), make_scaled(np.ones(2))
-    np.testing.assert_array_equal(plus(small, large).value(), np.ones(2))
-    assert plus(small, small).exponent == -(10**9) + 2
+    np.testing.assert_array_equal(add_scaled(small, large).value(), np.ones(2))
+    assert add_scaled(small, small).exponent == -(10**9) + 2
 
 
 def test_zero_never_sets_the_scale() -> None:
     tiny = make_scaled(np.array([0.75]), -5000)
-    assert plus(make_scaled(np.zeros(1)), tiny) == tiny
+    assert add_scaled(make_scaled(np.zeros(1)), tiny) == tiny
 
 
 def test_matmul_multiplies_the_mantissa() -> None:
     matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
-    result = matmul(make_scaled(np.array([1.0, 1.0]), -9000), matrix)
+    result = matmul_scaled(make_scaled(np.array([1.0, 1.0]), -9000), matrix)
     np.testing.assert_array_equal(align_exponent(result, -9000), [4.0, 6.0])
 
 

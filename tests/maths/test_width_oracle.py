@@ -14,15 +14,19 @@ from attncli.maths.capacity.least_widths import (
     face_chain_bound,
     min_logit_bound,
     planarity_bound,
-    shattering_bound,
+    shattered_keys_bound,
     spectral_width,
 )
-from attncli.maths.capacity.line.constraints import LineDemands, Tolerances, necessary_demands
+from attncli.maths.capacity.line.constraints import (
+    LineConstraints,
+    Tolerances,
+    necessary_constraints,
+)
 from attncli.maths.capacity.line.decision import decide_width_one
 from attncli.maths.capacity.separated_rows import find_separated_rows
 
 NEARLY = 1.0 + 1e-9
-Asked = tuple[LineDemands, float, float]
+Asked = tuple[LineConstraints, float, float]
 """What a module meets by construction, with the total variation and the largest |logit| of it."""
 
 
@@ -41,7 +45,7 @@ def met_by(logits: np.ndarray, sizes: np.ndarray, causal: bool, even: bool) -> A
     variation = 0.5 * np.abs(shown - target).sum(axis=1).max() * NEARLY + 1e-14
     limits = Tolerances(max(error) * NEARLY + 1e-12, math.log(max(max(off) * NEARLY, 1e-300)), float(variation))  # fmt: skip
     budget = float(np.abs(logits[seen]).max()) * NEARLY
-    return necessary_demands(csr_array(target), causal, limits), float(variation), budget
+    return necessary_constraints(csr_array(target), causal, limits), float(variation), budget
 
 
 def modules(d: int, count: int, seed: int = 0) -> Iterator[Asked]:
@@ -84,7 +88,7 @@ def test_no_module_beats_a_bound(d: int) -> None:
     highest = {"shattered": 0, "budget": 0, "spectral": 0.0, "logits": 0.0}
     for asked, variation, budget in modules(d, 70):
         said = {
-            "shattered": shattering_bound(asked).d,
+            "shattered": shattered_keys_bound(asked).d,
             "budget": budget_bound(asked, budget, variation),
             "spectral": spectral_width(asked, budget, variation),
         }
@@ -183,11 +187,11 @@ def test_bounds_against_all_orders_and_all_order_types(
         cuts = as_bits(weights)
         true = 1 if on_a_line(cuts, 5) else 2 if any(cuts <= each for each in planes) else 3
         weights /= weights.sum(axis=1, keepdims=True)
-        asked = necessary_demands(
+        asked = necessary_constraints(
             csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 1.0)
         )
         line_d = 2 if decide_width_one(asked, np.inf).possible is False else 1
-        assert shattering_bound(asked).d <= true
+        assert shattered_keys_bound(asked).d <= true
         assert line_d == 2 or true == 1  # ratios can make a line impossible whose order is possible
         seen[true] += 1
     assert seen[1] > 5
@@ -215,7 +219,9 @@ def test_faces_of_polytopes_in_whole_numbers(d: int) -> None:
         weights = exact_faces(d, rng)
         if weights is None:
             continue
-        asked = necessary_demands(csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0))
+        asked = necessary_constraints(
+            csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0)
+        )
         chain = face_chain_bound(asked).d
         assert max(chain, planarity_bound(asked).d if d < 4 else 1) <= d
         highest = max(highest, chain)
@@ -238,7 +244,7 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
         heights = points @ direction
         assert set(np.flatnonzero(heights == heights.max())) == {a, b}
         weights[row, [a, b]] = 0.5
-    asked = necessary_demands(csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0))
+    asked = necessary_constraints(csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0))
     assert planarity_bound(asked).d == 4
     from scipy.spatial import ConvexHull
 
@@ -249,7 +255,7 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
         for row, pair in enumerate(edges):
             graph[row, list(pair)] = 0.5
         graph[len(edges) :, 0] = 1.0
-        asked = necessary_demands(csr_array(graph), False, Tolerances(0.0, math.log(0.5), 1.0))
+        asked = necessary_constraints(csr_array(graph), False, Tolerances(0.0, math.log(0.5), 1.0))
         assert planarity_bound(asked).d == 1
 
 
@@ -313,7 +319,7 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
     """Proofs by cases, under a mask: gone through for all 2⁵ signs, with bounds of our own."""
     weights = causal_case(number, 2)
     limits = Tolerances(math.log(1.2), math.log(0.2), 1.0)
-    answer = decide_width_one(necessary_demands(csr_array(weights), True, limits), np.inf)
+    answer = decide_width_one(necessary_constraints(csr_array(weights), True, limits), np.inf)
     assert answer.proof is not None
     said = answer.proof.described()
     assert said["kind"] == "cases"
@@ -324,7 +330,7 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
 def test_what_is_known_of_rows_with_keys_of_their_own() -> None:
     """Blocks of 8 keys: closed forms of the leak and the gap; and no map within them has a lower rank than is said."""
     weights = np.kron(np.eye(4), np.full((8, 8), 0.125))
-    asked = necessary_demands(
+    asked = necessary_constraints(
         csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 0.01)
     )
     found = find_separated_rows(asked, 0.01)[0]

@@ -19,8 +19,8 @@ from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,
     encoder_state_inputs,
+    list_required_inputs,
     make_example_inputs,
-    required_input_names,
 )
 from attncli.models.random.makers import find_maker
 from attncli.models.random.random_models import build_model, make_config, make_random_model
@@ -151,7 +151,7 @@ def test_there_are_as_many_places_as_queries() -> None:
 
 @pytest.mark.parametrize("kind", ["colpali", "colqwen2"])
 def test_a_model_within_a_model_is_asked_for_its_image_token_too(kind: str) -> None:
-    assert required_input_names(build_model(kind, TINY, seed=0)) == ["input_ids"]
+    assert list_required_inputs(build_model(kind, TINY, seed=0)) == ["input_ids"]
 
 
 # --- parts of models
@@ -169,12 +169,12 @@ def test_a_model_within_a_model_is_asked_for_its_image_token_too(kind: str) -> N
 def test_a_part_is_handed_the_states_it_does_not_run_without(kind: str, more: str) -> None:
     model = build_model(kind, TINY, seed=0)
     assert more in make_example_inputs(model)
-    assert more not in required_input_names(model)
+    assert more not in list_required_inputs(model)
 
 
 def test_what_runs_without_is_not_handed_other_states() -> None:
     model = build_model("trocr", TINY, seed=0)
-    assert encoder_state_inputs(model, required_input_names(model)) == ["encoder_hidden_states"]
+    assert encoder_state_inputs(model, list_required_inputs(model)) == ["encoder_hidden_states"]
     assert list(make_example_inputs(model)) == ["input_ids"]
 
 

@@ -14,7 +14,7 @@ from attncli.models.inputs.requested_input import RequestedInput
 from attncli.models.inputs.texts import make_inputs
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.makers.drawing import InputSampler
 from attncli.models.random.makers.images import side_for_queries
 
@@ -38,7 +38,7 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
     stacks = find_stacks(body, given.kwargs)
     with (
         torch.no_grad(),
-        own_precision(body),
+        run_in_model_precision(body),
         observe_states(body, stacks, lambda stack, index, state: sizes.append(int(state.shape[1]))),
     ):
         body(**given.kwargs)

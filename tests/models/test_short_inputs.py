@@ -20,7 +20,7 @@ from attncli.errors import InputError
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.short_inputs import find_short_streams, make_short_inputs
 from attncli.networks.variants import parse_variants
@@ -46,7 +46,7 @@ def body(kind: str) -> Any:
 @pytest.mark.parametrize("kind", TAKE_SMALL_IMAGES)
 def test_a_small_image_shows_what_one_of_the_models_own_size_shows(kind: str) -> None:
     model = body(kind)
-    with own_precision(model):
+    with run_in_model_precision(model):
         small, usual = make_short_inputs(model, 12), make_example_inputs(model, 12)
         assert small["pixel_values"].numel() < usual["pixel_values"].numel() / 3
         shown = []
@@ -61,7 +61,7 @@ def test_a_small_image_shows_what_one_of_the_models_own_size_shows(kind: str) ->
 @pytest.mark.parametrize("kind", ["swin?tiny", "audio-spectrogram-transformer?tiny", "bert?tiny"])
 def test_other_models_are_shown_their_own_size(kind: str) -> None:
     model = body_of(load_model(f"random:{kind}", LoadOptions(dtype="float64")).model)
-    with own_precision(model):
+    with run_in_model_precision(model):
         short, usual = make_short_inputs(model, 12), make_example_inputs(model, 12)
     assert {name: value.shape for name, value in short.items()} == {
         name: value.shape for name, value in usual.items()
@@ -156,7 +156,7 @@ def test_texts_are_proved_on_a_short_one(
 
 def test_a_cut_stream_shows_what_the_whole_one_shows() -> None:
     model = body_of(load_model(f"random:{FIXED}", LoadOptions(dtype="float64")).model)
-    with own_precision(model):
+    with run_in_model_precision(model):
         inputs = make_example_inputs(model, 12)
         cut = find_short_streams(model, inputs, 12)
         assert len(cut.blocks) == 1
@@ -218,5 +218,5 @@ def test_a_wrong_rule_is_seen_behind_a_cut_too(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("kind", ["swin?tiny", "clap_audio_model?tiny"])
 def test_what_knows_its_number_of_tokens_is_not_cut(kind: str) -> None:
     model = body_of(load_model(f"random:{kind}", LoadOptions(dtype="float64")).model)
-    with own_precision(model):
+    with run_in_model_precision(model):
         assert not find_short_streams(model, make_example_inputs(model, 12), 12).blocks

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from attncli.records import Report, Row, View
-from attncli.render.plots.chart import collect_charts, first_chart, squeeze, unsqueeze
+from attncli.render.plots.chart import collect_charts, collect_first_chart, squeeze, unsqueeze
 from attncli.render.plots.figure import save_figure
 from attncli.render.plots.terminal import plot_in_terminal
 
@@ -79,10 +79,10 @@ def test_nothing_to_plot_is_said(rows: tuple[Row, ...]) -> None:
 
 def test_nulls_and_other_metrics_are_not_points() -> None:
     extra = (Row("order", None, "1", "SAN", 4, note="x"), Row("entropy", 9.0, "nat", "SAN", 1))
-    found = first_chart(dataclasses.replace(LINE, rows=LINE.rows + extra))
+    found = collect_first_chart(dataclasses.replace(LINE, rows=LINE.rows + extra))
     assert found is not None
     assert found.gaps == (4.0,)
-    assert dataclasses.replace(found, gaps=()) == first_chart(LINE)
+    assert dataclasses.replace(found, gaps=()) == collect_first_chart(LINE)
     assert [point.y for point in found.series["SAN"]] == [0.0, 1.0, 2.0, 3.0]
 
 
@@ -160,7 +160,7 @@ LEVELLED = dataclasses.replace(LINE, rows=(*LINE.rows, Row("order", 4.0, "1", "a
 
 
 def test_a_number_without_a_place_is_a_level_that_curves_are_held_against(tmp_path: Path) -> None:
-    found = first_chart(LEVELLED)
+    found = collect_first_chart(LEVELLED)
     assert found is not None
     assert found.levels == {"all of it": 4.0}
     assert set(found.series) == {"SAN", "skip"}

@@ -29,7 +29,7 @@ from attncli.commands.rank_collapse.model_arithmetic import (
 )
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 from attncli.networks.variants import VARIANTS, Switches
@@ -50,7 +50,7 @@ COVERED = [
 def subject_of(model: Any, inputs: Any, exact: bool) -> CollapseModel:
     body = model.base_model
     body.config.use_cache = False  # as every model is loaded
-    with own_precision(body):
+    with run_in_model_precision(body):
         return CollapseModel(body, recognise_anatomy(body, inputs), exact)
 
 

@@ -18,7 +18,7 @@ from attncli.ablation import recognise_anatomy
 from attncli.analysis.states.variant_runs import CollapseModel, run_variants
 from attncli.errors import NoRule
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
@@ -44,7 +44,7 @@ def curves(model: Any, inputs: Any, switches: Switches, exact: bool) -> np.ndarr
     """log10 r at states 0 … L."""
     body = model.base_model
     body.config.use_cache = False  # as every model is loaded
-    with own_precision(body):
+    with run_in_model_precision(body):
         anatomy = recognise_anatomy(body, inputs)
     text = ModelInput("text", "token ids", inputs, 0)
     found = run_variants(
@@ -124,7 +124,7 @@ def both(
     model: Any, inputs: Any, switches: Switches, digits: int
 ) -> Iterator[tuple[str, Any, Any]]:
     """For each stack the residuals carried apart, and those of the same code in so many digits."""
-    with own_precision(model):
+    with run_in_model_precision(model):
         anatomy = recognise_anatomy(model, inputs)
         expected = precise_code.residuals(model, anatomy, inputs, switches, digits)
     text = ModelInput("text", "token ids", inputs, 0)
@@ -239,7 +239,7 @@ def test_a_stack_of_shared_blocks_starts_at_its_own_run() -> None:
     with silence_libraries():
         model = build_model("videomt", {"tiny": ""}, 0, torch.float64)
         inputs = dict(make_example_inputs(model))
-    with own_precision(model):
+    with run_in_model_precision(model):
         anatomy = recognise_anatomy(model, inputs)
     text = ModelInput("text", "pixels", inputs, 0)
     everything = {"one": VARIANTS["transformer"]}
@@ -293,7 +293,7 @@ def opened(kind: str, sizes: Mapping[str, str]) -> tuple[CollapseModel, ModelInp
         model = build_model(kind, {"tiny": "", **sizes}, 0, torch.float64)
         inputs = dict(make_example_inputs(model))
     model.config.use_cache = False
-    with own_precision(model):
+    with run_in_model_precision(model):
         return CollapseModel(model, recognise_anatomy(model, inputs), True), ModelInput("text", "", inputs, 0)  # fmt: skip
 
 
@@ -314,7 +314,7 @@ def test_a_decoder_is_given_what_is_left_of_a_collapsed_encoder() -> None:
 def test_a_stack_of_its_own_takes_nothing_of_others(kind: str, takes: list[bool]) -> None:
     subject, text = opened(kind, {})
     found = []
-    with torch.no_grad(), own_precision(subject.body), use_split_code(subject.body):
+    with torch.no_grad(), run_in_model_precision(subject.body), use_split_code(subject.body):
         for stack in subject.stacks:
             passage = SplitPassage((stack,), subject.stacks, lambda *_: None)
             try:

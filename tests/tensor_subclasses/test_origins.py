@@ -16,7 +16,7 @@ from transformers.masking_utils import eager_mask
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 from attncli.errors import InputError
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
 
 torch.set_num_threads(1)
@@ -33,7 +33,7 @@ def prepared(name: str, **sizes: int) -> tuple[Any, Any]:
 
 
 def origin(model: Any, inputs: Any, token: int, stack: int = 0) -> Any:
-    with own_precision(model):
+    with run_in_model_precision(model):
         return find_contributions(model, find_stacks(model, inputs)[stack], inputs, token)
 
 
@@ -140,7 +140,7 @@ def by_hand(model: Any, inputs: Any, token: int, gated: bool) -> tuple[Tensor, T
         last.register_forward_hook(ending),
     ]
     tape = Tape()
-    with torch.no_grad(), own_precision(model), frozen_by_hand(model, tape, gated):
+    with torch.no_grad(), run_in_model_precision(model), frozen_by_hand(model, tape, gated):
         model(**inputs)
         tokens = states[0].shape[1]
         for kept in [(), *((place,) for place in range(tokens))]:
@@ -189,7 +189,7 @@ def test_rollout_is_a_row_of_the_whole_product(name: str) -> None:
     model, inputs = prepared(name)
     found = origin(model, inputs, -2)
     model.set_attn_implementation("eager")
-    with torch.no_grad(), own_precision(model):
+    with torch.no_grad(), run_in_model_precision(model):
         maps = [layer[0].numpy() for layer in model(**inputs, output_attentions=True).attentions]
     tokens = maps[0].shape[1]
     own = even = np.eye(tokens)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attncli.capture.stacks.blocks import Stack, find_stacks, observe_states
 from attncli.errors import InputError
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
 from attncli.tensor_subclasses.path_streams.path_run import (
     PathDecomposition,
@@ -32,13 +32,13 @@ def prepared(name: str) -> tuple[Any, Any, tuple[Stack, ...]]:
     for module in model.modules():
         if hasattr(module, "config"):
             module.config.use_cache = False  # as every model is loaded
-    with own_precision(model):
+    with run_in_model_precision(model):
         return model, inputs, find_stacks(model, inputs)
 
 
 def found(name: str, attention: bool) -> PathDecomposition:
     model, inputs, stacks = prepared(name)
-    with own_precision(model):
+    with run_in_model_precision(model):
         return run_by_length(model, stacks[0], inputs, attention)[0]
 
 
@@ -50,7 +50,7 @@ COVERED = [name for name in TINY if name not in ("gemma4", "qwen3_next") and "xl
 def test_terms_add_up_to_the_plain_output(name: str, attention: bool) -> None:
     model, inputs, stacks = prepared(name)
     states: dict[tuple[str, int], Tensor] = {}
-    with own_precision(model), torch.no_grad():
+    with run_in_model_precision(model), torch.no_grad():
         with observe_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
         terms = run_by_length(model, stacks[0], inputs, attention)[0].terms
@@ -64,7 +64,7 @@ def test_terms_add_up_to_the_plain_output(name: str, attention: bool) -> None:
 def test_lengths_of_both_kinds_together_are_those_of_each_kind_apart(name: str) -> None:
     model, inputs, stacks = prepared(name)
     for stack in stacks:
-        with own_precision(model):
+        with run_in_model_precision(model):
             both = run_by_both_lengths(model, stack, inputs).terms
             of_each = [run_by_length(model, stack, inputs, kind)[0].terms for kind in (True, False)]
         for axis, terms in zip((1, 0), of_each, strict=True):
@@ -75,7 +75,7 @@ def test_lengths_of_both_kinds_together_are_those_of_each_kind_apart(name: str) 
 def test_each_term_of_both_kinds_is_a_coefficient_of_the_frozen_network(z: float) -> None:
     """Every attention multiplied by z and every MLP by w: Σ z^a w^m T_am."""
     model, inputs, (stack,) = prepared("gpt2")
-    with own_precision(model):
+    with run_in_model_precision(model):
         both = run_by_both_lengths(model, stack, inputs).terms
     w = 0.7 * z
     with torch.no_grad():
@@ -90,7 +90,7 @@ def test_terms_of_a_decoder_add_up_with_what_the_encoder_brings(name: str) -> No
     """Another stack's states are weighed by frozen maps: they begin paths of length 0, as biases do."""
     model, inputs, stacks = prepared(name)
     states: dict[tuple[str, int], Tensor] = {}
-    with own_precision(model), torch.no_grad():
+    with run_in_model_precision(model), torch.no_grad():
         with observe_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
         terms = run_by_length(model, stacks[1], inputs, True)[0].terms
@@ -123,7 +123,7 @@ def normed(x: Tensor, full: Tensor, module: Any) -> Tensor:
 
 def maps_of(model: Any, inputs: Any) -> Any:
     model.set_attn_implementation("eager")
-    with own_precision(model), torch.no_grad():
+    with run_in_model_precision(model), torch.no_grad():
         return [layer[0] for layer in model(**inputs, output_attentions=True).attentions]
 
 
@@ -205,7 +205,7 @@ def test_the_share_of_a_head_is_what_its_silence_takes_from_the_frozen_network(
     layer: int, head: int
 ) -> None:
     model, inputs, stacks = prepared("gpt2")
-    with own_precision(model):
+    with run_in_model_precision(model):
         output, shares = run_by_head(model, stacks[0], inputs)
     with torch.no_grad():
         without = gpt2_by_hand(model, inputs, 1.0, 1.0, silent=(layer, head))
@@ -217,7 +217,7 @@ def test_the_share_of_a_head_is_what_its_silence_takes_from_the_frozen_network(
 def test_the_frozen_network_is_the_model(name: str) -> None:
     """What the shares of heads are taken of: its output is that of all lengths together."""
     model, inputs, stacks = prepared(name)
-    with own_precision(model):
+    with run_in_model_precision(model):
         output, shares = run_by_head(model, stacks[0], inputs)
         parts = run_by_length(model, stacks[0], inputs, True)[0]
     assert float((output - parts.output).norm() / output.norm()) < 1e-12
@@ -229,7 +229,7 @@ def test_all_single_paths_together_are_all_that_comes_from_the_inputs(name: str)
     """Every choice of a head or none at every attention, (H + 1)^L of them."""
     model, inputs, stacks = prepared(name)
     for stack in stacks:
-        with own_precision(model):
+        with run_in_model_precision(model):
             heads = run_by_length(model, stack, inputs, True)[0].heads
             paths = list(itertools.product(*(range(count + 1) for count in heads)))
             terms = run_along(model, stack, inputs, paths).terms
@@ -245,7 +245,7 @@ def test_single_paths_of_one_length_are_the_term_of_that_length() -> None:
         if parameter_name.endswith("bias"):
             parameter.zero_()
     model.config.use_cache = False
-    with own_precision(model):
+    with run_in_model_precision(model):
         (stack,) = find_stacks(model, inputs)
         by_length = run_by_length(model, stack, inputs, True)[0]
         paths = list(itertools.product(range(5), repeat=3))
@@ -262,7 +262,7 @@ def test_paths_through_a_head_are_what_its_silence_takes_from_the_frozen_network
             parameter.zero_()
     model.config.use_cache = False
     paths = list(itertools.product(range(4), repeat=3))
-    with own_precision(model):
+    with run_in_model_precision(model):
         (stack,) = find_stacks(model, inputs)
         output, single, _ = run_along(model, stack, inputs, paths)
     for layer, head in ((0, 0), (1, 2), (2, 1)):

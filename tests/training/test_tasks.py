@@ -9,7 +9,7 @@ from commands import attn
 
 from attncli.commands.reproduce.circle.circle_network import CircleNetworks, skip_dropout
 from attncli.commands.reproduce.circle.design import Design
-from attncli.commands.reproduce.circle.first_circle import FirstCircle, taught_pairs
+from attncli.commands.reproduce.circle.first_circle import FirstCircle, build_training_pairs
 from attncli.networks.variants import VARIANTS
 from attncli.reports import read_report
 
@@ -35,7 +35,7 @@ def test_a_watched_training_is_the_same_training(line: tuple[str, ...], name: st
 
 def test_the_first_network_is_seen_as_it_is() -> None:
     networks = CircleNetworks(Design(8, VARIANTS["transformer"]), [3, 4])
-    view, given = FirstCircle(networks), taught_pairs(networks)
+    view, given = FirstCircle(networks), build_training_pairs(networks)
     with torch.no_grad():
         own = view(**given)
         every = networks(given["pairs"].expand(2, -1, -1, -1), skip_dropout)

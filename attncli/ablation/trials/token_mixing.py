@@ -146,9 +146,9 @@ def branch_mixes(before: Summand, after: Summand, layout: StreamShape) -> bool |
         return None
     same_layout = tuple(before.branch.shape) == layout.shape
     axis = layout.features if same_layout else before.branch.ndim - 1
-    branch = changed_tokens(before.branch, after.branch, axis)
+    branch = find_changed_tokens(before.branch, after.branch, axis)
     if before.stream is not None and after.stream is not None:
-        stream = changed_tokens(before.stream, after.stream, axis)
+        stream = find_changed_tokens(before.stream, after.stream, axis)
     elif same_layout:
         stream = torch.zeros_like(branch)
         stream[tuple(size // 2 for at, size in enumerate(layout.shape) if at != axis)] = True
@@ -161,7 +161,7 @@ def is_finite(*summands: Summand) -> bool:
     return all(bool(each.branch.isfinite().all()) for each in summands)
 
 
-def changed_tokens(before: Tensor, after: Tensor, features: int) -> Tensor:
+def find_changed_tokens(before: Tensor, after: Tensor, features: int) -> Tensor:
     """The tokens at which two tensors differ by more than rounding."""
     least = TOKEN_MIXING.of(before.dtype) * float(before.abs().max())
     return ((before - after).abs() > least).any(dim=features)

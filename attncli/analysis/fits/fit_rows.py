@@ -98,15 +98,15 @@ def compute_size_values(target: csr_array, request: FitRequest) -> dict[str, flo
     length = target.shape[0]
     k = max_keys_per_row(target)
     theorem_k = max(k, int(np.bincount(target.indices).max()))
-    sufficient = widths.sufficient_width(
+    sufficient = widths.theorem_width(
         length, theorem_k, request.ratio_error, request.off_support, max_weight_ratio(target)
     )
     return {
         "length": length,
         "k": k,
         "sufficient_d": sufficient,
-        "all_supports_d": widths.all_supports_limit(length, k),
-        "counting_d": widths.counting_limit(k),
+        "all_supports_d": widths.width_limit_for_all_supports(length, k),
+        "counting_d": widths.width_limit_by_counting(k),
     }
 
 
@@ -126,7 +126,7 @@ def compute_fixed_keys_value(
         return None
     scale = attempt.evidence.logit_scale
     k = max_keys_per_row(target)
-    return widths.fixed_keys_limit(target.shape[0], k, request.off_support, scale)
+    return widths.width_limit_for_fixed_keys(target.shape[0], k, request.off_support, scale)
 
 
 def max_keys_per_row(target: csr_array) -> int:
@@ -145,10 +145,10 @@ def warn_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
     for pattern, target in targets.items():
         k, length = max_keys_per_row(target), target.shape[0]
         if k > MANY and k > DENSE * length:
-            most = widths.all_supports_limit(length, k)
+            most = widths.width_limit_for_all_supports(length, k)
             yield (
                 f"{pattern} is dense: rows of up to k = {k} of {length} keys. Most such patterns need d ≥ "
-                f"{widths.counting_limit(k)}, all of them d = {most}, and a search costs n² d an attempt; "
+                f"{widths.width_limit_by_counting(k)}, all of them d = {most}, and a search costs n² d an attempt; "
                 "of a file, FILE:top=K keeps the K largest weights of a row, FILE:above=T those above T."
             )
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attncli.fits._module_files import SavedFit
 from attncli.fits._verify import mask_future, row_blocks
-from attncli.maths.rounding import round_to_dtype, rounded_matmul
+from attncli.maths.rounding import matmul_in_dtype, round_to_dtype
 from attncli.records import Picture, Report
 
 Array = NDArray[np.float64]
@@ -26,12 +26,12 @@ def build_picture(fit: SavedFit) -> Picture:
     """Build the plot from blocks of rows: no token × token array is in memory."""
     stored, dtype = fit.module, fit.module.dtype
     w_q, w_k, x = (round_to_dtype(part, dtype) for part in (stored.w_q, stored.w_k, stored.x))
-    queries, keys = rounded_matmul(x, w_q, dtype), rounded_matmul(x, w_k, dtype)
+    queries, keys = matmul_in_dtype(x, w_q, dtype), matmul_in_dtype(x, w_k, dtype)
     length = len(x)
     edges = np.unique(np.linspace(0, length, min(CELLS, length) + 1).astype(int))
     target, achieved, error = np.zeros((3, len(edges) - 1, len(edges) - 1))
     for rows in row_blocks(length):
-        logits = rounded_matmul(queries[rows], keys.T, dtype).astype(np.float64)
+        logits = matmul_in_dtype(queries[rows], keys.T, dtype).astype(np.float64)
         if stored.causal:
             mask_future(logits, rows.start)
         made = np.exp(logits - logits.max(axis=1, keepdims=True))

@@ -86,7 +86,7 @@ from attncli.models.inputs.shuffled import shuffle_tokens
 from attncli.models.inputs.synthetic_texts import make_synthetic_texts
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import rank_share
 from attncli.records import Finding, Report, Row, Scalar
 
@@ -441,7 +441,7 @@ def measure_stream_gains(subject: VerifiedModel, texts: Sequence[ModelInput]) ->
     if all(each.reaches is not False for each in subject.left_out):
         return None
     given = {text.name: text.kwargs for text in texts}
-    with translate_model_errors(subject.body, given), own_precision(subject.body):
+    with translate_model_errors(subject.body, given), run_in_model_precision(subject.body):
         found = [find_stream_mixings(subject.body, subject.left_out, text.kwargs) for text in texts]
     return compute_stream_gains(found, subject.stacks)
 

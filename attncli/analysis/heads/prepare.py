@@ -17,7 +17,7 @@ from attncli.errors import NoAttention, UsageError, with_article
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.layer_configs import most_layers
 from attncli.models.loading.load import LoadedModel
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def prepare_heads(body: "PreTrainedModel", text: ModelInput | None = None) -> Ve
         short, tokens = text.kwargs, text.tokens
     else:
         short = make_example_inputs(body, tokens)
-    with translate_model_errors(body, {"a short input": short}), own_precision(body):
+    with translate_model_errors(body, {"a short input": short}), run_in_model_precision(body):
         try:
             proof = verify_capture(body, short)
         except NoAttention as reason:

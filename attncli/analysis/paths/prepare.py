@@ -18,7 +18,7 @@ from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
 from attncli.models.loading.load import LoadedModel, load_model
 from attncli.models.loading.placing import require_one_device
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.sources import Source
@@ -57,7 +57,7 @@ def select_stack(checkpoint: LoadedModel, name: str | None) -> PathModel:
     short = make_example_inputs(checkpoint.body, PROBE_TOKENS)
     with (
         translate_model_errors(checkpoint.body, {"a short input": short}),
-        own_precision(checkpoint.body),
+        run_in_model_precision(checkpoint.body),
     ):
         stacks = find_stacks(checkpoint.body, short)
     named = {stack.name: stack for stack in stacks}

@@ -12,7 +12,7 @@ from attncli.limits import require_finishable, require_memory
 from attncli.maths import bounds
 from attncli.maths.residuals.activations import STEEPEST
 from attncli.maths.residuals.logits import BLOCK_ELEMENTS
-from attncli.maths.residuals.scaled import log10_of, matmul
+from attncli.maths.residuals.scaled import log10_of, matmul_scaled
 from attncli.maths.residuals.split import SplitState
 from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec
@@ -130,7 +130,7 @@ def logit_range(state: SplitState | None, layer: Layer) -> float:
         return math.nan
     found = []
     for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True):
-        query, key = matmul(state.residual, w_q), matmul(state.residual, w_k)
+        query, key = matmul_scaled(state.residual, w_q), matmul_scaled(state.residual, w_k)
         widest = float(np.ptp(query.mantissa @ key.mantissa.T, axis=1).max())
         found.append(log10_of(widest / math.sqrt(w_q.shape[1]), query.exponent + key.exponent))
     return max(found)

@@ -7,7 +7,7 @@ from attncli.analysis.states.trajectories import advance_state
 from attncli.analysis.statistics import NOTHING, summarize_values
 from attncli.maths.residuals.scaled import Array
 from attncli.maths.residuals.split import SplitState
-from attncli.networks.fixed_maps import fixed_map, gradient_norms, is_linear_attention
+from attncli.networks.fixed_maps import compute_fixed_map, gradient_norms, is_linear_attention
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
@@ -49,7 +49,7 @@ def network_gradients(network: Network, switches: Switches, variant: str) -> lis
         layer = network.layer(index)
         if state is None:
             return []
-        maps.append(fixed_map(state, layer, spec, switches))
+        maps.append(compute_fixed_map(state, layer, spec, switches))
         states.append(state.joined().states.value())
         weights.append((layer.w_v[0], layer.w_o[0]))
         state = advance_state(state, layer, spec, switches, f"{variant}, layer {index}")

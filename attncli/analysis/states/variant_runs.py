@@ -35,7 +35,7 @@ from attncli.errors import InputError
 from attncli.maths.residuals.scaled import Array
 from attncli.maths.residuals.split import SplitState
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.networks.variants import Switches
 from attncli.tensor_subclasses.residual_split.rounding_samples import LastBitPerturbation
 from attncli.tensor_subclasses.residual_split.split_run import Move, run_split, use_split_code
@@ -362,7 +362,7 @@ class VariantRun:
         within = record.within if self.sub_blocks else None
         with (
             torch.no_grad(),
-            own_precision(body),
+            run_in_model_precision(body),
             select_attention_code(self.subject),
             ablate(body, self.subject.anatomy, self.switches, within),
         ):

@@ -22,7 +22,7 @@ from attncli.commands.attribute.report import (
 from attncli.commands.attribute.token_choices import POSITION, resolve_position
 from attncli.errors import Imprecise, UsageError
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.path_streams.token_contributions import (
     TokenContributions,
@@ -96,7 +96,7 @@ def attribute_text(
     subject: PathModel, text: ModelInput, token: str, asked: RelevanceRequest | None = None
 ) -> AttributedText:
     """Attribute the state on one text, and check the sum of parts against the model's output."""
-    with own_precision(subject.body):
+    with run_in_model_precision(subject.body):
         plain, _ = run_unmodified(subject.body, subject, text)
         labels = text.decoder_labels if reads_decoder_tokens(subject) else text.labels
         position = resolve_position(token, labels, len(plain))
@@ -114,7 +114,7 @@ def attribute_text(
     numbers = to_shares(origin, position, of_constants, error)
     if asked is None:
         return numbers
-    with own_precision(subject.body):
+    with run_in_model_precision(subject.body):
         found = compute_relevance(subject, text, position, asked)
     name, score = found.explained
     return numbers._replace(

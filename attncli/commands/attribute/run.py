@@ -18,7 +18,7 @@ from attncli.errors import InputError, format_count
 from attncli.gates import refuse_unmeasured
 from attncli.limits import require_memory
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.python.question import RunContext
@@ -58,7 +58,7 @@ def prepare_attribution(
         return partial(measure_attribution, subject, texts, token, top)
     if body.config.is_encoder_decoder:
         subject = select_decoder(subject)
-    asked = RelevanceRequest(relevance, verified_sites(subject))
+    asked = RelevanceRequest(relevance, verify_attention_sites(subject))
     announce_memory(asked, subject, longest, heads, how.say)
     return partial(measure_attribution, subject, texts, token, top, asked=asked)
 
@@ -70,11 +70,11 @@ def select_decoder(subject: PathModel) -> PathModel:
     return replace(subject, stack=subject.stacks[-1], wider=turned)
 
 
-def verified_sites(subject: PathModel) -> frozenset[AttentionSite]:
+def verify_attention_sites(subject: PathModel) -> frozenset[AttentionSite]:
     """The attention layers verified in the model; other token mixers have no map for relevance."""
     body = subject.checkpoint.body
     short = make_example_inputs(body, PROBE_TOKENS)
-    with own_precision(body):
+    with run_in_model_precision(body):
         proof = verify_capture(body, short)
         shapes = proof.shapes
         refuse_uncapturable(proof.left_out)

@@ -19,7 +19,7 @@ from attncli.analysis.heads.tables import format_extent
 from attncli.analysis.states.size_sweep import progress_of_point
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.errors import format_count
-from attncli.maths.curves.slopes import slopes
+from attncli.maths.curves.slopes import fit_slopes
 from attncli.metrics.attention import definition, metric_spec
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
@@ -114,7 +114,7 @@ def build_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     if every is None:
         note = f"{NOT_APPLICABLE}an exponent is of positive numbers"
         return Row(name, None, unit, note=note, keys=where, **at)
-    found = slopes(places, every)
+    found = fit_slopes(places, every)
     error = math.sqrt(float(np.mean(found.error**2)))
     even = uniform_slope(group, places)
     keys = where | ({} if math.isnan(error) else {"error": error}) | even
@@ -138,7 +138,7 @@ def uniform_slope(group: Sequence[Row], places: np.ndarray) -> dict[str, Scalar]
     if not all(isinstance(value, float) for value in values):
         return {}
     scaled = transform_values(group[0].metric, np.array([values], dtype=float))
-    return {} if scaled is None else {UNIFORM: float(slopes(places, scaled).slope[0])}
+    return {} if scaled is None else {UNIFORM: float(fit_slopes(places, scaled).slope[0])}
 
 
 def build_findings(lines: Sequence[Row], metrics: Sequence[str]) -> Iterator[Finding]:

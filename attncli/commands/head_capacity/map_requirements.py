@@ -11,7 +11,7 @@ from attncli.analysis.fits.fit_rows import max_weight_ratio
 from attncli.fits._own_map import narrowest_module, sparsify_rows
 from attncli.fits._types import FitRequest
 from attncli.maths.capacity.map_widths import least_map_width
-from attncli.maths.capacity.widths import sufficient_width
+from attncli.maths.capacity.widths import theorem_width
 from attncli.records import Definition
 
 Array = NDArray[np.float64]
@@ -51,7 +51,7 @@ def measure_map_requirements(
     counts, columns = np.diff(sparse.indptr), np.bincount(sparse.indices)
     ratio = max_weight_ratio(sparse)
     k, k_column = int(counts.max()), int(columns.max())
-    asked = sufficient_width(
+    asked = theorem_width(
         len(weights), max(k, k_column), request.ratio_error, request.off_support, ratio
     )
     least = least_map_width(weights, causal, CLOSE)

@@ -10,7 +10,7 @@ from attncli.commands.head_capacity.one_head.found_inputs import fit_queries_and
 from attncli.fits._search import Attempt
 from attncli.fits._types import FitRequest
 from attncli.head_weights.head import Head
-from attncli.head_weights.inputs_for_scores import invert_projections, wanted_projections
+from attncli.head_weights.inputs_for_scores import invert_projections, projections_for_scores
 from attncli.patterns import build_pattern
 from attncli.records import Definition
 
@@ -63,7 +63,7 @@ class RandomPatterns:
                 if not attempt.met or attempt.fit is None:
                     continue
                 queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
-                wanted = wanted_projections(head, queries, keys)
+                wanted = projections_for_scores(head, queries, keys)
                 evidence = show_pattern(head, wanted, target, dtype, pseudo).evidence
                 shown += evidence.meets(replace(self.request, dtype=dtype))
             shares[k] = shown / len(self.seeds)

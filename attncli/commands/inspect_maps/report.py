@@ -71,7 +71,7 @@ def inspect_maps(
         if plan.metrics.roles
         else ()
     )
-    keys = saved_site_keys(own, beyond, {saved.site: saved.name for saved in maps})
+    keys = collect_site_keys(own, beyond, {saved.site: saved.name for saved in maps})
     pairs = build_pair_rows(own, [read_token_names(file)], keys, plan.keeps, plan.metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
@@ -216,7 +216,7 @@ def build_rows(
 ) -> Iterator[Row]:
     """Rows in the order of the metrics; saved rows of the run come first, else the maps are
     measured."""
-    keys = saved_site_keys(own, beyond, names)
+    keys = collect_site_keys(own, beyond, names)
     kept = {row.metric for row in beyond.rows}
     for metric in plan.metrics.heads:
         if metric in kept:
@@ -227,7 +227,7 @@ def build_rows(
         yield from beyond.of(metric, plan.layers, plan.keeps)
 
 
-def saved_site_keys(
+def collect_site_keys(
     own: Observations, beyond: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> dict[AttentionSite, dict[str, Scalar]]:
     """Keys that distinguish the heads of each attention: those that the run saved, else from the

@@ -91,7 +91,7 @@ def prepare_model_paths(
 ) -> Callable[..., Report]:
     """Prepare a study of a trained model; options are validated before torch is imported."""
     from attncli.analysis.prepare import refuse_at_once
-    from attncli.commands.paths.run_network import DEFAULT_METRICS, requested_metrics
+    from attncli.commands.paths.run_network import DEFAULT_METRICS, collect_metrics
     from attncli.gates import refuse_unmeasured
 
     where = (model, inputs, network.tokens, run.seed or 0)
@@ -101,14 +101,14 @@ def prepare_model_paths(
     if asked.of_single_paths:
         from attncli.commands.paths import run_model as path_models
 
-        refuse_unmeasured(conditions, path_models.measured_metrics(asked))
+        refuse_unmeasured(conditions, path_models.list_measured_metrics(asked))
         single = (
             path_models.prepare_single_paths
             if asked.by is None
             else path_models.prepare_grouped_paths
         )
         return single(source, asked, *where)
-    metrics = requested_metrics(asked.metric or DEFAULT_METRICS, conditions, of_model=True)
+    metrics = collect_metrics(asked.metric or DEFAULT_METRICS, conditions, of_model=True)
     from attncli.commands.paths import run_model as path_models
 
     return path_models.prepare_model_paths(source, asked, metrics, *where)

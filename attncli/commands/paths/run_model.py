@@ -27,7 +27,7 @@ from attncli.commands.paths.trained_models.path_model_steps import measure_step_
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.memory_estimate import estimate_run_memory
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.text_configs import text_config
 from attncli.options.model import InputOptions, ModelOptions
@@ -65,7 +65,7 @@ def prepare_single_paths(
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, asked.stack)
     body = subject.checkpoint.body
     short = ModelInput("", "", make_example_inputs(body, PROBE_TOKENS), PROBE_TOKENS)
-    with own_precision(body):
+    with run_in_model_precision(body):
         verify_capture(body, short.kwargs)
     heads = StackMaps(subject, short).heads
     longest = max(text.tokens for text in texts)
@@ -99,7 +99,7 @@ def prepare_grouped_paths(
     return partial(measure_step_shares if together else measure_head_shares, subject, texts)
 
 
-def measured_metrics(asked: PathOptions) -> Iterable[str]:
+def list_measured_metrics(asked: PathOptions) -> Iterable[str]:
     """The metrics of single paths, or of the decomposed output."""
     if asked.by is None:
         return SINGLE_METRICS

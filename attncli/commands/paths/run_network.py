@@ -35,7 +35,7 @@ def prepare_lengths(
 ) -> Study:
     """The terms of synthetic networks by path length."""
     networks, identity = open_networks(source, network, run)
-    metrics = requested_metrics(asked.metric or DEFAULT_METRICS, conditions)
+    metrics = collect_metrics(asked.metric or DEFAULT_METRICS, conditions)
     return partial(measure_network_paths, networks, asked.skip, metrics, identity)
 
 
@@ -48,7 +48,7 @@ def open_networks(
     return [saved], sources.source_identity(source)
 
 
-def requested_metrics(
+def collect_metrics(
     given: Sequence[str], conditions: Sequence[Condition], of_model: bool = False
 ) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""

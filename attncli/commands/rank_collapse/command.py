@@ -200,7 +200,7 @@ def rank_collapse(
 
     conditions = how.conditions
     default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
-    metrics = requested_metrics(metric or default, conditions)
+    metrics = collect_metrics(metric or default, conditions)
     over = resolve_block_span(blocks, metrics)
     choose = partial(variants.chosen, switches)
     chosen = resolve_arithmetic(arithmetic, exact)
@@ -268,7 +268,7 @@ def resolve_arithmetic(arithmetic: str | None, exact: bool) -> str:
     return EXACTLY if exact else arithmetic or AUTO
 
 
-def requested_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
+def collect_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
     from attncli.analysis.states.network_collapse import OWN_METRICS as OF_NETWORKS
     from attncli.analysis.states.state_metrics import GROUPS

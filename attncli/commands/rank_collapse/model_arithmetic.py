@@ -81,7 +81,7 @@ def describe_disagreement(exact: Curves, plain: Curves) -> str:
     for place, trajectory in plain.items():
         ours = exact[place].measured[RESIDUAL]
         whys = exact[place].unknown.get(RESIDUAL, [""] * len(ours))
-        for layer, (known, by) in enumerate(known_numbers(trajectory)):
+        for layer, (known, by) in enumerate(pair_values_with_uncertainty(trajectory)):
             if math.isnan(known) or whys[layer]:  # rounding has taken it
                 continue
             near = abs(ours[layer] - known) <= by + EXACT_CURVE.of()  # not a number is not
@@ -93,6 +93,6 @@ def describe_disagreement(exact: Curves, plain: Curves) -> str:
     return ""
 
 
-def known_numbers(trajectory: Trajectory) -> list[tuple[float, float]]:
+def pair_values_with_uncertainty(trajectory: Trajectory) -> list[tuple[float, float]]:
     """The resolved values of a plain curve, each with its uncertainty."""
     return list(zip(trajectory.measured[RESIDUAL], trajectory.uncertain[RESIDUAL], strict=True))

@@ -156,7 +156,7 @@ def describe_curve(
 
 
 def describe_unknown(layer: int, trajectories: Sequence[Trajectory]) -> str:
-    arithmetic = combined_arithmetic(trajectories)
+    arithmetic = combine_arithmetics(trajectories)
     if arithmetic != EXACT:
         return f"not known in {arithmetic} from layer {layer} on"
     if any(one.unknown and one.unknown[RESIDUAL][layer] for one in trajectories):
@@ -181,7 +181,10 @@ def format_headline(ensembles: Mapping[str, Ensemble], findings: Sequence[Findin
         means = average_curves(ensemble)
         for name in find_extremes([name for name in means if not is_random_init(name)], means):
             title = format_variant(stack, name, ensembles)
-            end, known = describe_model_end(means[name], ensemble[name]), known_part(means[name])
+            end, known = (
+                describe_model_end(means[name], ensemble[name]),
+                slice_known_layers(means[name]),
+            )
             told = f", {format_regime(regimes[title], known)}" if known else ""
             parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else told}")
         for name in find_extremes(list(filter(is_random_init, means)), means):
@@ -196,13 +199,13 @@ def is_random_init(variant: str) -> bool:
     return variant.endswith(RANDOM_SUFFIX)
 
 
-def known_part(curve: Sequence[float]) -> Sequence[float]:
+def slice_known_layers(curve: Sequence[float]) -> Sequence[float]:
     return curve[: first_unknown_layer(curve)]
 
 
 def find_extremes(names: Sequence[str], means: Mapping[str, Sequence[float]]) -> list[str]:
     """The variant that ends lowest and the one that ends highest; one name where they are the same."""
-    ends = sorted(names, key=lambda name: (known_part(means[name]) or [0.0])[-1])
+    ends = sorted(names, key=lambda name: (slice_known_layers(means[name]) or [0.0])[-1])
     return list(dict.fromkeys([*ends[:1], *ends[-1:]]))
 
 
@@ -221,7 +224,7 @@ def build_rows(
     for place, ensemble in everywhere.items():
         for variant, trajectories in ensemble.items():
             keys = location_keys(place, several_stacks) | {
-                ARITHMETIC: combined_arithmetic(trajectories)
+                ARITHMETIC: combine_arithmetics(trajectories)
             }
             for row in build_measured_rows(variant, trajectories, keys, 1 if place.after else over):
                 if not (place.after and row.layer == 0):  # there is no block before state 0
@@ -248,7 +251,7 @@ def note_rounding(row: Row, trajectories: Sequence[Trajectory]) -> Row:
     return replace(row, keys=row.keys | {UNCERTAINTY: by})  # type: ignore[operator]
 
 
-def combined_arithmetic(trajectories: Sequence[Trajectory]) -> str:
+def combine_arithmetics(trajectories: Sequence[Trajectory]) -> str:
     """Exact, if it is so of every text."""
     return next((one.arithmetic for one in trajectories if one.arithmetic != EXACT), EXACT)
 
@@ -256,7 +259,7 @@ def combined_arithmetic(trajectories: Sequence[Trajectory]) -> str:
 def variant_arithmetics(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
     """The arithmetic of every variant; all its stacks use the same."""
     return {
-        name: combined_arithmetic(trajectories)
+        name: combine_arithmetics(trajectories)
         for ensemble in ensembles.values()
         for name, trajectories in ensemble.items()
     }

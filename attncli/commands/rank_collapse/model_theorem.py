@@ -40,7 +40,7 @@ from attncli.maths.digits import format_number
 from attncli.maths.matrices.norms import composite_norm
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import LoadedModel
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row
 
 
@@ -127,7 +127,7 @@ def capture_residuals(
 ) -> list[AttentionResiduals]:
     """Residuals of the input and output of every attention layer, in execution order."""
     read, written = [], []
-    with ExitStack() as hooks, torch.no_grad(), own_precision(model):
+    with ExitStack() as hooks, torch.no_grad(), run_in_model_precision(model):
         for place in dict.fromkeys(map(config.place, range(config.layers))):
             query = find_module_by_name(model, config.family.query.format(l=place))
             output = find_module_by_name(model, config.family.output.format(l=place))

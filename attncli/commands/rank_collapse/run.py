@@ -120,14 +120,14 @@ def build_collapse_model(
 ) -> "CollapseModel":
     """The subject as its variants are to be run; `cheap`: its short input is."""
     from attncli.commands.rank_collapse.model_arithmetic import find_inexact_variants
-    from attncli.models.loading.precision import own_precision
+    from attncli.models.loading.precision import run_in_model_precision
 
     subject = examined.subject
     if why_plain is not None:
         return replace(subject, exact=True, why_plain=dict.fromkeys(variants, why_plain))
     if arithmetic != AUTO:
         return replace(subject, exact=True)
-    with own_precision(subject.body), examined.cut.streams():
+    with run_in_model_precision(subject.body), examined.cut.streams():
         return replace(
             subject,
             exact=True,

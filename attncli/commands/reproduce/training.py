@@ -79,7 +79,7 @@ def train(
             tick(steps)
 
         if saved is None:
-            for _ in remaining_steps(state, loss_of_step, plan):
+            for _ in iter_training_steps(state, loss_of_step, plan):
                 told(1)
         else:
             with catch_interrupts() as interrupted:
@@ -97,7 +97,7 @@ def resume_training(
 ) -> None:
     """Run the remaining steps and save from time to time."""
     kept = time.monotonic()
-    for step in remaining_steps(state, loss_of_step, plan):
+    for step in iter_training_steps(state, loss_of_step, plan):
         tick(1)
         last, stop = step == plan.steps, interrupted()
         if last or stop or time.monotonic() - kept > EVERY:
@@ -107,7 +107,7 @@ def resume_training(
             raise TrainingInterrupted(saved.path, step, plan.steps)
 
 
-def remaining_steps(
+def iter_training_steps(
     state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan
 ) -> Iterator[int]:
     """Run a step and yield how many are done."""

@@ -38,7 +38,7 @@ from attncli.errors import InputError, UsageError
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.inputs.token_ranges import max_positions
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.gradients import pull_back
 
@@ -75,7 +75,7 @@ def plan_sensitivity(
     subject: PathModel, short: ModelInput, directions: int | None, seed: int
 ) -> SensitivityPlan:
     """A short input tells how wide the states are."""
-    with own_precision(subject.body):
+    with run_in_model_precision(subject.body):
         width = run_unmodified(subject.body, subject, short)[0].shape[-1]
     blocks = [call.module for call in subject.stack.calls]
     weights = sum(each.numel() for block in blocks for each in block.parameters())
@@ -95,7 +95,7 @@ def measure_sensitivity(
         )
 
     def work(place: int, text: ModelInput) -> TextSensitivity:
-        with own_precision(subject.body):
+        with run_in_model_precision(subject.body):
             return measure_text(subject, text, place, plan)
 
     made_of = (TextSensitivity, TokenEstimates, Estimate, RepeatedToken)

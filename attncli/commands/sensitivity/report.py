@@ -16,7 +16,7 @@ from attncli.analysis.statistics import (
     summarize_values,
 )
 from attncli.errors import format_count
-from attncli.maths.curves.slopes import slopes
+from attncli.maths.curves.slopes import fit_slopes
 from attncli.maths.digits import format_number
 from attncli.maths.noise import Interval, confidence_interval, standard_deviation
 from attncli.records import HIGH, LOW, NOT_APPLICABLE, Definition, Row, Scalar, View
@@ -95,14 +95,14 @@ def build_sampled_row(
     """The mean over texts, with its error by the directions and the interval."""
     values = [each.values[place] for each in numbers]
     error = math.sqrt(math.fsum(each.errors[place] ** 2 for each in numbers)) / len(numbers)
-    around = sampled_interval(values, error, found[0].directions)
+    around = interval_over_directions(values, error, found[0].directions)
     sampling: dict[str, Scalar] = {} if found[0].exact else {"directions": found[0].directions}
     sampling |= {} if math.isnan(error) else {"error": error}
     sampling |= {LOW: around.low, HIGH: around.high} if math.isfinite(around.high) else {}
     return summarize_values(metric, "1", values, "", keys={**keys, **sampling})
 
 
-def sampled_interval(values: Sequence[float], error: float, directions: int) -> Interval:
+def interval_over_directions(values: Sequence[float], error: float, directions: int) -> Interval:
     """Interval of one text over its directions; of several texts over the texts, each with its own
     directions."""
     mean = math.fsum(values) / len(values)
@@ -137,7 +137,7 @@ def fit_line(repeated: Sequence[RepeatedToken]) -> tuple[float, float] | None:
     if len(repeated) < 3 or any(each.distance <= 0.0 for each in repeated):
         return None
     places = np.log([each.length for each in repeated])
-    found = slopes(places, np.log([[each.distance for each in repeated]]))
+    found = fit_slopes(places, np.log([[each.distance for each in repeated]]))
     return float(found.slope[0]), float(found.error[0])
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.constraints import Array, LineDemands
+from attncli.maths.capacity.line.constraints import Array, LineConstraints
 from attncli.maths.capacity.separated_rows import find_separated_rows
 
 Flags = NDArray[np.bool_]
@@ -38,7 +38,7 @@ class LeastWidth(NamedTuple):
     chain: tuple[tuple[int, ...], ...] = ()
 
 
-def strict_supports(asked: LineDemands) -> Flags:
+def strict_supports(asked: LineConstraints) -> Flags:
     """[row, key]: supports of the rows that want all of them above all else, one row for each support."""
     keen = [row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0]
     support: Flags = asked.target.toarray()[keen] > 0.0
@@ -56,7 +56,7 @@ class Cuts(NamedTuple):
     """The row of each cut."""
 
 
-def shattering_bound(asked: LineDemands) -> LeastWidth:
+def shattered_keys_bound(asked: LineConstraints) -> LeastWidth:
     """The most keys found that rows cut in every way, less one: true at any logits, for these limits.
 
     Only rows that see all of the keys cut them; a cut and its mirror are one, for queries may be turned round.
@@ -111,7 +111,7 @@ def rows_of_cuts(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(row for way, row in first.items() if way > 0))
 
 
-def uniform_supports(asked: LineDemands) -> list[frozenset[int]]:
+def uniform_supports(asked: LineConstraints) -> list[frozenset[int]]:
     """Supports of rows that see all keys, want an order and have equal weights."""
     found = []
     for row in asked.rows:
@@ -122,7 +122,7 @@ def uniform_supports(asked: LineDemands) -> list[frozenset[int]]:
     return list(dict.fromkeys(found))
 
 
-def face_chain_bound(asked: LineDemands) -> LeastWidth:
+def face_chain_bound(asked: LineConstraints) -> LeastWidth:
     """The longest chain of faces found, one inside the other: its length. For exact ratios and no mask."""
     supports = uniform_supports(asked)
     faces = set(supports)
@@ -139,7 +139,7 @@ def face_chain_bound(asked: LineDemands) -> LeastWidth:
     return LeastWidth(max(1, len(chain)), chain=tuple(tuple(sorted(face)) for face in chain))
 
 
-def planarity_bound(asked: LineDemands) -> LeastWidth:
+def planarity_bound(asked: LineConstraints) -> LeastWidth:
     """4 where supports of two keys draw a graph that is not planar; else 1. For exact ratios and no mask."""
     edges = [tuple(sorted(each)) for each in uniform_supports(asked) if len(each) == 2]
     if len(edges) < 9:  # the smallest graph that is not planar has nine edges
@@ -150,7 +150,7 @@ def planarity_bound(asked: LineDemands) -> LeastWidth:
     return LeastWidth(1) if planar else LeastWidth(4, tuple(sorted(map(int, witness.nodes))))
 
 
-def budget_bound(asked: LineDemands, budget: float, variation: float) -> int:
+def budget_bound(asked: LineConstraints, budget: float, variation: float) -> int:
     """What no d is below with logits up to the budget: the larger of two bounds; 0 where neither says anything."""
     if not math.isfinite(budget):
         return 0
@@ -160,7 +160,7 @@ def budget_bound(asked: LineDemands, budget: float, variation: float) -> int:
     return max(apart, math.ceil(spectral_width(asked, budget, variation) - 1e-9))
 
 
-def spectral_width(asked: LineDemands, budget: float, variation: float) -> float:
+def spectral_width(asked: LineConstraints, budget: float, variation: float) -> float:
     """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), which no d is below: logits up to the budget, no mask.
 
     L is the logits with the keys' mean taken off, so its rank is at most d; W is uniform weights on every support minus uniform
@@ -173,7 +173,7 @@ def spectral_width(asked: LineDemands, budget: float, variation: float) -> float
     return (total / (norm * budget * len(witness))) ** 2
 
 
-def spectral_witness(asked: LineDemands, variation: float) -> tuple[float, Array]:
+def spectral_witness(asked: LineConstraints, variation: float) -> tuple[float, Array]:
     """Σ of the gaps between the mean logit on a row's support and off it, and W."""
     length = asked.target.shape[0]
     witness = np.zeros((length, length))
@@ -186,7 +186,7 @@ def spectral_witness(asked: LineDemands, variation: float) -> tuple[float, Array
     return total, witness
 
 
-def iter_logit_gaps(asked: LineDemands, variation: float) -> Iterator[tuple[int, float]]:
+def iter_logit_gaps(asked: LineConstraints, variation: float) -> Iterator[tuple[int, float]]:
     """For every row how far its mean logit on the support lies at least above that off it.
 
     By the ratios: as far as every pair. By the total variation τ: the c keys off the support share at most τ, so that
@@ -205,7 +205,7 @@ def iter_logit_gaps(asked: LineDemands, variation: float) -> Iterator[tuple[int,
             yield int(row), gap
 
 
-def min_logit_bound(asked: LineDemands, d: int, variation: float) -> float:
+def min_logit_bound(asked: LineConstraints, d: int, variation: float) -> float:
     """What the largest |logit| is at least, at width d: half of the largest gap of a row, or a budget's bound turned round."""
     others = [row for row in asked.rows if len(asked.keys(row)) < asked.seen[row]]
     half = 0.5 * max((-float(asked.off[asked.part(row)].min()) for row in others), default=0.0)
@@ -215,7 +215,7 @@ def min_logit_bound(asked: LineDemands, d: int, variation: float) -> float:
     return max(half, apart, spectral_logits(asked, d, variation) if others else 0.0, 0.0)
 
 
-def spectral_logits(asked: LineDemands, d: int, variation: float) -> float:
+def spectral_logits(asked: LineConstraints, d: int, variation: float) -> float:
     """`spectral_width`, turned round; 0 under a mask."""
     if asked.masked:
         return 0.0

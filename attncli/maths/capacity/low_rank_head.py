@@ -10,7 +10,7 @@ import numpy as np
 NODES = 400
 
 
-def wrong_choice_rate(rank: int, dimension: int) -> float:
+def head_error_rate(rank: int, dimension: int) -> float:
     """The probability that one hard head of this rank picks the farther token."""
     if rank >= dimension:
         return 0.0
@@ -20,11 +20,11 @@ def wrong_choice_rate(rank: int, dimension: int) -> float:
     return float((angle * density).sum() / density.sum() / np.pi)
 
 
-def projecting_error(rank: int, dimension: int) -> float:
+def head_mean_squared_error(rank: int, dimension: int) -> float:
     """Its mean squared distance to the nearest of two tokens, with its answer drawn towards their mean as is best.
 
     The answer is mean + c · half of the difference, of squared length 1/2 on average, with the right sign with probability
     1 - p: the least of (1 - 2 c (1 - 2p) + c²) / 2 over c. Without attention, c = 0, it is 1/2.
     """
-    right = 1.0 - 2.0 * wrong_choice_rate(rank, dimension)
+    right = 1.0 - 2.0 * head_error_rate(rank, dimension)
     return 0.5 * (1.0 - right**2)

@@ -14,7 +14,7 @@ from attncli.maths.capacity.line.constraints import (
     Array,
     Index,
     Tolerances,
-    necessary_demands,
+    necessary_constraints,
     visible_counts,
 )
 from attncli.maths.capacity.line.infeasibility import LineProof, proof_holds
@@ -42,6 +42,6 @@ def find_cuts(weights: Array, seen: Index, variation: float) -> Cuts:
 def has_order_cycle(weights: Array, causal: bool, variation: float) -> bool:
     """Whether rows order keys in ways that no line has: a circle of rows that force one another's signs."""
     wanted = Tolerances(math.inf, math.inf, variation)
-    asked = necessary_demands(csr_array(weights), causal, wanted)
+    asked = necessary_constraints(csr_array(weights), causal, wanted)
     odd = find_signs(asked).odd if len(asked.rows) else ()
     return bool(odd) and proof_holds(LineProof(odd), asked)

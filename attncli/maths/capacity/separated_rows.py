@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from attncli.maths.capacity.line.constraints import Array, Index, LineDemands
+from attncli.maths.capacity.line.constraints import Array, Index, LineConstraints
 
 DEGREES = range(1, 9)
 CUTS = 24
@@ -105,7 +105,7 @@ def width_for_rank(rank: float, degree: int) -> int:
     return d
 
 
-def find_separated_rows(asked: LineDemands, variation: float) -> list[SeparatedRows]:
+def find_separated_rows(asked: LineConstraints, variation: float) -> list[SeparatedRows]:
     """Families of rows, chosen greedily: rows that share no key at all, and rows that have only some keys to themselves.
 
     Under a mask the rows from some place on and the keys up to it, which all of them see.
@@ -121,7 +121,9 @@ def find_separated_rows(asked: LineDemands, variation: float) -> list[SeparatedR
     return [each for each in found if each is not None]
 
 
-def choose_rows_greedily(asked: LineDemands, place: int, disjoint: bool) -> dict[int, list[int]]:
+def choose_rows_greedily(
+    asked: LineConstraints, place: int, disjoint: bool
+) -> dict[int, list[int]]:
     """Rows, few keys first, and the keys that no other of them has."""
     count, owner = np.zeros(place, int), np.zeros(place, int)
     own: dict[int, int] = {}
@@ -143,14 +145,14 @@ def choose_rows_greedily(asked: LineDemands, place: int, disjoint: bool) -> dict
     return {row: [int(key) for key in wide[row] if count[key] == 1] for row in own}
 
 
-def keys_before(asked: LineDemands, row: int, place: int) -> Index:
+def keys_before(asked: LineConstraints, row: int, place: int) -> Index:
     keys = asked.keys(row)
     found: Index = keys[keys < place]
     return found
 
 
 def measure_rows(
-    asked: LineDemands, variation: float, chosen: dict[int, list[int]], place: int
+    asked: LineConstraints, variation: float, chosen: dict[int, list[int]], place: int
 ) -> SeparatedRows | None:
     """h, s and ω of all rows: the worst of each."""
     group = min(map(len, chosen.values()))

@@ -6,7 +6,7 @@ After Likhosherstov, Choromanski and Weller 2021; what is marked so is our own d
 import math
 
 
-def sufficient_width(
+def theorem_width(
     length: int, k: int, ratio_error: float, off_support: float, largest_ratio: float
 ) -> int:
     """The theorem's d: 4 ln(2n) / (η²/2 - η³/3), η = ln(1 + ε2) / (2kb), b = ln((1 + ε2) / ε1) + ln γ.
@@ -20,17 +20,19 @@ def sufficient_width(
     return math.ceil(4.0 * math.log(2.0 * length) / (eta**2 / 2.0 - eta**3 / 3.0))
 
 
-def all_supports_limit(length: int, k: int) -> int:
+def width_limit_for_all_supports(length: int, k: int) -> int:
     """min(2k, n - 1): below it no keys can serve *all* sets of k keys; one pattern may need less. Our own derivation."""
     return min(2 * k, length - 1)
 
 
-def counting_limit(k: int) -> int:
+def width_limit_by_counting(k: int) -> int:
     """⌈k / 2⌉: most patterns with k keys a row need it, even with keys made for them. Our own derivation."""
     return math.ceil(k / 2)
 
 
-def fixed_keys_limit(length: int, k: int, off_support: float, logit_scale: float) -> float:
+def width_limit_for_fixed_keys(
+    length: int, k: int, off_support: float, logit_scale: float
+) -> float:
     """ln C(n, k) / ln(1 + 2R / ln(1/ε1)): for unit-norm keys that do not know the pattern, at logit scale R.
 
     The score gap of such keys is ln(1/ε1) / R. Our own derivation.

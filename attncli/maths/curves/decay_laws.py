@@ -231,12 +231,12 @@ def is_collapse(own: LayerSteps, fewest: int) -> bool:
 def is_supported(own: LayerSteps, fit: LawFit) -> bool:
     """Whether the later points are near the law, and any one of all may be left out without another law."""
     return later_half_follows(own, fit) and all(
-        remains_without_point(own.without(point), fit)
-        for point in points_to_leave_out(len(own.values))
+        is_stable_without_point(own.without(point), fit)
+        for point in choose_points_to_leave_out(len(own.values))
     )
 
 
-def points_to_leave_out(count: int) -> list[int]:
+def choose_points_to_leave_out(count: int) -> list[int]:
     """Every point of a short curve; of a long one its ends, which weigh most, and some between.
 
     All points of 700 layers would be 700 fits of every span, minutes for one curve.
@@ -250,13 +250,13 @@ def points_to_leave_out(count: int) -> list[int]:
 def later_half_follows(own: LayerSteps, fit: LawFit) -> bool:
     """Whether the later half, of `FEWEST_POINTS` at least, is near the power, and no step before it is far above it."""
     assert fit.piece.power is not None
-    shape = power_shape(own, np.log([fit.piece.power]))[0]
+    shape = power_law_log_steps(own, np.log([fit.piece.power]))[0]
     ratios = np.log(np.maximum(-own.decades, 1e-300)) - shape
     late = ratios[-max(FEWEST_POINTS - 1, len(own) // 2) :]
     return bool(late.std() <= NEAR and ratios.max() <= late.mean() + 2.0 * NEAR)
 
 
-def remains_without_point(fewer: LayerSteps, fit: LawFit) -> bool:
+def is_stable_without_point(fewer: LayerSteps, fit: LawFit) -> bool:
     """Whether the power is still one without a point, of nearly the same order."""
     if not is_collapse(fewer, FEWEST_POINTS - 1):
         return False
@@ -306,13 +306,13 @@ def fit_power(own: LayerSteps) -> LawFit | None:
 
     None where the least p that is tried is the best: the layers grow by less.
     """
-    errors = least_squared_errors(power_shape(own, np.log(POWERS)), own.seen, -own.decades)
+    errors = least_squared_errors(power_law_log_steps(own, np.log(POWERS)), own.seen, -own.decades)
     best = int(np.argmin(errors))
     piece = make_piece(own, 0, len(own), float(POWERS[best]))
     return LawFit(piece, float(errors[best]), 2) if best else None
 
 
-def power_shape(own: LayerSteps, logs: Array) -> Array:
+def power_law_log_steps(own: LayerSteps, logs: Array) -> Array:
     """Per order, by its logarithm: the logarithm of every step, in units of the first one."""
     layers = np.array(own.layers[:-1], dtype=float) - own.layers[0]
     found: Array = logs[:, None] * layers + np.log(

@@ -60,21 +60,23 @@ def mark_rivals(laws: Sequence[GrowthLaw], n: Array, d: Array) -> list[GrowthLaw
     return [replace(law, rival=law.name in rivals and law.name != best) for law in laws]
 
 
-def akaike(residual: Array, parameters: int) -> float:
+def akaike_criterion(residual: Array, parameters: int) -> float:
     variance = max(float(np.mean(residual**2)), ROUNDING)
     return len(residual) * math.log(variance) + 2.0 * parameters
 
 
 def fit_constant_law(d: Array) -> GrowthLaw:
     mean = float(d.mean())
-    return GrowthLaw("constant", f"d = {mean:.3g}", (mean,), None, akaike(d - mean, 1))
+    return GrowthLaw("constant", f"d = {mean:.3g}", (mean,), None, akaike_criterion(d - mean, 1))
 
 
 def fit_log_law(n: Array, d: Array) -> GrowthLaw:
     design = np.stack([np.ones_like(n), np.log(n)], axis=1)
     (a, b), error = least_squares(design, d)
     residual = d - design @ np.array([a, b])
-    return GrowthLaw("log", f"d = {a:.3g} + {b:.3g} ln n", (a, b), error, akaike(residual, 2))
+    return GrowthLaw(
+        "log", f"d = {a:.3g} + {b:.3g} ln n", (a, b), error, akaike_criterion(residual, 2)
+    )
 
 
 def fit_power_law(n: Array, d: Array) -> GrowthLaw:
@@ -93,7 +95,9 @@ def fit_power_law(n: Array, d: Array) -> GrowthLaw:
     error = math.sqrt(
         float(residual @ residual) / max(freedom, 1) / max(float(slopes @ slopes), 1e-300)
     )
-    return GrowthLaw("power", f"d = {c:.3g} n^{best:.3g}", (c, best), error, akaike(residual, 2))
+    return GrowthLaw(
+        "power", f"d = {c:.3g} n^{best:.3g}", (c, best), error, akaike_criterion(residual, 2)
+    )
 
 
 def minimise_over_exponent(loss: Callable[[float], float]) -> float:

@@ -12,12 +12,12 @@ def interval_of_mean(values: Sequence[float]) -> Interval:
     """The interval that contains the mean with probability `CONFIDENCE`, if the numbers have equal variance."""
     if len(values) < 2:
         return Interval(-math.inf, math.inf)
-    half = quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    half = confidence_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
     return Interval(mean(values) - half, mean(values) + half)
 
 
 @lru_cache
-def quantile(freedom: int) -> float:
+def confidence_quantile(freedom: int) -> float:
     return student_quantile(CONFIDENCE, freedom)
 
 

@@ -36,7 +36,7 @@ COUNTS = ("no", "", "two ", "three ")
 
 
 @dataclass(frozen=True)
-class Stretch:
+class CurveStretch:
     """Layers that one clause speaks of."""
 
     kind: str
@@ -125,20 +125,22 @@ def classify_rate(rate: float) -> str:
     return "grows" if rate >= CLIMB else "flat"
 
 
-def find_stretches(curve: Sequence[float]) -> list[Stretch]:
+def find_stretches(curve: Sequence[float]) -> list[CurveStretch]:
     """The pieces of the best explanation; constant factors of one kind that follow each other are one."""
-    found: list[Stretch] = []
+    found: list[CurveStretch] = []
     for piece in explain_curve(tuple(curve)).pieces:
         new = make_stretch(curve, piece)
-        if found and are_alike(found[-1], new):
+        if found and are_same_law(found[-1], new):
             new = join_stretches(curve, found.pop(), new)
         found.append(new)
     return join_lawless_stretches(curve, found)
 
 
-def join_lawless_stretches(curve: Sequence[float], parts: Sequence[Stretch]) -> list[Stretch]:
+def join_lawless_stretches(
+    curve: Sequence[float], parts: Sequence[CurveStretch]
+) -> list[CurveStretch]:
     """Stretches without a law that follow each other are one."""
-    found: list[Stretch] = []
+    found: list[CurveStretch] = []
     for part in parts:
         if found and part.trend == found[-1].trend == "uneven":
             part = join_stretches(curve, found.pop(), part)
@@ -146,11 +148,11 @@ def join_lawless_stretches(curve: Sequence[float], parts: Sequence[Stretch]) -> 
     return found
 
 
-def make_stretch(curve: Sequence[float], piece: CurvePiece) -> Stretch:
+def make_stretch(curve: Sequence[float], piece: CurvePiece) -> CurveStretch:
     """Growth is only called so where it is clear of the scatter: a floor goes up and down."""
     kind = "power" if piece.power is not None else classify_rate(piece.rate)
     whole = slice_curve(curve, piece.first, piece.last)
-    found = Stretch(kind, whole, piece.first, piece.last, piece.power)
+    found = CurveStretch(kind, whole, piece.first, piece.last, piece.power)
     return (
         found
         if kind != "grows" or found.short or is_clear_of_zero(found.rates)
@@ -162,11 +164,11 @@ def slice_curve(curve: Sequence[float], first: int, last: int) -> tuple[float, .
     return tuple(curve[first : last + 1])
 
 
-def join_stretches(curve: Sequence[float], one: Stretch, other: Stretch) -> Stretch:
-    return Stretch(one.kind, slice_curve(curve, one.first, other.last), one.first, other.last)
+def join_stretches(curve: Sequence[float], one: CurveStretch, other: CurveStretch) -> CurveStretch:
+    return CurveStretch(one.kind, slice_curve(curve, one.first, other.last), one.first, other.last)
 
 
-def are_alike(one: Stretch, other: Stretch) -> bool:
+def are_same_law(one: CurveStretch, other: CurveStretch) -> bool:
     """Whether two laws are of one kind, without clearly different factors."""
     if one.kind != other.kind or one.kind == "power":
         return False
@@ -204,7 +206,7 @@ def describe_ending(curve: Sequence[float], unknown: str) -> str:
     return f"not resolved from layer {layer} on: {unknown}"
 
 
-def format_stretches(parts: Sequence[Stretch], end: int, support: str, drag: str) -> str:
+def format_stretches(parts: Sequence[CurveStretch], end: int, support: str, drag: str) -> str:
     """A clause for each stretch that is worth one."""
     told = select_stretches(parts) or list(parts)
     clauses = RegimeClauses(told, parts[-1].last, end, support, drag)
@@ -214,14 +216,14 @@ def format_stretches(parts: Sequence[Stretch], end: int, support: str, drag: str
     return clauses.joined()
 
 
-def has_interruption(told: Sequence[Stretch]) -> bool:
+def has_interruption(told: Sequence[CurveStretch]) -> bool:
     """Whether some layers differ from all others."""
     if len(told) != 3 or not told[1].short or told[0].short or told[2].short:
         return False
-    return told[0].kind == told[2].kind != "power" and are_alike(told[0], told[2])
+    return told[0].kind == told[2].kind != "power" and are_same_law(told[0], told[2])
 
 
-def select_stretches(parts: Sequence[Stretch]) -> list[Stretch]:
+def select_stretches(parts: Sequence[CurveStretch]) -> list[CurveStretch]:
     """Not a few layers of nothing, nor those on which a fall begins, or the layer that ends at a floor."""
     return [
         part
@@ -230,7 +232,9 @@ def select_stretches(parts: Sequence[Stretch]) -> list[Stretch]:
     ]
 
 
-def is_transition(before: Stretch | None, part: Stretch, parts: Sequence[Stretch]) -> bool:
+def is_transition(
+    before: CurveStretch | None, part: CurveStretch, parts: Sequence[CurveStretch]
+) -> bool:
     """Whether it falls on the way into the first law after it, or out of a power."""
     if part.kind != "falls":
         return False
@@ -238,7 +242,7 @@ def is_transition(before: Stretch | None, part: Stretch, parts: Sequence[Stretch
     return later in ("falls", "power") or (before is not None and before.kind == "power")
 
 
-def describe_short_stretch(part: Stretch, end: int) -> str:
+def describe_short_stretch(part: CurveStretch, end: int) -> str:
     """`r falls in the last two layers`: what is too short to be a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
     return f"{verb} {name_layers(part, end)}" + (
@@ -246,7 +250,7 @@ def describe_short_stretch(part: Stretch, end: int) -> str:
     )
 
 
-def name_layers(part: Stretch, end: int) -> str:
+def name_layers(part: CurveStretch, end: int) -> str:
     number = part.last - part.first
     layers = f"{COUNTS[number] if number < len(COUNTS) else f'{number} '}layer{'s' * (number > 1)}"
     if part.last == end:
@@ -260,7 +264,7 @@ def name_layers(part: Stretch, end: int) -> str:
 class RegimeClauses:
     """Describes the stretches of one curve."""
 
-    told: Sequence[Stretch]
+    told: Sequence[CurveStretch]
     known_to: int
     """The last layer with a number."""
     end: int
@@ -278,7 +282,7 @@ class RegimeClauses:
             texts = [f"{texts[first]}, though {early}", *texts[first + 1 :]]
         return ", then ".join(texts)
 
-    def clause(self, before: Stretch | None, part: Stretch) -> str:
+    def clause(self, before: CurveStretch | None, part: CurveStretch) -> str:
         if part.short:
             return describe_short_stretch(part, self.end)
         again = before and not before.short and before.trend == part.trend == "falls"
@@ -287,8 +291,8 @@ class RegimeClauses:
         ends_early = part.last < self.known_to and not (after and after.short)
         return f"{text} up to layer {part.last}" if ends_early else text
 
-    def law(self, part: Stretch) -> str:
-        say: Mapping[str, Callable[[Stretch], str]] = {
+    def law(self, part: CurveStretch) -> str:
+        say: Mapping[str, Callable[[CurveStretch], str]] = {
             "power": lambda part: f"{name_order(part.order)}: {DOUBLY}",
             "falls": self.decay,
             "grows": lambda part: f"grows: {format_factor(part)}",
@@ -298,7 +302,7 @@ class RegimeClauses:
         }  # fmt: skip
         return say[part.trend](part)
 
-    def decay(self, part: Stretch) -> str:
+    def decay(self, part: CurveStretch) -> str:
         """By a constant factor; what it comes to, where r has not fallen far yet."""
         if part.dropped or part.end <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
@@ -313,7 +317,7 @@ class RegimeClauses:
         layer = part.last + math.ceil((SMALL - part.end) / part.slope)
         return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
 
-    def level(self, part: Stretch) -> str:
+    def level(self, part: CurveStretch) -> str:
         if any(one.last <= part.first and is_collapse(one) for one in self.told):
             return f"r levels off near {format_power_of_ten(part.end)}"
         if part.end <= -COLLAPSED:
@@ -323,7 +327,7 @@ class RegimeClauses:
             return f"nearly flat{uneven}"
         return self.without_collapse(part, f"tokens stay apart with {self.support}{uneven}")
 
-    def without_collapse(self, part: Stretch, text: str) -> str:
+    def without_collapse(self, part: CurveStretch, text: str) -> str:
         return (
             text
             if any(map(is_collapse, self.told)) or part.end <= -COLLAPSED
@@ -331,12 +335,12 @@ class RegimeClauses:
         )
 
 
-def is_collapse(part: Stretch) -> bool:
+def is_collapse(part: CurveStretch) -> bool:
     """Whether it is long enough for a law and falls by one, or by a decade."""
     return not part.short and (part.trend in ("power", "falls") or part.dropped)
 
 
-def format_factor(part: Stretch) -> str:
+def format_factor(part: CurveStretch) -> str:
     return f"×{format_power_of_ten(part.slope)} a layer"
 
 

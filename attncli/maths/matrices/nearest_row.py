@@ -57,7 +57,7 @@ def find_nearest_row(matrix: Array) -> NearestRow:
     """The centre [feature]: the best of the corners, until no crossing of lines promises a better one."""
     programme = NormProgramme(matrix)
     lines = [
-        WeightedLine(1.0, 0.0, median_sums(matrix)),
+        WeightedLine(1.0, 0.0, sum_about_median(matrix)),
         WeightedLine(0.0, 1.0, half_row_distance(matrix)),
     ]
     best, centre = Corner(math.inf, math.inf), np.zeros(matrix.shape[1])
@@ -71,14 +71,14 @@ def find_nearest_row(matrix: Array) -> NearestRow:
         if reached.product < best.product:
             best, centre = reached, found.centre
         lines.append(WeightedLine(u, v, lower_bound(matrix, found.columns, found.rows)))
-    return NearestRow(centre, log_gap(best, lowest_crossing(lines)))
+    return NearestRow(centre, log_ratio_of_bounds(best, lowest_crossing(lines)))
 
 
-def log_gap(best: Corner, lowest: Corner) -> float:
+def log_ratio_of_bounds(best: Corner, lowest: Corner) -> float:
     return max(0.0, math.log(best.product / lowest.product) / 2.0)
 
 
-def median_sums(matrix: Array) -> float:
+def sum_about_median(matrix: Array) -> float:
     """The least ‖·‖_1: every column about its median."""
     return float(np.abs(matrix - np.median(matrix, axis=0)).sum(axis=0).max())
 

@@ -13,13 +13,13 @@ from attncli.errors import InputError
 from attncli.maths.residuals.scaled import (
     Array,
     Scaled,
+    add_scaled,
     align_exponent,
     expm1_scaled,
     from_logs,
     make_scaled,
-    plus,
-    product,
-    times,
+    multiply_by_plain,
+    multiply_scaled,
 )
 from attncli.maths.residuals.split import SplitParts
 
@@ -40,7 +40,7 @@ def relu(x: SplitParts) -> SplitParts:
 
 def silu(x: SplitParts) -> SplitParts:
     """x σ(x)"""
-    return gated_product(x, x)
+    return multiply_by_sigmoid(x, x)
 
 
 GELU_SLOPE, GELU_CUBE = 2.0 * np.sqrt(2.0 / np.pi), 0.044715
@@ -48,14 +48,14 @@ GELU_SLOPE, GELU_CUBE = 2.0 * np.sqrt(2.0 / np.pi), 0.044715
 
 def gelu(x: SplitParts) -> SplitParts:
     """x/2 (1 + tanh(√(2/π)(x + 0.044715 x³))) = x σ(2√(2/π)(x + 0.044715 x³))"""
-    a = require_cube_range(x.common)
-    total = a + require_cube_range(x.varying)
+    a = require_cubes_in_range(x.common)
+    total = a + require_cubes_in_range(x.varying)
     steepness = 1.0 + GELU_CUBE * (a * a + a * total + total * total)
-    return gated_product(
+    return multiply_by_sigmoid(
         x,
         SplitParts(
             make_scaled(GELU_SLOPE * (a + GELU_CUBE * a**3)),
-            times(x.varying, GELU_SLOPE * steepness),
+            multiply_by_plain(x.varying, GELU_SLOPE * steepness),
         ),
     )
 
@@ -67,10 +67,13 @@ def gelu_erf(x: SplitParts) -> SplitParts:
     root = np.sqrt(0.5)
     a = x.common.value() * root
     whole = a + x.varying.value() * root
-    change = times(erf_change(a, times(x.varying, root)), 0.5)
+    change = multiply_by_plain(erf_change(a, multiply_by_plain(x.varying, root)), 0.5)
     return SplitParts(
-        product(x.common, make_scaled(erfc(-a) / 2.0)),
-        plus(product(x.common, change), product(x.varying, make_scaled(erfc(-whole) / 2.0))),
+        multiply_scaled(x.common, make_scaled(erfc(-a) / 2.0)),
+        add_scaled(
+            multiply_scaled(x.common, change),
+            multiply_scaled(x.varying, make_scaled(erfc(-whole) / 2.0)),
+        ),
     )
 
 
@@ -90,7 +93,7 @@ def erf_change(a: Array, r: Scaled) -> Scaled:
         power = power * -step / (k + 1)
         total = total + now * power
     slope = 2.0 / np.sqrt(np.pi) * np.exp(-a * a)
-    series = product(make_scaled(slope * total), r)
+    series = multiply_scaled(make_scaled(slope * total), r)
     far = np.abs(step) * (1.0 + np.abs(a)) > NEAR
     if not far.any():
         return series
@@ -99,15 +102,15 @@ def erf_change(a: Array, r: Scaled) -> Scaled:
 
 def tanh(x: SplitParts) -> SplitParts:
     """2σ(2x) - 1"""
-    twice = SplitParts(times(x.common, 2.0), times(x.varying, 2.0))
-    a, r = require_cube_range(twice.common), require_cube_range(twice.varying)
+    twice = SplitParts(multiply_by_plain(x.common, 2.0), multiply_by_plain(x.varying, 2.0))
+    a, r = require_cubes_in_range(twice.common), require_cubes_in_range(twice.varying)
     return SplitParts(
-        make_scaled(np.tanh(a / 2.0)), times(sigmoid_change(twice.varying, a, r), 2.0)
+        make_scaled(np.tanh(a / 2.0)), multiply_by_plain(sigmoid_change(twice.varying, a, r), 2.0)
     )
 
 
 def sigmoid(x: SplitParts) -> SplitParts:
-    a, r = require_cube_range(x.common), require_cube_range(x.varying)
+    a, r = require_cubes_in_range(x.common), require_cubes_in_range(x.varying)
     return SplitParts(from_logs(np.ones(()), log_sigmoid(a)), sigmoid_change(x.varying, a, r))
 
 
@@ -121,17 +124,17 @@ STEEPEST = {"relu": 1.0, "gelu": 1.13, "silu": 1.1}
 """Upper bounds on the slope: gelu' peaks at 1.1290 (x = 1.42), silu' at 1.0998 (x = 2.40)."""
 
 
-def gated_product(x: SplitParts, argument: SplitParts) -> SplitParts:
+def multiply_by_sigmoid(x: SplitParts, argument: SplitParts) -> SplitParts:
     """x σ(argument): with gate (g, h) the difference is (a + r)(g + h) - ag = a h + r (g + h).
 
     The gate is kept in logs, so that units far in its tail keep their relative size.
     """
-    a, r = require_cube_range(argument.common), require_cube_range(argument.varying)
+    a, r = require_cubes_in_range(argument.common), require_cubes_in_range(argument.varying)
     gate, whole_gate = (from_logs(np.ones(()), log_sigmoid(value)) for value in (a, a + r))
     change = sigmoid_change(argument.varying, a, r)
     return SplitParts(
-        product(x.common, gate),
-        plus(product(x.common, change), product(whole_gate, x.varying)),
+        multiply_scaled(x.common, gate),
+        add_scaled(multiply_scaled(x.common, change), multiply_scaled(whole_gate, x.varying)),
     )
 
 
@@ -145,10 +148,10 @@ def sigmoid_change(difference: Scaled, a: Array, r: Array) -> Scaled:
     high, low = np.maximum(a, a + r), np.minimum(a, a + r)
     growth = expm1_scaled(Scaled(-np.abs(difference.mantissa), difference.exponent))
     change = from_logs(-np.sign(difference.mantissa), log_sigmoid(high) + log_sigmoid(-low))
-    return product(change, growth)
+    return multiply_scaled(change, growth)
 
 
-def require_cube_range(x: Scaled) -> Array:
+def require_cubes_in_range(x: Scaled) -> Array:
     values = x.value()
     if not np.abs(values).max(initial=0.0) < LARGEST_INPUT:
         raise InputError(

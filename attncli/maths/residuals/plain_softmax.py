@@ -34,7 +34,7 @@ def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled
         block = logit_deviation(logits, some, rows)
         block += reference[some, None, :]
         if huge:
-            block = masked_logits(block, logits, rows)
+            block = mask_logits(block, logits, rows)
             block -= block.max(axis=2, keepdims=True)
         np.exp(block, out=block)
         if logits.visible is not None and not huge:
@@ -46,7 +46,7 @@ def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled
     return make_scaled(result, values.exponent)
 
 
-def masked_logits(block: Array, logits: Logits, rows: slice) -> Array:
+def mask_logits(block: Array, logits: Logits, rows: slice) -> Array:
     """Logits with -inf where the mask hides a key."""
     if logits.visible is None:
         return block

@@ -32,13 +32,13 @@ class Scaled(NamedTuple):
 
     def value(self) -> Array:
         """The plain array; what leaves float range becomes 0 or inf."""
-        return shift(self.mantissa, self.exponent)
+        return scale_by_power_of_two(self.mantissa, self.exponent)
 
     def is_zero(self) -> bool:
         return not self.mantissa.any()
 
 
-def shift(array: Array, exponent: int) -> Array:
+def scale_by_power_of_two(array: Array, exponent: int) -> Array:
     """`array · 2^exponent`, for any integer exponent."""
     if exponent == 0:
         return array
@@ -52,10 +52,10 @@ def make_scaled(array: Array, exponent: int = 0) -> Scaled:
     if largest == 0.0:
         return Scaled(array, 0)
     own = math.frexp(largest)[1]
-    return Scaled(shift(array, -own), exponent + own)
+    return Scaled(scale_by_power_of_two(array, -own), exponent + own)
 
 
-def plus(first: Scaled, second: Scaled) -> Scaled:
+def add_scaled(first: Scaled, second: Scaled) -> Scaled:
     """The sum, with numpy broadcasting."""
     top = common_exponent(first, second)
     return make_scaled(align_exponent(first, top) + align_exponent(second, top), top)
@@ -68,15 +68,15 @@ def common_exponent(*arrays: Scaled) -> int:
 
 def align_exponent(array: Scaled, exponent: int) -> Array:
     """The array in units of 2^exponent; what is far below becomes 0."""
-    return shift(array.mantissa, array.exponent - exponent)
+    return scale_by_power_of_two(array.mantissa, array.exponent - exponent)
 
 
-def times(first: Scaled, second: Array | float) -> Scaled:
+def multiply_by_plain(first: Scaled, second: Array | float) -> Scaled:
     """The elementwise product with a plain array or number."""
     return make_scaled(first.mantissa * second, first.exponent)
 
 
-def matmul(first: Scaled, second: Array) -> Scaled:
+def matmul_scaled(first: Scaled, second: Array) -> Scaled:
     """The product with a plain array, whose numbers may be as small or as large as floats come."""
     weights = to_float_range(second)
     return make_scaled(first.mantissa @ weights.mantissa, first.exponent + weights.exponent)
@@ -90,7 +90,7 @@ def to_float_range(array: Array) -> Scaled:
     return make_scaled(array)
 
 
-def product(first: Scaled, second: Scaled) -> Scaled:
+def multiply_scaled(first: Scaled, second: Scaled) -> Scaled:
     """The elementwise product."""
     return make_scaled(first.mantissa * second.mantissa, first.exponent + second.exponent)
 

@@ -32,22 +32,22 @@ from attncli.maths.residuals.logits import (
 from attncli.maths.residuals.plain_softmax import (
     MODERATE,
     log_softmax,
-    masked_logits,
+    mask_logits,
     softmax_output,
 )
 from attncli.maths.residuals.scaled import (
     NEGLIGIBLE,
     Array,
     Scaled,
+    add_scaled,
     align_exponent,
     common_exponent,
     expm1_scaled,
     from_logs,
     make_scaled,
-    matmul,
-    plus,
-    product,
-    times,
+    matmul_scaled,
+    multiply_by_plain,
+    multiply_scaled,
 )
 
 RESOLVED_BITS = 30
@@ -58,7 +58,7 @@ def reference_offset(logits: Logits) -> Scaled:
     """π - 1/n [head, key] for the reference row π, to full relative accuracy when π is nearly uniform."""
     reference = logits.reference
     if logits.bias_in_reference and logits.bias is not None:
-        reference = plus(reference, make_scaled(last_bias(logits)))
+        reference = add_scaled(reference, make_scaled(last_bias(logits)))
     tokens = reference.mantissa.shape[1]
     if reference.exponent > 0:
         return make_scaled(np.exp(log_softmax(reference.value())) - 1.0 / tokens)
@@ -93,22 +93,22 @@ def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
         return Deviation(make_scaled(np.zeros(values.mantissa.shape)), True)
     reference = reference_row(logits)
     star = reference.argmax(axis=1)
-    logits = logits._replace(keys=subtract_star(logits.keys, star))
-    values = subtract_star(values, star)
+    logits = logits._replace(keys=subtract_reference_key(logits.keys, star))
+    values = subtract_reference_key(values, star)
     size = largest_deviation(logits)
     log_reference = log_softmax(reference)
     if size > MODERATE or (logits.visible is not None and np.ptp(reference) > 2.0**MODERATE):
-        return judge_resolution(logarithmic_deviation(logits, log_reference, star, values))
+        return check_resolution(deviation_by_logarithms(logits, log_reference, star, values))
     if logits.visible is not None:
-        return judge_resolution(masked_deviation(logits, np.exp(log_reference), values))
-    weights, log_weight = reference_without_star(reference, star)
+        return check_resolution(deviation_under_mask(logits, np.exp(log_reference), values))
+    weights, log_weight = reference_without_key(reference, star)
     if size < NEGLIGIBLE and logits.bias is None:
         found = SumWithLargestTerm(
             first_order_deviation(logits, weights, log_weight, values), largest_term(logits, values)
         )
     else:
-        found = factored_deviation(logits, weights, log_weight, star, values)
-    value, resolved = judge_resolution(found)
+        found = deviation_by_matrix_products(logits, weights, log_weight, star, values)
+    value, resolved = check_resolution(found)
     return Deviation(apply_log_weight(value, log_weight), resolved)
 
 
@@ -116,28 +116,28 @@ def largest_term(logits: Logits, values: Scaled) -> Scaled:
     """A bound on |E V| where E vanishes."""
     sides = (logits.queries, logits.keys, values)
     lengths = [math.sqrt(float(np.square(side.mantissa).sum(-1).max())) for side in sides]
-    return single_scaled(math.prod(lengths), sum(side.exponent for side in sides))
+    return scaled_number(math.prod(lengths), sum(side.exponent for side in sides))
 
 
-def single_scaled(magnitude: float, exponent: int) -> Scaled:
+def scaled_number(magnitude: float, exponent: int) -> Scaled:
     """One number."""
     return make_scaled(np.full(1, magnitude), exponent)
 
 
-def judge_resolution(found: SumWithLargestTerm) -> Deviation:
+def check_resolution(found: SumWithLargestTerm) -> Deviation:
     if found.largest.is_zero():
         return Deviation(found.value, True)
     kept = found.value.exponent > found.largest.exponent - RESOLVED_BITS
     return Deviation(found.value, kept and not found.value.is_zero())
 
 
-def subtract_star(array: Scaled, star: NDArray[np.intp]) -> Scaled:
+def subtract_reference_key(array: Scaled, star: NDArray[np.intp]) -> Scaled:
     """Every key's vector minus that of the head's star."""
     chosen = array.mantissa[np.arange(len(star)), star]
     return make_scaled(array.mantissa - chosen[:, None, :], array.exponent)
 
 
-def reference_without_star(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
+def reference_without_key(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
     """π without the star, as e^log_weight[head] · weights[head, key] with largest weight 1."""
     rest = reference.copy()
     rest[np.arange(len(star)), star] = -math.inf
@@ -149,7 +149,7 @@ def reference_without_star(reference: Array, star: NDArray[np.intp]) -> tuple[Ar
 def apply_log_weight(result: Scaled, log_weight: Array) -> Scaled:
     """The result [head, …] times e^log_weight[head]."""
     weight = from_logs(np.ones(len(log_weight)), log_weight)
-    return product(result, weight._replace(mantissa=weight.mantissa[:, None, None]))
+    return multiply_scaled(result, weight._replace(mantissa=weight.mantissa[:, None, None]))
 
 
 def covariance(
@@ -165,7 +165,7 @@ def covariance(
     return moments[:, :, :-1] - means * mean_values, share * means
 
 
-def weighted_values(weights: Array, values: Array) -> Array:
+def append_weights_to_values(weights: Array, values: Array) -> Array:
     """[w V, w] as one array [head, key, value + 1], so that one matrix product yields both moments."""
     column = weights[:, :, None]
     return np.concatenate([column * values, column], axis=2)
@@ -175,19 +175,19 @@ def first_order_deviation(
     logits: Logits, weights: Array, log_weight: Array, values: Scaled
 ) -> Scaled:
     """First order in E: Q (K^T [w V, w]), never forming Q K^T."""
-    right = logits.keys.mantissa.swapaxes(1, 2) @ weighted_values(weights, values.mantissa)
+    right = logits.keys.mantissa.swapaxes(1, 2) @ append_weights_to_values(weights, values.mantissa)
     moments = logits.queries.mantissa @ right
     numerator, _ = covariance(moments, weights, log_weight, values.mantissa)
     exponent = logits.queries.exponent + logits.keys.exponent
     return make_scaled(numerator, exponent + values.exponent)
 
 
-def factored_deviation(
+def deviation_by_matrix_products(
     logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: Scaled
 ) -> SumWithLargestTerm:
     """One expm1 and two matrix products."""
     heads, tokens, width = values.mantissa.shape
-    right = weighted_values(weights, values.mantissa)
+    right = append_weights_to_values(weights, values.mantissa)
     moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
     sizes = np.empty((heads, moments.shape[1], 1))
     for some, rows in iter_blocks(heads, moments.shape[1], tokens):
@@ -200,19 +200,19 @@ def factored_deviation(
     value = make_scaled(numerator / (1.0 + means), values.exponent)
     largest = float((sizes / (1.0 + means)).max())
     return SumWithLargestTerm(
-        value, single_scaled(0.0 if values.is_zero() else largest, values.exponent)
+        value, scaled_number(0.0 if values.is_zero() else largest, values.exponent)
     )
 
 
-def masked_deviation(logits: Logits, weights: Array, values: Scaled) -> SumWithLargestTerm:
+def deviation_under_mask(logits: Logits, weights: Array, values: Scaled) -> SumWithLargestTerm:
     """Plain softmax over the visible keys, minus the reference."""
     output = softmax_output(logits, values)
     reference = make_scaled(weights[:, None, :] @ values.mantissa, values.exponent)
-    difference = plus(output, times(reference, -1.0))
-    return SumWithLargestTerm(difference, single_scaled(1.0, common_exponent(output, reference)))
+    difference = add_scaled(output, multiply_by_plain(reference, -1.0))
+    return SumWithLargestTerm(difference, scaled_number(1.0, common_exponent(output, reference)))
 
 
-def logarithmic_deviation(
+def deviation_by_logarithms(
     logits: Logits, log_reference: Array, star: NDArray[np.intp], values: Scaled
 ) -> SumWithLargestTerm:
     """Entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
@@ -221,15 +221,15 @@ def logarithmic_deviation(
     pieces = []
     largest: int | None = None
     for some, rows in iter_blocks(heads, result.shape[1], tokens):
-        block = masked_logits(logit_deviation(logits, some, rows), logits, rows)
+        block = mask_logits(logit_deviation(logits, some, rows), logits, rows)
         weights = subtract_reference(block, log_reference[some], star[some])
         if not weights.is_zero():
             largest = weights.exponent if largest is None else max(largest, weights.exponent)
-        pieces.append((some, rows, matmul(weights, values.mantissa[some])))
+        pieces.append((some, rows, matmul_scaled(weights, values.mantissa[some])))
     top = common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
         result[some, rows] = align_exponent(piece, top)
-    size = single_scaled(float(largest is not None), (largest or 0) + values.exponent)
+    size = scaled_number(float(largest is not None), (largest or 0) + values.exponent)
     return SumWithLargestTerm(make_scaled(result, top + values.exponent), size)
 
 

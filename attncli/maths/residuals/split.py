@@ -18,13 +18,13 @@ from attncli.maths.residuals.scaled import (
     NEGLIGIBLE,
     Array,
     Scaled,
+    add_scaled,
     align_exponent,
     common_exponent,
     make_scaled,
-    matmul,
-    plus,
-    shift,
-    times,
+    matmul_scaled,
+    multiply_by_plain,
+    scale_by_power_of_two,
 )
 
 SMALLEST = 1e-300
@@ -38,7 +38,7 @@ class SplitParts(NamedTuple):
     varying: Scaled
 
     def __matmul__(self, weights: Array) -> "SplitParts":
-        return SplitParts(matmul(self.common, weights), matmul(self.varying, weights))
+        return SplitParts(matmul_scaled(self.common, weights), matmul_scaled(self.varying, weights))
 
 
 class SplitState:
@@ -48,10 +48,10 @@ class SplitState:
         self.plain = plain
         if plain:
             self.common = make_scaled(np.zeros_like(common.mantissa))
-            self.varying = plus(common, varying)
+            self.varying = add_scaled(common, varying)
         else:
             mean = varying.mantissa.mean(axis=0)
-            self.common = plus(common, make_scaled(mean, varying.exponent))
+            self.common = add_scaled(common, make_scaled(mean, varying.exponent))
             self.varying = make_scaled(varying.mantissa - mean, varying.exponent)
 
     @classmethod
@@ -70,7 +70,7 @@ class SplitState:
     @cached_property
     def states(self) -> Scaled:
         """X itself, where V may vanish against c."""
-        return plus(self.common, self.varying)
+        return add_scaled(self.common, self.varying)
 
     @cached_property
     def residual(self) -> Scaled:
@@ -104,13 +104,19 @@ class SplitState:
 
 def add_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
     """A bias is the same for every token: it joins the common part."""
-    return parts if bias is None else parts._replace(common=plus(parts.common, make_scaled(bias)))
+    return (
+        parts
+        if bias is None
+        else parts._replace(common=add_scaled(parts.common, make_scaled(bias)))
+    )
 
 
 def add_skip(first: SplitState, second: SplitParts) -> SplitState:
     """A skip: both parts add."""
     return SplitState(
-        plus(first.common, second.common), plus(first.varying, second.varying), first.plain
+        add_scaled(first.common, second.common),
+        add_scaled(first.varying, second.varying),
+        first.plain,
     )
 
 
@@ -129,7 +135,9 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
     if epsilon and 2 * (top - NEGLIGIBLE) < math.log2(epsilon):
         # X is so far below √ε that the norm only divides by √ε.
         root = 1.0 / math.sqrt(epsilon)
-        return SplitState(times(common, root), times(varying, root), state.plain)
+        return SplitState(
+            multiply_by_plain(common, root), multiply_by_plain(varying, root), state.plain
+        )
     if common.is_zero():
         return SplitState(common, normalise_by_length(varying, top, epsilon), state.plain)
     epsilon = max(epsilon * power_of_two(-2 * top), SMALLEST if epsilon else 0.0)
@@ -140,7 +148,7 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
     ratio = 1.0 + size * along
     sigma_c = np.sqrt(v + epsilon)
     sigma_y = np.sqrt(ratio**2 * v + size * across_square + epsilon)
-    gap = norm_gap(v, size * across_square, epsilon, ratio, sigma_c, sigma_y)
+    gap = norm_denominator_change(v, size * across_square, epsilon, ratio, sigma_c, sigma_y)
     factor = (along * (epsilon + gap) - across_square) / (sigma_c * sigma_y * (sigma_c + sigma_y))
     changed = make_scaled(across / sigma_y + c * factor, varying.exponent - top)
     return SplitState(make_scaled(c / sigma_c), changed, state.plain)
@@ -157,7 +165,7 @@ def normalise_by_length(varying: Scaled, top: int, epsilon: float) -> Scaled:
     return make_scaled(rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + added))
 
 
-def norm_gap(
+def norm_denominator_change(
     v: float, across_square: Array, epsilon: float, ratio: Array, sigma_c: Array, sigma_y: Array
 ) -> Array:
     """T = σ_c σ_y - (1 + α) v without cancellation."""
@@ -170,7 +178,7 @@ def norm_gap(
 
 def power_of_two(exponent: int) -> float:
     """2^exponent as a plain number, 0 or inf outside float range."""
-    return float(shift(np.ones(1), exponent)[0])
+    return float(scale_by_power_of_two(np.ones(1), exponent)[0])
 
 
 def subtract_mean(part: Scaled) -> Scaled:

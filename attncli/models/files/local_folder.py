@@ -45,7 +45,7 @@ NOTHING_TRUSTED = FetchSettings()
 def find_local_folder(source: Source | str, how: FetchSettings = NOTHING_TRUSTED) -> LocalModel:
     """Find the folder that SOURCE names; a hub model, or its config alone, comes from the cache or is fetched."""
     source = parse_source(source) if isinstance(source, str) else source
-    revision = requested_revision(source, how.revision)
+    revision = choose_revision(source, how.revision)
     require_kind(source, SAVED_MODELS, "reading weights")
     if source.kind == "folder":
         if not source.path.is_dir():
@@ -66,7 +66,7 @@ def find_local_folder(source: Source | str, how: FetchSettings = NOTHING_TRUSTED
     return LocalModel(folder, source, revision)
 
 
-def requested_revision(source: Source, asked: str | None) -> str | None:
+def choose_revision(source: Source, asked: str | None) -> str | None:
     """The revision in the id or in --revision; only hub models have any."""
     if asked is not None and source.kind != "hub":
         raise UsageError(

@@ -105,7 +105,7 @@ def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
         )
         refuse_no_tensors(path, found)
         state |= found
-    dtypes = {name: stored_type_name(tensor) for name, tensor in state.items()}
+    dtypes = {name: name_stored_dtype(tensor) for name, tensor in state.items()}
     refuse_unsupported_dtypes(folder, dtypes)
 
     @contextmanager
@@ -150,7 +150,7 @@ def refuse_unsupported_dtypes(folder: Path, dtypes: Mapping[str, str]) -> None:
             )
 
 
-def stored_type_name(tensor: torch.Tensor) -> str:
+def name_stored_dtype(tensor: torch.Tensor) -> str:
     return STORED_AS.get(tensor.dtype, str(tensor.dtype))
 
 
@@ -169,5 +169,5 @@ def hash_state(where: str, state: Mapping[str, Any]) -> str:
 def weight_bytes(where: str, name: str, tensor: torch.Tensor) -> WeightBytes:
     flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return WeightBytes(
-        where, name, stored_type_name(tensor), tuple(tensor.shape), split_into_chunks(flat)
+        where, name, name_stored_dtype(tensor), tuple(tensor.shape), split_into_chunks(flat)
     )

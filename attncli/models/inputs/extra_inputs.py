@@ -15,9 +15,9 @@ from attncli.errors import UsageError, join_parameters
 from attncli.models.forward_names import forward_signature
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,
+    list_required_inputs,
     make_example_inputs,
     make_named_inputs,
-    required_input_names,
 )
 
 WORDS = "input_ids"
@@ -54,7 +54,7 @@ def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
     taken = forward_signature(body).parameters
     any_name = any(each.kind is each.VAR_KEYWORD for each in taken.values())
     decoder = any_name or "decoder_input_ids" in taken
-    names = required_input_names(body)
+    names = list_required_inputs(body)
     if not names and any_name:  # a class of its own, whose signature does not show what it reads
         return ExtraInputs(decoder)
     if WORDS not in names:
@@ -115,7 +115,7 @@ def has_one_id_per_token(inputs: Mapping[str, Any]) -> bool:
 
 def reads_ids_alone(body: PreTrainedModel) -> bool:
     """Whether the model can read synthetic texts: one id per token, no other inputs, and any length."""
-    names = required_input_names(body)
+    names = list_required_inputs(body)
     if not OF_WORDS.issuperset(names) or WORDS not in names:
         return False
     long = make_named_inputs(body, names, LONG, 0, small=False)

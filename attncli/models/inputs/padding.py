@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
-from attncli.models.random.dummy_inputs import required_input_names
+from attncli.models.random.dummy_inputs import list_required_inputs
 
 Given = Mapping[str, Any]
 
@@ -43,10 +43,10 @@ def remove_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str,
         if of is None:
             refuse_unsupported_mask(mask, value, text)
             continue
-        real = unpadded_slice(mask, value, text)
+        real = find_unpadded_slice(mask, value, text)
         if real.stop - real.start < value.shape[1]:
             found = {name: cut_padding(name, each, of, mask, real, value.shape[1], text) for name, each in found.items()}  # fmt: skip
-        if of in WORDS and mask not in required_input_names(model):
+        if of in WORDS and mask not in list_required_inputs(model):
             del found[mask]
     return {name: each.contiguous() if isinstance(each, Tensor) else each for name, each in found.items()}  # fmt: skip
 
@@ -65,7 +65,7 @@ def refuse_unsupported_mask(mask: str, value: Tensor, text: str) -> None:
         )
 
 
-def unpadded_slice(mask: str, value: Tensor, text: str) -> slice:
+def find_unpadded_slice(mask: str, value: Tensor, text: str) -> slice:
     """The slice without padding, in one piece."""
     numbers = value[0].cpu()
     if not bool(((numbers == 0) | (numbers == 1)).all()):

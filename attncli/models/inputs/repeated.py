@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.models.inputs.extra_inputs import reads_ids_alone
 from attncli.models.inputs.token_ranges import max_positions, ordinary_ids
-from attncli.models.random.dummy_inputs import required_input_names
+from attncli.models.random.dummy_inputs import list_required_inputs
 
 PERIOD = 24
 """Tokens before the repeat: enough pairs for a mean, and short enough to cost little."""
@@ -50,4 +50,4 @@ def token_argument_names(body: PreTrainedModel) -> set[str] | None:
     """Argument names of a model that reads tokens alone; None for any other."""
     if isinstance(body, ForeignModule) or not reads_ids_alone(body):
         return None
-    return set(required_input_names(body))
+    return set(list_required_inputs(body))

@@ -217,16 +217,16 @@ def collect_named_texts(options: RequestedInput) -> list[tuple[str, str]]:
     if options.text_file is not None:
         parts = read_text_file(options.text_file)
         found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
-    return found or bundled_texts(options.own_texts)
+    return found or read_bundled_texts(options.own_texts)
 
 
-def bundled_texts(count: int) -> list[tuple[str, str]]:
+def read_bundled_texts(count: int) -> list[tuple[str, str]]:
     """Read the texts that ship with the package."""
     return [(name, read_bundled_file(file)) for name, file in OWN_TEXTS[:count]]
 
 
 def default_text() -> str:
-    return bundled_texts(1)[0][1]
+    return read_bundled_texts(1)[0][1]
 
 
 def read_bundled_file(file: str) -> str:

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from attncli.errors import UsageError
 from attncli.models.casting import cast_model
 from attncli.models.files.folders import read_config
-from attncli.models.files.local_folder import FetchSettings, find_local_folder, requested_revision
+from attncli.models.files.local_folder import FetchSettings, choose_revision, find_local_folder
 from attncli.models.files.weight_files import describe_unread_shards
 from attncli.models.files.whole_weights import LoadedWeights, hash_state, read_weights
 from attncli.models.loading.architectures import Architecture, find_architecture
@@ -24,12 +24,12 @@ from attncli.models.loading.memory_estimate import require_memory_for_weights
 from attncli.models.loading.placing import placement_arguments, refuse_no_device
 from attncli.models.loading.precision import (
     choose_dtype,
+    choose_stored_dtype,
     describe_dtype_change,
     dtype_name,
     parse_device,
     parse_device_map,
     require_accelerate,
-    stored_dtype,
 )
 from attncli.models.loading.state_dict import (
     find_usable_names,
@@ -41,7 +41,7 @@ from attncli.models.loading.state_dict import (
 from attncli.models.loading.strictness import (
     LoadingResult,
     classify_issues,
-    computed_weights,
+    find_computed_weights,
     foreign_prefix,
     refuse_mismatches,
     report_issues,
@@ -90,7 +90,7 @@ def load_model(
     isolate_question()
     options = options or LoadOptions()
     source = parse_source(source) if isinstance(source, str) else source
-    requested_revision(source, options.revision)
+    choose_revision(source, options.revision)
     device = parse_device(options.device)
     parse_device_map(options.device_map, options.device)
     if options.tensor_parallel:
@@ -119,7 +119,7 @@ def load_folder(
     architecture = find_architecture(folder, read_config(folder), options.trust_remote_code)
     blank = architecture.without_memory(folder)
     weights = read_weights(folder, options.allow_pickle)
-    stored = stored_dtype(weights.dtypes.values())
+    stored = choose_stored_dtype(weights.dtypes.values())
     dtype = choose_dtype(options.dtype, stored, device)
     if options.dtype is None and not options.half:
         dtype = torch.promote_types(dtype, torch.float32)
@@ -178,7 +178,9 @@ def fill_model(
         loaded = once(options.seed)
         refuse_mismatches(folder, loaded)
         refuse_integer_weights(folder, weights, set(usable), loaded)
-        computed = computed_weights(loaded.random(), blank, loaded, lambda: once(options.seed + 1))
+        computed = find_computed_weights(
+            loaded.random(), blank, loaded, lambda: once(options.seed + 1)
+        )
     judged = classify_issues(loaded, computed)
     prefix = foreign_prefix(weights.dtypes, blank) if judged.missing else None
     return loaded, report_issues(folder, judged, prefix, options.allow_missing)

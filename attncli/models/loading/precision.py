@@ -47,7 +47,7 @@ def describe_dtype_change(asked: str | None, stored: torch.dtype, dtype: torch.d
     ]
 
 
-def stored_dtype(dtypes: Iterable[str]) -> torch.dtype:
+def choose_stored_dtype(dtypes: Iterable[str]) -> torch.dtype:
     """The one floating dtype that holds every number of the files exactly; float32 if they hold none."""
     found = [STORED[dtype] for dtype in set(dtypes) & FLOATS.keys()]
     together = found[0] if found else torch.float32
@@ -97,7 +97,7 @@ def require_accelerate(option: str) -> None:
 
 
 @contextmanager
-def own_precision(body: nn.Module) -> Iterator[None]:
+def run_in_model_precision(body: nn.Module) -> Iterator[None]:
     """Keep a float64 model in float64, whatever its code casts to; suppress its warnings while it runs."""
     with silence_libraries(), native_precision(body):
         yield

@@ -27,11 +27,11 @@ def find_usable_names(weights: LoadedWeights, blank: PreTrainedModel) -> list[st
     """
     kinds: dict[str, set[bool]] = {}
     for name, tensor in blank.state_dict().items():
-        kinds.setdefault(last_name(name), set()).add(tensor.is_floating_point())
+        kinds.setdefault(last_name_component(name), set()).add(tensor.is_floating_point())
     return [
         name
         for name, dtype in weights.dtypes.items()
-        if dtype in FLOATS or kinds.get(last_name(name)) == {False}
+        if dtype in FLOATS or kinds.get(last_name_component(name)) == {False}
     ]
 
 
@@ -67,7 +67,7 @@ def differ_by_prefix(one: str, other: str) -> bool:
     return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
 
 
-def last_name(name: str) -> str:
+def last_name_component(name: str) -> str:
     return name.rpartition(".")[2]
 
 

@@ -110,12 +110,12 @@ def report_issues(
             else ("config.json and the files do not belong together")
         )
         raise InputError(
-            f"{where} lacks {counted_names(found.missing, 'weight')} of the model: {hint}; "
+            f"{where} lacks {format_counted_names(found.missing, 'weight')} of the model: {hint}; "
             "`allow_missing=True` would leave them random."
         )
     if found.unexpected:
         raise InputError(
-            f"{where} holds {counted_names(found.unexpected, 'weight')} that the model of config.json has no place for: "
+            f"{where} holds {format_counted_names(found.unexpected, 'weight')} that the model of config.json has no place for: "
             "the config is of another model."
         )
     warnings = []
@@ -125,11 +125,11 @@ def report_issues(
         (found.unexpected_heads, "in the files but not in the model; beside the body"),
     ):
         if names:
-            warnings.append(f"{where}: {counted_names(names, 'weight')}: {text}.")
+            warnings.append(f"{where}: {format_counted_names(names, 'weight')}: {text}.")
     return warnings
 
 
-def counted_names(names: Sequence[str], word: str) -> str:
+def format_counted_names(names: Sequence[str], word: str) -> str:
     return f"{format_count(len(names), word)} ({first_names(names)})"
 
 
@@ -152,7 +152,7 @@ def foreign_prefix(stored: Iterable[str], model: PreTrainedModel) -> str | None:
     return None
 
 
-def computed_weights(
+def find_computed_weights(
     names: Collection[str],
     blank: PreTrainedModel,
     loaded: LoadingResult,

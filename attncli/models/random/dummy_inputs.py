@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.capture.reruns.float64 import native_precision
 from attncli.errors import InputError
-from attncli.models.forward_names import forward_signature, named_parameters
+from attncli.models.forward_names import forward_signature, parameters_with_names
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.makers import InputSampler, find_maker
 
@@ -77,7 +77,7 @@ def make_example_inputs(
 
     `small`: images of a few patches, which not every model takes.
     """
-    names = required_input_names(model)
+    names = list_required_inputs(model)
     inputs = make_named_inputs(model, names, tokens, seed, small)
     more = encoder_state_inputs(model, names)
     if not more or accepts_inputs(model, inputs):
@@ -120,9 +120,9 @@ def accepts_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
     return True
 
 
-def required_input_names(model: PreTrainedModel) -> list[str]:
+def list_required_inputs(model: PreTrainedModel) -> list[str]:
     """Names of the inputs to make, in the order of the signature."""
-    parameters = named_parameters(forward_signature(model))
+    parameters = parameters_with_names(forward_signature(model))
     names = {name: each.default is each.empty for name, each in parameters.items()}
     main = model.main_input_name
     given = {name for name, required in names.items() if required} | set(COMPANIONS)

@@ -24,7 +24,7 @@ from attncli.errors import (
 from attncli.limits import require_memory
 from attncli.models.casting import cast_model
 from attncli.models.files.folders import refuse_oversized_values
-from attncli.models.library_errors import describe_zero_division, missing_library
+from attncli.models.library_errors import describe_zero_division, name_missing_library
 from attncli.models.model_classes import body_class, body_classes, iter_configs
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.size_words import apply_sizes, check_sizes, resolve_sizes
@@ -84,7 +84,7 @@ def draw_model_or_text_part(config: PreTrainedConfig, seed: int) -> tuple[PreTra
         text = find_text_config(whole)
         if text is None:
             raise
-        needed = f"{config.model_type} needs {missing_library(error)}, which is not installed"
+        needed = f"{config.model_type} needs {name_missing_library(error)}, which is not installed"
         return draw_model(text, seed), f"{needed}: its text model alone was built."
     return (
         model,
@@ -134,7 +134,7 @@ def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig,
     try:
         count = count_parameters(config)
     except ImportError as error:
-        why = f"need {missing_library(error)}, which is not installed"
+        why = f"need {name_missing_library(error)}, which is not installed"
     else:
         if count is not None and count <= LARGEST_DEFAULT:
             return config, False, ""
@@ -234,7 +234,7 @@ def translate_build_errors(arch: str, sizes: Mapping[str, Size]) -> Iterator[Non
         raise
     except ImportError as error:
         raise InputError(
-            f"model type '{arch}' needs {missing_library(error)}, which is not installed: install it or choose another type."
+            f"model type '{arch}' needs {name_missing_library(error)}, which is not installed: install it or choose another type."
         ) from error
     except Exception as error:
         if is_memory_error(error):

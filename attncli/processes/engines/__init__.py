@@ -76,5 +76,5 @@ def refuse_options(engine: str, options: EngineOptions, known: Sequence[str]) ->
             raise UsageError(f"{name} of `engine_options`: the engine '{engine}' {takes}.")
 
 
-def missing_library(engine: str, library: str, extra: str) -> UsageError:
+def no_library_error(engine: str, library: str, extra: str) -> UsageError:
     return UsageError(f"`engine={engine!r}` needs {library}: pip install 'attncli[{extra}]'.")

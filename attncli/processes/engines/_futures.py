@@ -10,14 +10,14 @@ from attncli.processes.runs import ProcessRun
 SILENT = logging.CRITICAL + 1
 
 
-def lost_job(error: BaseException | None) -> ProcessRun:
+def outcome_of_lost_job(error: BaseException | None) -> ProcessRun:
     """The outcome of a job whose worker was killed, or that its scheduler has given up."""
     first = (str(error).strip().splitlines() or [""])[0]
     why = f"{type(error).__name__}: {first}" if error is not None else "no reason was given"
     return ProcessRun(LimitError.exit_code, f"its worker was lost ({why})")
 
 
-def lost_scheduler(what: str) -> LimitError:
+def scheduler_lost_error(what: str) -> LimitError:
     """The error for a lost scheduler; reports of finished jobs remain in the folder."""
     return LimitError(f"{what} was lost: finished items are kept, run the same command again.")
 

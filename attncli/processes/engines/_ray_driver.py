@@ -18,7 +18,7 @@ from typing import Any
 import ray
 
 from attncli.errors import first_line
-from attncli.processes.engines._futures import lost_job
+from attncli.processes.engines._futures import outcome_of_lost_job
 from attncli.processes.engines.ray import REFUSED
 from attncli.processes.jobs import Job, run_job
 from attncli.processes.runs import ProcessRun
@@ -72,7 +72,7 @@ def read_result(done: Any) -> ProcessRun:
     try:
         found: ProcessRun = ray.get(done)
     except ray.exceptions.RayError as error:
-        return lost_job(error)
+        return outcome_of_lost_job(error)
     return found
 
 

@@ -9,10 +9,14 @@ from attncli.processes.engines import (
     Engine,
     EngineOptions,
     Outcomes,
-    missing_library,
+    no_library_error,
     refuse_options,
 )
-from attncli.processes.engines._futures import lost_job, lost_scheduler, silence_loggers
+from attncli.processes.engines._futures import (
+    outcome_of_lost_job,
+    scheduler_lost_error,
+    silence_loggers,
+)
 from attncli.processes.jobs import Job, run_job
 from attncli.processes.runs import ProcessRun
 
@@ -25,7 +29,7 @@ def dask(where: str, options: EngineOptions) -> Engine:
     try:
         import distributed
     except ImportError:
-        raise missing_library("dask", "dask", "dask") from None
+        raise no_library_error("dask", "dask", "dask") from None
     if where:
         for name in OWN:
             if name in options:
@@ -69,9 +73,9 @@ def read_outcome(future: Any) -> ProcessRun:
 
     try:
         error = future.exception() if future.status != "finished" else None
-        found: ProcessRun = future.result() if error is None else lost_job(error)
+        found: ProcessRun = future.result() if error is None else outcome_of_lost_job(error)
     except (CancelledError, OSError):
-        raise lost_scheduler("the scheduler of dask") from None
+        raise scheduler_lost_error("the scheduler of dask") from None
     return found
 
 

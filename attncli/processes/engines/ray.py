@@ -10,10 +10,10 @@ from attncli.processes.engines import (
     Engine,
     EngineOptions,
     Outcomes,
-    missing_library,
+    no_library_error,
     refuse_options,
 )
-from attncli.processes.engines._futures import lost_scheduler
+from attncli.processes.engines._futures import scheduler_lost_error
 from attncli.processes.jobs import Job
 from attncli.processes.runs import ProcessRun
 
@@ -31,7 +31,7 @@ def ray(where: str, options: EngineOptions) -> Engine:
     try:
         import ray as _library  # noqa: F401
     except ImportError:
-        raise missing_library("ray", "ray", "ray") from None
+        raise no_library_error("ray", "ray", "ray") from None
     refuse_options("ray", options, KNOWN)
     for name, value in options.items():
         if isinstance(value, str):
@@ -65,7 +65,7 @@ def read_outcomes(driver: subprocess.Popen[str], asked: Sequence[object]) -> Out
     for _ in asked[1:]:
         line = driver.stdout.readline()
         if not line:
-            raise lost_scheduler("ray's cluster")
+            raise scheduler_lost_error("ray's cluster")
         place, found = json.loads(line)
         if place == REFUSED:
             raise UsageError(f"`engine='ray'`: {found}.")

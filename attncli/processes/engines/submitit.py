@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import UsageError, first_line
-from attncli.processes.engines import Engine, EngineOptions, Outcomes, missing_library
-from attncli.processes.engines._futures import lost_job, silence_loggers
+from attncli.processes.engines import Engine, EngineOptions, Outcomes, no_library_error
+from attncli.processes.engines._futures import outcome_of_lost_job, silence_loggers
 from attncli.processes.jobs import Job, run_job
 from attncli.processes.runs import ProcessRun
 
@@ -33,7 +33,7 @@ def submitit(where: str, options: EngineOptions) -> Engine:
     try:
         import submitit as library
     except ImportError:
-        raise missing_library("submitit", "submitit", "slurm") from None
+        raise no_library_error("submitit", "submitit", "slurm") from None
     if where not in CLUSTERS:
         raise UsageError(f"`engine={f'submitit:{where}'!r}`: write submitit, submitit:slurm or submitit:local.")  # fmt: skip
     try:
@@ -88,14 +88,14 @@ class Queue:
         """Whether the job has been unknown for a while; False while Slurm does not answer."""
         now = time.monotonic()
         if now - self.asked >= ASKED:
-            self.asked, self.known = now, known_jobs()
+            self.asked, self.known = now, list_queued_jobs()
         if self.known is None or job in self.known:
             self.missed.pop(job, None)
             return False
         return now - self.missed.setdefault(job, now) >= PATIENCE
 
 
-def known_jobs() -> frozenset[str] | None:
+def list_queued_jobs() -> frozenset[str] | None:
     """This user's jobs, each one of an array separately."""
     words = ["squeue", "-h", "-r", "-u", getpass.getuser()]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
@@ -158,7 +158,7 @@ def read_outcome(job: Any, queue: Queue | None) -> ProcessRun | None:
     try:
         found: ProcessRun = job.result()
     except Exception as error:
-        return lost_job(error)
+        return outcome_of_lost_job(error)
     return found
 
 
@@ -175,6 +175,6 @@ def describe_lost_job(job: Any) -> ProcessRun:
     """Describe a lost job by the last line of its log, which names causes such as memory."""
     log = (job.stderr() or "").strip().splitlines()[-1:]
     last = f": {log[0]}" if log else ""
-    return lost_job(
+    return outcome_of_lost_job(
         LookupError(f"Slurm no longer knows job {job.job_id}, and it left no result{last}")
     )

@@ -58,7 +58,7 @@ class Chart:
         return min(places), max(places)
 
 
-def first_chart(report: Report) -> Chart | None:
+def collect_first_chart(report: Report) -> Chart | None:
     """The first chart, with a curve for each column; None where the report has no numbers to draw."""
     return next(iter(collect_charts(report)), None)
 

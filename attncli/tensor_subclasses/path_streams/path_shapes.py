@@ -46,7 +46,7 @@ def dropout(x: PathTensor, *_: Any, **__: Any) -> PathTensor:
 
 
 @rule(Tensor.type_as, Tensor.view_as, Tensor.reshape_as)
-def alike(x: Any, y: Any) -> Any:
+def return_like(x: Any, y: Any) -> Any:
     """Return the same streams: these functions use only the second argument's shape and dtype."""
     other = y.numbers if isinstance(y, PathTensor) else y
     if not isinstance(x, PathTensor):

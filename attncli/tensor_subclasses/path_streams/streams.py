@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.tensor_subclasses.dispatch import calling_line
+from attncli.tensor_subclasses.dispatch import find_calling_line
 
 
 class RecordedAttention(NamedTuple):
@@ -164,5 +164,5 @@ class PathStreams(Streams):
 
 def no_rule_error(what: str) -> InputError:
     return InputError(
-        f"there is no rule for {what}, which {calling_line()} uses: this architecture cannot be decomposed."
+        f"there is no rule for {what}, which {find_calling_line()} uses: this architecture cannot be decomposed."
     )

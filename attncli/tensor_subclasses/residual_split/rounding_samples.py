@@ -7,7 +7,7 @@ of the result: two runs that differ in them alone show which digits are known.
 
 import numpy as np
 
-from attncli.maths.residuals.scaled import Scaled, times
+from attncli.maths.residuals.scaled import Scaled, multiply_by_plain
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centre_split
 
 
@@ -23,4 +23,6 @@ class LastBitPerturbation:
     def moved(self, numbers: Scaled) -> Scaled:
         """Leave each number, or move it one step nearer to 0."""
         half = np.finfo(np.float64).eps / 2
-        return times(numbers, 1 - half * self.generator.integers(0, 2, numbers.mantissa.shape))
+        return multiply_by_plain(
+            numbers, 1 - half * self.generator.integers(0, 2, numbers.mantissa.shape)
+        )

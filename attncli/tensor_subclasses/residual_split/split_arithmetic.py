@@ -7,7 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals.scaled import Array, Scaled, make_scaled, plus, product, times
+from attncli.maths.residuals.scaled import (
+    Array,
+    Scaled,
+    add_scaled,
+    make_scaled,
+    multiply_by_plain,
+    multiply_scaled,
+)
 from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms, terms_of_scores
 from attncli.tensor_subclasses.residual_split.split_attention import mix_values_by_weights
 from attncli.tensor_subclasses.residual_split.split_scores import make_scores
@@ -69,7 +76,7 @@ def affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
         make_scaled(part.mantissa @ weight, part.exponent) for part in (x.common, x.varying)
     )
     if bias is not None:
-        common = plus(
+        common = add_scaled(
             common, make_scaled(np.broadcast_to(to_float64_array(bias), common.mantissa.shape))
         )
     return SplitTensor(common, varying, x.axis)
@@ -89,14 +96,18 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
         y = multiply(y, alpha) if isinstance(y, SplitTensor) else y * alpha
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
         require_same_axis(x, y)
-        return centre_split(plus(x.common, y.common), plus(x.varying, y.varying), x.axis)
+        return centre_split(
+            add_scaled(x.common, y.common), add_scaled(x.varying, y.varying), x.axis
+        )
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     if is_score_mask(other) and split.axis == split.dim() - 2:
         return torch.add(make_scores(terms_of_scores(split)), other)
     constant = align_plain(other, split)
     if constant.shape[split.axis] == 1:
-        return SplitTensor(plus(split.common, make_scaled(constant)), split.varying, split.axis)
-    return centre_split(split.common, plus(split.varying, make_scaled(constant)), split.axis)
+        return SplitTensor(
+            add_scaled(split.common, make_scaled(constant)), split.varying, split.axis
+        )
+    return centre_split(split.common, add_scaled(split.varying, make_scaled(constant)), split.axis)
 
 
 def is_score_mask(other: Any) -> bool:
@@ -124,20 +135,30 @@ def multiply(x: Any, y: Any) -> SplitTensor:
     """(a + r)(b + s) - ab = a s + r (b + s)."""
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
         require_same_axis(x, y)
-        whole = plus(y.common, y.varying)
-        varying = plus(product(x.common, y.varying), product(x.varying, whole))
-        return centre_split(product(x.common, y.common), varying, x.axis)
+        whole = add_scaled(y.common, y.varying)
+        varying = add_scaled(
+            multiply_scaled(x.common, y.varying), multiply_scaled(x.varying, whole)
+        )
+        return centre_split(multiply_scaled(x.common, y.common), varying, x.axis)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     factor = align_plain(other, split)
     if factor.shape[split.axis] != 1:
         return multiply_by_token(split, factor)
-    return SplitTensor(times(split.common, factor), times(split.varying, factor), split.axis)
+    return SplitTensor(
+        multiply_by_plain(split.common, factor),
+        multiply_by_plain(split.varying, factor),
+        split.axis,
+    )
 
 
 def multiply_by_token(x: SplitTensor, factor: Array) -> SplitTensor:
     """Multiply every token by its own numbers g, such as its angle: c (g - ḡ) + V g is then the varying part."""
-    nothing = times(x.common, 0.0)
-    return centre_split(nothing, plus(times(x.common, factor), times(x.varying, factor)), x.axis)
+    nothing = multiply_by_plain(x.common, 0.0)
+    return centre_split(
+        nothing,
+        add_scaled(multiply_by_plain(x.common, factor), multiply_by_plain(x.varying, factor)),
+        x.axis,
+    )
 
 
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
@@ -156,9 +177,13 @@ def divide_by(x: SplitTensor, y: Any) -> Tensor:
 @rule(torch.reciprocal, Tensor.reciprocal)
 def reciprocal(x: SplitTensor) -> SplitTensor:
     """1/(a + r) - 1/a = -r/(a (a + r))."""
-    whole = plus(x.common, x.varying)
+    whole = add_scaled(x.common, x.varying)
     common, other = invert_part(x.common), invert_part(whole)
-    return centre_split(common, times(product(product(x.varying, common), other), -1.0), x.axis)
+    return centre_split(
+        common,
+        multiply_by_plain(multiply_scaled(multiply_scaled(x.varying, common), other), -1.0),
+        x.axis,
+    )
 
 
 def invert_part(part: Scaled) -> Scaled:

@@ -14,7 +14,14 @@ from torch import Tensor
 
 from attncli.errors import Unresolved
 from attncli.maths.residuals.logits import Logits
-from attncli.maths.residuals.scaled import Array, Scaled, make_scaled, plus, product, times
+from attncli.maths.residuals.scaled import (
+    Array,
+    Scaled,
+    add_scaled,
+    make_scaled,
+    multiply_by_plain,
+    multiply_scaled,
+)
 from attncli.maths.residuals.softmax import RESOLVED_BITS, reference_offset, softmax_deviation
 from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms
@@ -56,15 +63,15 @@ def content_attention(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     )
     k, v = (make_scaled(part.mantissa[:, seen], part.exponent) for part in (k, v))
     last = make_scaled(q.mantissa[:, -1:], q.exponent)
-    reference = plus(q_common, last)
+    reference = add_scaled(q_common, last)
     own = make_scaled(q.mantissa - q.mantissa[:, -1:], q.exponent)
     row = make_scaled(
         (reference.mantissa @ k.mantissa.swapaxes(1, 2))[:, 0] * terms.scale,
         reference.exponent + k.exponent,
     )
     logits = Logits(
-        reference=row if bias is None else plus(row, make_scaled(bias)),
-        queries=times(own, terms.scale),
+        reference=row if bias is None else add_scaled(row, make_scaled(bias)),
+        queries=multiply_by_plain(own, terms.scale),
         keys=k,
     )
     varying, resolved = softmax_deviation(logits, v)
@@ -72,14 +79,14 @@ def content_attention(terms: ScoreTerms, values: Tensor) -> SplitTensor:
         raise Unresolved("tokens that share the attention coincide to the last bit.")
     offset = reference_offset(logits)
     mean = make_scaled(v.mantissa.mean(axis=1, keepdims=True), v.exponent)
-    shared = plus(
+    shared = add_scaled(
         mean, make_scaled(offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent)
     )
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
     varying = Scaled(
         np.broadcast_to(varying.mantissa, rows), varying.exponent
     )  # with a single key it has one row
-    return merge_maps(plus(v_common, shared), varying, lead)
+    return merge_maps(add_scaled(v_common, shared), varying, lead)
 
 
 def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
@@ -127,9 +134,9 @@ def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
     common = values.common
     largest = values.varying
     if bool(missing.any()):
-        lacks = times(product(make_scaled(missing.numpy()), common), -1.0)
+        lacks = multiply_by_plain(multiply_scaled(make_scaled(missing.numpy()), common), -1.0)
         largest = max(largest, lacks, key=lambda part: part.exponent)
-        varying = plus(varying, lacks)
+        varying = add_scaled(varying, lacks)
     shape = (*varying.mantissa.shape[:-2], 1, varying.mantissa.shape[-1])
     common = Scaled(np.broadcast_to(common.mantissa, shape), common.exponent)
     result = centre_split(common, varying, varying.mantissa.ndim - 2)

@@ -12,13 +12,13 @@ from attncli.maths.residuals import activations
 from attncli.maths.residuals.scaled import (
     NEGLIGIBLE,
     Scaled,
+    add_scaled,
     align_exponent,
     common_exponent,
     expm1_scaled,
     make_scaled,
-    plus,
-    product,
-    times,
+    multiply_by_plain,
+    multiply_scaled,
 )
 from attncli.maths.residuals.split import SplitParts, SplitState, normalise_tokens
 from attncli.tensor_subclasses.residual_split.score_terms import terms_of_scores
@@ -77,14 +77,16 @@ def sigmoid(x: SplitTensor) -> SplitTensor:
 def exponential(x: SplitTensor) -> SplitTensor:
     """e^(a + r) - e^a = e^a (e^r - 1)."""
     common = make_scaled(np.exp(x.common.value()))
-    return centre_split(common, product(common, expm1_scaled(x.varying)), x.axis)
+    return centre_split(common, multiply_scaled(common, expm1_scaled(x.varying)), x.axis)
 
 
 @rule(torch.sqrt, Tensor.sqrt)
 def root(x: SplitTensor) -> SplitTensor:
     """√(a + r) - √a = r/(√(a + r) + √a)."""
-    common, whole = (root_of_part(part) for part in (x.common, plus(x.common, x.varying)))
-    return centre_split(common, product(x.varying, invert_part(plus(common, whole))), x.axis)
+    common, whole = (root_of_part(part) for part in (x.common, add_scaled(x.common, x.varying)))
+    return centre_split(
+        common, multiply_scaled(x.varying, invert_part(add_scaled(common, whole))), x.axis
+    )
 
 
 @rule(torch.rsqrt, Tensor.rsqrt)
@@ -106,11 +108,14 @@ def softplus(x: SplitTensor, beta: float = 1.0, threshold: float = 20.0) -> Spli
     a, r = (part.value() * beta for part in (x.common, x.varying))
     if float((a + r).max()) > threshold:
         raise SplitTensor.refusal("softplus beyond its threshold")
-    growth = product(
-        make_scaled(np.exp(-np.logaddexp(0.0, -a))), expm1_scaled(times(x.varying, beta))
+    growth = multiply_scaled(
+        make_scaled(np.exp(-np.logaddexp(0.0, -a))),
+        expm1_scaled(multiply_by_plain(x.varying, beta)),
     )
     change = log1p_scaled(growth)
-    return centre_split(make_scaled(np.logaddexp(0.0, a) / beta), times(change, 1.0 / beta), x.axis)
+    return centre_split(
+        make_scaled(np.logaddexp(0.0, a) / beta), multiply_by_plain(change, 1.0 / beta), x.axis
+    )
 
 
 def log1p_scaled(part: Scaled) -> Scaled:
@@ -274,11 +279,11 @@ def norm(
     common, varying = reshape_like(x, common), reshape_like(x, varying)
     if gain is not None:
         common, varying = (
-            times(common, to_float64_array(gain)),
-            times(varying, to_float64_array(gain)),
+            multiply_by_plain(common, to_float64_array(gain)),
+            multiply_by_plain(varying, to_float64_array(gain)),
         )
     if bias is not None:
-        common = plus(common, make_scaled(to_float64_array(bias)))
+        common = add_scaled(common, make_scaled(to_float64_array(bias)))
     return centre_split(common, varying, x.axis)
 
 

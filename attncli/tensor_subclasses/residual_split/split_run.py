@@ -102,11 +102,11 @@ def run_one_pass(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitPas
         if is_memory_error(error):
             raise
         why = f"code that fails on it with {type(error).__name__}, {first_line(error)},"
-        raise no_rule_error(why, raising_model_line(error)) from error
+        raise no_rule_error(why, find_raising_model_line(error)) from error
     raise InputError(f"stack {passage.wanted[-1].name} was not run to its end.")
 
 
-def raising_model_line(error: Exception) -> str:
+def find_raising_model_line(error: Exception) -> str:
     """Find the last line of a library's model code in an error's traceback."""
     places = [
         f"{frame.filename.rpartition('/')[2]} line {frame.lineno}"

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from attncli.maths.residuals.scaled import (
     Scaled,
+    add_scaled,
     align_exponent,
     common_exponent,
     make_scaled,
-    plus,
-    times,
+    multiply_by_plain,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
@@ -87,7 +87,7 @@ def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> S
     Tensor.contiguous, Tensor.to, Tensor.float, Tensor.double, Tensor.type_as, Tensor.type, Tensor.cpu, F.dropout,
     torch.dropout,
 )  # fmt: skip
-def unchanged(x: Tensor, *_: Any, **__: Any) -> Tensor:
+def return_unchanged(x: Tensor, *_: Any, **__: Any) -> Tensor:
     """Return it unchanged, also from casts: everything is float64 here, and dropout is off."""
     return x
 
@@ -276,9 +276,13 @@ def concatenate_tokens(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
     pieces = []
     for x in tensors:
         if isinstance(x, SplitTensor):
-            pieces.append(plus(x.varying, plus(x.common, times(first, -1.0))))
+            pieces.append(
+                add_scaled(x.varying, add_scaled(x.common, multiply_by_plain(first, -1.0)))
+            )
         else:
-            pieces.append(plus(make_scaled(x.to(torch.float64).numpy()), times(first, -1.0)))
+            pieces.append(
+                add_scaled(make_scaled(x.to(torch.float64).numpy()), multiply_by_plain(first, -1.0))
+            )
     return centre_split(first, join_parts(pieces, axis), axis)
 
 

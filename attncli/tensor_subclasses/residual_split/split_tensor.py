@@ -12,10 +12,15 @@ import numpy as np
 import torch
 
 from attncli.errors import NoRule, Unresolved
-from attncli.maths.residuals.scaled import Scaled, make_scaled, plus
+from attncli.maths.residuals.scaled import Scaled, add_scaled, make_scaled
 from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.maths.residuals.split import SplitState
-from attncli.tensor_subclasses.dispatch import StreamTensor, Table, calling_line, register_rules_in
+from attncli.tensor_subclasses.dispatch import (
+    StreamTensor,
+    Table,
+    find_calling_line,
+    register_rules_in,
+)
 
 RULES: Table = {}
 rule = register_rules_in(RULES)
@@ -28,7 +33,7 @@ WHAT_TO_DO = (
 def no_rule_error(what: str, where: str = "") -> NoRule:
     """The error of this package for a function without a rule: its name, the line of the model, and what to do instead."""
     return NoRule(
-        f"exact residuals have no rule for {what} ({where or calling_line()}): {WHAT_TO_DO}."
+        f"exact residuals have no rule for {what} ({where or find_calling_line()}): {WHAT_TO_DO}."
     )
 
 
@@ -98,7 +103,7 @@ class SplitTensor(StreamTensor):
 
     def plain(self) -> torch.Tensor:
         """The plain numbers, where V may vanish against c."""
-        return torch.from_numpy(np.ascontiguousarray(plus(self.common, self.varying).value()))
+        return torch.from_numpy(np.ascontiguousarray(add_scaled(self.common, self.varying).value()))
 
     def state(self) -> SplitState:
         """The state that metrics measure; the token axis is the last but one."""
@@ -135,7 +140,7 @@ def centre_split(common: Scaled, varying: Scaled, axis: int) -> SplitTensor:
         rest.is_zero() or rest.exponent < varying.exponent - RESOLVED_BITS
     ):
         raise Unresolved("what all tokens share drowns what sets them apart.")
-    return SplitTensor(plus(common, make_scaled(mean, varying.exponent)), rest, axis)
+    return SplitTensor(add_scaled(common, make_scaled(mean, varying.exponent)), rest, axis)
 
 
 def split_states(states: torch.Tensor, axis: int) -> SplitTensor:

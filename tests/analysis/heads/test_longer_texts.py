@@ -29,7 +29,7 @@ from attncli.capture.stacks.blocks import find_stacks
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.errors import InputError
 from attncli.metrics.attention._map_spectrum import STILL
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
@@ -58,7 +58,7 @@ def sharpened(kind: str) -> Any:
 def measured(model: Any, tokens: int, names: tuple[str, ...]) -> tuple[PassResult, dict[str, Any]]:
     """On a text, with what was proved on twelve tokens."""
     short, long = make_example_inputs(model, 12), make_example_inputs(model, tokens)
-    with own_precision(model):
+    with run_in_model_precision(model):
         shapes = verify_capture(model, short).shapes
         stacks = find_stacks(model, short)
     seen = measure_forward_pass(model, stacks, long, PassRequest(names), UniformControl(), "", lambda _: None, proved=shapes)  # fmt: skip
@@ -96,7 +96,7 @@ def every_softmax() -> Iterator[list[Tensor]]:
 def test_spectra_equal_dense_ones_and_their_notes_are_true(kind: str, tokens: int) -> None:
     model = sharpened(kind)
     seen, inputs = measured(model, tokens, ("s1", "s2_over_s1"))
-    with torch.no_grad(), own_precision(model), every_softmax() as maps:
+    with torch.no_grad(), run_in_model_precision(model), every_softmax() as maps:
         model(**inputs)
     assert len(maps) == len(seen.heads)
     for (site, values), weights in zip(seen.heads.items(), maps, strict=True):

@@ -19,7 +19,7 @@ from attncli.analysis.paths.direction_sampling import (
 )
 from attncli.commands.sensitivity.measure import SensitivityPlan
 from attncli.maths.noise import confidence_interval
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.tensor_subclasses.gradients import draw_directions
 
 torch.set_num_threads(1)
@@ -46,7 +46,7 @@ def last_state(model: Any, ids: torch.Tensor, moved: torch.Tensor | None = None)
     kept: list[torch.Tensor] = []
     first = model.layers[0].register_forward_pre_hook(lambda m, args: None if moved is None else (args[0] + moved, *args[1:]))  # fmt: skip
     last = model.layers[-1].register_forward_hook(lambda m, args, out: kept.append(out[0] if isinstance(out, tuple) else out))  # fmt: skip
-    with torch.no_grad(), own_precision(model):  # else norms are taken in float32
+    with torch.no_grad(), run_in_model_precision(model):  # else norms are taken in float32
         model(ids, use_cache=False)
     first.remove()
     last.remove()
@@ -106,7 +106,7 @@ def jacobian(model: Any) -> torch.Tensor:
         model.layers[0].register_forward_pre_hook(leaf),
         model.layers[-1].register_forward_hook(lambda m, a, out: state.append(out)),
     ]
-    with own_precision(model):
+    with run_in_model_precision(model):
         model(IDS, use_cache=False)
     for hook in hooks:
         hook.remove()

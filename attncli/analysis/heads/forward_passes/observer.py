@@ -31,7 +31,7 @@ from attncli.metrics.attention import is_map_metric, metric_spec
 from attncli.metrics.attention._outputs import HeadOutputs
 from attncli.metrics.attention._strip_rows import StripRows
 from attncli.metrics.attention._totals import MetricTotals, Values
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import NOT_APPLICABLE
 from attncli.tolerances import FULL_ROW
 
@@ -308,7 +308,7 @@ def observe_forward_pass(
     with (
         translate_model_errors(body, {observer.where: kwargs}),
         torch.no_grad(),
-        own_precision(body),
+        run_in_model_precision(body),
         capture_projections(body, observer, beside) as take,
         capture_states(body, stacks, observer, bool(wanted.states)),
         capture_attention(body, strip, strip_memory, proved, apart),

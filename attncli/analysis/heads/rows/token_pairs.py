@@ -11,7 +11,7 @@ from attncli.analysis.heads.rows.extreme_heads import format_head
 from attncli.analysis.heads.rows.head_rows import SILENT, Keeps, Observations
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.capture import AttentionSite
-from attncli.records import NOT_APPLICABLE, Row, Scalar, View, named_token
+from attncli.records import NOT_APPLICABLE, Row, Scalar, View, format_token_position
 
 QUERY_TOKEN, KEY_TOKEN = "query_token", "key_token"
 """Keys of a row: the two tokens in words, where they are known."""
@@ -105,7 +105,7 @@ def describe_clearest_pair(rows: Sequence[Row]) -> str:
         return ""
     top = max(pairs, key=lambda row: (row.value or 0.0) - comparison_weight(row))
     return (
-        f"clearest pair '{named_token(top, QUERY_TOKEN)} ← {named_token(top, KEY_TOKEN)}' in head {format_head(top)}: "
+        f"clearest pair '{format_token_position(top, QUERY_TOKEN)} ← {format_token_position(top, KEY_TOKEN)}' in head {format_head(top)}: "
         f"{top.value:.2g}; uniform attention {float(top.keys[UNIFORM]):.2g}, other queries {float(top.keys[OTHERS]):.2g}"
     )
 

@@ -82,16 +82,16 @@ def compare_verdicts(
 
     if old is None:
         raise NoBaseline(
-            f"there is no baseline {check.baseline}: `{accepting_command(check.name)}` makes one of this run's report."
+            f"there is no baseline {check.baseline}: `{build_accept_command(check.name)}` makes one of this run's report."
         )
     try:
         return gates.decide_changes(report, old, changes, str(check.baseline), check.family_wise)
     except NoBaseline as error:
         sentence = str(error).partition(": ")[0]
-        raise NoBaseline(f"{sentence}: `{accepting_command(check.name)}` accepts the new report.") from None  # fmt: skip
+        raise NoBaseline(f"{sentence}: `{build_accept_command(check.name)}` accepts the new report.") from None  # fmt: skip
 
 
-def accepting_command(name: str) -> str:
+def build_accept_command(name: str) -> str:
     """The command line that makes the check's report its baseline."""
     from attncli.cli.config.settings import CONFIG
 

@@ -81,7 +81,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     "not tried": lambda tried: tried["runs"].startswith("no: "),
     "softmax attention": lambda tried: bool(tried["difference"]) and not tried["mixers"],
     "softmax attention and linear layers": lambda tried: (
-        bool(tried["difference"] and tried["linear"]) and not uncaptured_mixers(tried)
+        bool(tried["difference"] and tried["linear"]) and not list_uncaptured_mixers(tried)
     ),
     "softmax attention and mixers that are not looked at": lambda tried: bool(tried["difference"]),
     "linear layers": lambda tried: bool(tried["linear"]),
@@ -100,7 +100,7 @@ def architecture_kind(tried: Mapping[str, str]) -> str:
     return next(kind for kind, holds in KINDS.items() if holds(tried))
 
 
-def uncaptured_mixers(tried: Mapping[str, str]) -> list[str]:
+def list_uncaptured_mixers(tried: Mapping[str, str]) -> list[str]:
     """List the token mixers of a model type, other than attention, that have no exact maps."""
     linear = tried["linear"].split(", ")
     return [kind for kind in tried["mixers"].split(", ") if kind and kind not in linear]
@@ -128,7 +128,7 @@ def describe_mixers(tried: Mapping[str, str]) -> Iterator[str]:
     """Describe the token mixers other than attention: which have exact maps, and which are not
     measured."""
     linear = tried["linear"].split(", ") if tried["linear"] else []
-    others = uncaptured_mixers(tried)
+    others = list_uncaptured_mixers(tried)
     if linear:
         yield f"{' and '.join(linear)} by exact maps"
     if others:

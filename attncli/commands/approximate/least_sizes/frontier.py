@@ -14,9 +14,9 @@ from attncli.fits._registry import auto_methods, is_width_one_method
 from attncli.fits._search import Attempt, try_width
 from attncli.fits._types import FitRequest
 from attncli.maths.capacity.least_widths import MOST_BOUNDED, min_logit_bound
-from attncli.maths.capacity.line.constraints import necessary_demands
+from attncli.maths.capacity.line.constraints import necessary_constraints
 from attncli.maths.capacity.line.decision import decide_width_one
-from attncli.maths.capacity.widths import fixed_keys_limit
+from attncli.maths.capacity.widths import width_limit_for_fixed_keys
 from attncli.maths.digits import format_number
 from attncli.maths.rounding import DTYPES
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
@@ -95,7 +95,7 @@ def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
     if length > MOST_BOUNDED:
         return 0.0
     limits = request_tolerances(request)
-    asked = necessary_demands(target, request.causal, limits)
+    asked = necessary_constraints(target, request.causal, limits)
     least = min_logit_bound(asked, d, limits.variation)
     if d > 1:
         return least
@@ -152,7 +152,7 @@ def build_frontier_rows(
     else:
         scale = best.evidence.logit_scale
         keys["method"] = best.method
-        limit = fixed_keys_limit(
+        limit = width_limit_for_fixed_keys(
             target.shape[0], max_keys_per_row(target), request.off_support, scale
         )
         yield Row("logit_scale", scale, "logit", keys=keys)

@@ -20,9 +20,9 @@ from attncli.maths.capacity.least_widths import (
     face_chain_bound,
     min_logit_bound,
     planarity_bound,
-    shattering_bound,
+    shattered_keys_bound,
 )
-from attncli.maths.capacity.line.constraints import necessary_demands
+from attncli.maths.capacity.line.constraints import necessary_constraints
 from attncli.maths.capacity.line.infeasibility import LineProof
 from attncli.maths.digits import format_number
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
@@ -141,8 +141,8 @@ def decide_one(
     line = fit_width_one(target, request.at(1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
-    asked = necessary_demands(target, request.causal, request_tolerances(request))
-    cut = shattering_bound(asked) if small else nothing
+    asked = necessary_constraints(target, request.causal, request_tolerances(request))
+    cut = shattered_keys_bound(asked) if small else nothing
     faces = face_chain_bound(asked) if small and not request.causal else None
     edges = planarity_bound(asked) if small and not request.causal else None
     limit = budget_bound(asked, request.logit_budget, request.total_variation) if small else 0

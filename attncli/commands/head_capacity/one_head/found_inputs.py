@@ -19,8 +19,8 @@ from attncli.head_weights.inputs_for_scores import (
     ProjectionInverse,
     invert_projections,
     project_inputs,
+    projections_for_scores,
     solve_inputs,
-    wanted_projections,
 )
 from attncli.maths.rounding import DTYPES, Floats
 
@@ -65,7 +65,7 @@ def find_inputs(
         if attempt.fit is None:
             raise InputError(f"{pattern}: no queries and keys of width {head.d}: {attempt.reason}.")
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
-        wanted = wanted_projections(head, queries, keys)
+        wanted = projections_for_scores(head, queries, keys)
         shown = tuple(
             show_pattern(head, wanted, target, dtype, invert_projections(head, dtype))
             for dtype in DTYPES

@@ -43,7 +43,7 @@ def search_best_tokens(
 ) -> FoundTokens:
     """Return the best of all starts; `free`: queries and keys that show the pattern, from
     unrestricted inputs."""
-    starts = list(starting_texts(table, free, seeds))
+    starts = list(iter_starting_texts(table, free, seeds))
     found: list[FoundTokens] = []
     for number, start in enumerate(starts):
         progress(number, len(starts), "starts")
@@ -52,7 +52,7 @@ def search_best_tokens(
     return min(found, key=lambda each: each.divergence)
 
 
-def starting_texts(
+def iter_starting_texts(
     table: TokenTable, free: tuple[Array, Array] | None, seeds: Sequence[int]
 ) -> Iterator[Index]:
     length = table.queries.shape[1]

@@ -66,9 +66,9 @@ def build_token_table(
         part = ids[first : first + size]
         alike = np.repeat(part[:, None], length, axis=1)
         for place, x in enumerate(read_head_inputs(checkpoint, reader, alike), start=first):
-            queries[place], keys[place] = scaled_projections(head, x)
+            queries[place], keys[place] = scale_projections(head, x)
     table = TokenTable(ids, queries, keys, known)
-    refuse_company(checkpoint, reader, head, table, rng)
+    refuse_extra_inputs(checkpoint, reader, head, table, rng)
     return table
 
 
@@ -149,14 +149,14 @@ def read_head_inputs(checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np
     return found
 
 
-def scaled_projections(head: Head, x: Array) -> tuple[Array, Array]:
+def scale_projections(head: Head, x: Array) -> tuple[Array, Array]:
     """Queries and keys of a text, scaled so that their products are the head's logits."""
     queries, keys = project_inputs(head, x, "float64")
     root = np.sqrt(head.scale)
     return queries * root, keys * root
 
 
-def refuse_company(
+def refuse_extra_inputs(
     checkpoint: LoadedModel,
     reader: nn.Module,
     head: Head,
@@ -167,7 +167,7 @@ def refuse_company(
     length = table.queries.shape[1]
     chosen = rng.integers(len(table.ids), size=length)
     x = read_head_inputs(checkpoint, reader, table.ids[chosen][None])[0]
-    for mixed, alone in zip(scaled_projections(head, x), (table.queries, table.keys), strict=True):
+    for mixed, alone in zip(scale_projections(head, x), (table.queries, table.keys), strict=True):
         picked = alone[chosen, np.arange(length)]
         if np.abs(mixed - picked).max() > TOKEN_ALONE.of() * np.abs(picked).max():
             raise InputError(
@@ -182,4 +182,4 @@ def text_queries_and_keys(
     """Queries and keys of the head on this very text, in float64."""
     row = np.array([list(ids)], dtype=np.int64)
     x = read_head_inputs(checkpoint, query_projection(checkpoint, head), row)[0]
-    return scaled_projections(head, x)
+    return scale_projections(head, x)

@@ -18,7 +18,7 @@ from attncli.commands.head_capacity.one_head.found_inputs import FoundInputs, Sh
 from attncli.fits._search import describe_shortfall
 from attncli.fits._types import FitRequest
 from attncli.head_weights.head import Head
-from attncli.head_weights.inputs_for_scores import input_reach, invert_projections
+from attncli.head_weights.inputs_for_scores import invert_projections, largest_input_norm
 from attncli.maths.digits import format_number
 from attncli.maths.rounding import DTYPES
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
@@ -106,7 +106,7 @@ def build_rows(head: Head, found: Sequence[FoundInputs], request: FitRequest) ->
             longest = float(np.linalg.norm(shown.x.astype(np.float64), axis=1).max())
             yield build_finite_row("input_norm", longest, OUT_OF_RANGE, keys)
             yield build_finite_row(
-                "norm_reach", input_reach(head, shown.x), "n/a: no known norm before", keys
+                "norm_reach", largest_input_norm(head, shown.x), "n/a: no known norm before", keys
             )
     for dtype in DTYPES:
         condition = invert_projections(head, dtype).condition
@@ -128,7 +128,7 @@ def describe_shown_pattern(shown: ShownPattern, request: FitRequest) -> str:
 
 def build_warnings(head: Head, found: Sequence[FoundInputs]) -> Iterator[str]:
     yield from head.warnings
-    far = [one.pattern for one in found if (input_reach(head, one.shown[0].x) or 0.0) > 1.0]
+    far = [one.pattern for one in found if (largest_input_norm(head, one.shown[0].x) or 0.0) > 1.0]
     if far:
         yield (
             f"{', '.join(far)}: longer inputs than the norm before the head can put out (norm_reach > 1): "

@@ -28,7 +28,7 @@ from attncli.commands.paths.synthetic.path_terms import Decomposition
 from attncli.maths.path_counts import count_paths_by_choices
 from attncli.maths.residuals.split import SplitState
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, View
 from attncli.tensor_subclasses.path_streams.path_run import PathDecomposition, run_by_length
 
@@ -96,7 +96,7 @@ def decompose_text(subject: PathModel, text: ModelInput, plan: PathPlan) -> Deco
     """The plain forward pass, and one by length for each kind of step."""
     model = subject.checkpoint.model if plan.loss else subject.body
     found = DecomposedText({}, {}, {}, None)
-    with own_precision(subject.body):
+    with run_in_model_precision(subject.body):
         state, output = run_unmodified(model, subject, text)
         for step in plan.steps:
             parts, after = run_by_length(

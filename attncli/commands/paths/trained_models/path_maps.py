@@ -12,7 +12,7 @@ from attncli.maths.residuals.scaled import Array, Scaled, make_scaled
 from attncli.maths.residuals.split import SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.tolerances import PATH_MAP_ROW_SUM
 
 
@@ -23,7 +23,7 @@ class StackMaps:
         self.found: dict[AttentionSite, Array] = {}
         self.subject = subject
         body, stack = subject.body, subject.stack.name
-        with torch.no_grad(), own_precision(body), capture_attention(body, self.observe):
+        with torch.no_grad(), run_in_model_precision(body), capture_attention(body, self.observe):
             body(**text.kwargs)
         self.layers = list(self.found.values())
         if not self.layers:

@@ -15,7 +15,7 @@ from attncli.commands.paths.synthetic.path_heads import (
     describe_largest_share,
 )
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report
 from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
 
@@ -71,7 +71,7 @@ def measure_head_shares(
 
 def compute_shares(subject: PathModel, text: ModelInput) -> tuple[dict[PassagePoint, float], float]:
     """Compute the share of every passage point, and the frozen network's error against the model."""
-    with own_precision(subject.body):
+    with run_in_model_precision(subject.body):
         state, _ = run_unmodified(subject.body, subject, text)
         output, by_layer = run_by_head(subject.body, subject.stack, text.kwargs)
     error = subject.miss(output, state, text)

@@ -24,7 +24,7 @@ from attncli.commands.paths.synthetic.path_samples import (
 from attncli.commands.paths.trained_models.path_maps import StackMaps
 from attncli.errors import Imprecise, InputError
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import rank_share
 from attncli.records import Definition, Report
 from attncli.tensor_subclasses.path_streams.path_run import run_along
@@ -152,7 +152,7 @@ def log10_norms(
 ) -> list[float]:
     """log10 of the norms of several paths, relative to the whole output, from one pass."""
     norms: list[float] = []
-    with own_precision(subject.body):
+    with run_in_model_precision(subject.body):
         whole, _ = run_unmodified(subject.body, subject, text)
         for start in range(0, len(paths), TOGETHER):
             some = paths[start : start + TOGETHER]

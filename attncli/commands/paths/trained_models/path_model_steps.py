@@ -14,7 +14,7 @@ from attncli.analysis.texts import count_progress, map_texts
 from attncli.commands.paths.synthetic.path_measures import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import Imprecise
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.precision import own_precision
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.tensor_subclasses.path_streams.path_run import run_by_both_lengths
 
@@ -79,7 +79,7 @@ def measure_step_shares(
 
 def compute_step_shares(subject: PathModel, text: ModelInput) -> StepShares:
     """Compute the shares on one text and check their sum against the model's own output."""
-    with own_precision(subject.body):
+    with run_in_model_precision(subject.body):
         plain, _ = run_unmodified(subject.body, subject, text)
         terms = run_by_both_lengths(subject.body, subject.stack, text.kwargs).terms
     whole = torch.linalg.norm(plain.double())

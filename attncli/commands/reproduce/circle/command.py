@@ -44,9 +44,9 @@ def circle(
     every width and seed one layer is trained to move two points along a circle, and then applied again and again. In
     which runs do the points become one, and at which step?
     """
-    from attncli.commands.reproduce.circle.run import prepare_circle, requested_metrics
+    from attncli.commands.reproduce.circle.run import collect_metrics, prepare_circle
 
-    metrics = requested_metrics(metric, how.conditions)
+    metrics = collect_metrics(metric, how.conditions)
     study = prepare_circle(asked, training, list(resolve_variants(variants, switches)), run)
     before_the_work()
     from attncli.models.loading.isolate_global_state import isolate_question

@@ -47,7 +47,7 @@ class FirstCircle(nn.Module):
         return torch.cat([own.transpose(0, 1)[None], mixed[1:]])
 
 
-def taught_pairs(networks: CircleNetworks) -> dict[str, Tensor]:
+def build_training_pairs(networks: CircleNetworks) -> dict[str, Tensor]:
     """All that is taught, as the module takes it."""
     taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
     return {"pairs": build_inputs(networks.design, taught)[None]}

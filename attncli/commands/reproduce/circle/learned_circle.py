@@ -17,7 +17,7 @@ from attncli.commands.reproduce.circle.circle_network import (
 )
 from attncli.commands.reproduce.circle.design import DROPOUT, HEADS, Design
 from attncli.commands.reproduce.circle.experiment import LEARNING_RATE, Experiment
-from attncli.commands.reproduce.circle.first_circle import FirstCircle, taught_pairs
+from attncli.commands.reproduce.circle.first_circle import FirstCircle, build_training_pairs
 from attncli.commands.reproduce.circle.recurrences import CircleRun, run_recurrence
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
@@ -137,7 +137,7 @@ def run_design(
     """Run all seeds of one width and variant."""
     network = CircleNetworks(design, experiment.seeds)
     loss_of_step = build_loss(network, experiment.seeds)
-    watch = partial(watched, FirstCircle(network), taught_pairs(network))
+    watch = partial(watched, FirstCircle(network), build_training_pairs(network))
     train(network, loss_of_step, experiment.plan(design), saved, tick, watch)
     losses = compute_training_losses(network, experiment.seeds)
     return [

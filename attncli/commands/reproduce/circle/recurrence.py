@@ -12,7 +12,7 @@ import numpy as np
 from attncli.commands.reproduce.circle.arcs import arc_positions
 from attncli.commands.reproduce.circle.design import NORM_EPSILON, Design
 from attncli.errors import Unresolved
-from attncli.maths.residuals.scaled import Array, make_scaled, product
+from attncli.maths.residuals.scaled import Array, make_scaled, multiply_scaled
 from attncli.maths.residuals.split import (
     SplitParts,
     SplitState,
@@ -80,7 +80,7 @@ def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitSta
     """Layer norm with its gain and shift."""
     gain = make_scaled(weights[f"{name}_gain"])
     common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).parts
-    grown = SplitParts(product(common, gain), product(varying, gain))
+    grown = SplitParts(multiply_scaled(common, gain), multiply_scaled(varying, gain))
     return SplitState(*add_bias(grown, weights[f"{name}_shift"]), state.plain)
 
 

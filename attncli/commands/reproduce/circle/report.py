@@ -96,7 +96,7 @@ def build_summary_rows(group: Sequence[CircleRun], width: int, variant: str) -> 
     keys: dict[str, Scalar] = {"width": width}
     for metric, meaning in OWN_METRICS.items():
         if metric in SHARES:
-            ended = known_values(group, SHARES[metric])
+            ended = collect_values(group, SHARES[metric])
             value = len(ended) / len(group)
             deviation = share_standard_deviation(value, len(group))
             yield Row(
@@ -104,11 +104,11 @@ def build_summary_rows(group: Sequence[CircleRun], width: int, variant: str) -> 
             )
         else:
             nothing = f"{NOT_APPLICABLE}no run has a {metric.replace('_', ' ')}"
-            values = known_values(group, metric)
+            values = collect_values(group, metric)
             yield summarize_values(metric, meaning.unit, values, nothing, keys, variant=variant)
 
 
-def known_values(group: Sequence[CircleRun], number: str) -> list[float]:
+def collect_values(group: Sequence[CircleRun], number: str) -> list[float]:
     """One of the numbers of every run that has it."""
     found = [getattr(run, number) for run in group]
     return [float(value) for value in found if value is not None]
@@ -169,14 +169,14 @@ def describe_behaviour(group: Sequence[CircleRun]) -> str:
     return (
         f"the points become one in {describe_ending(group, 'collapse_step')}{describe_rate(group)}; "
         f"they stop in {describe_ending(group, 'stop_step')}; "
-        f"median of the steps on their arcs: {median(known_values(group, 'steps_on_arc')):g}"
+        f"median of the steps on their arcs: {median(collect_values(group, 'steps_on_arc')):g}"
     )
 
 
 def describe_rate(group: Sequence[CircleRun]) -> str:
     """How fast those that collapse do, where most of them have an order."""
-    orders = known_values(group, "collapse_order")
-    if not orders or 2 * len(orders) < len(known_values(group, "collapse_step")):
+    orders = collect_values(group, "collapse_order")
+    if not orders or 2 * len(orders) < len(collect_values(group, "collapse_step")):
         return ""
     order = median(orders)
     laws = [law for power, law in LAWS.items() if abs(order - power) < NEAR]
@@ -185,7 +185,7 @@ def describe_rate(group: Sequence[CircleRun]) -> str:
 
 def describe_ending(group: Sequence[CircleRun], number_of: str) -> str:
     """`14 of 15 runs, at step 4 ± 1 (3 to 5)`"""
-    steps = known_values(group, number_of)
+    steps = collect_values(group, number_of)
     text = f"{len(steps)} of {format_count(len(group), 'run')}"
     if not steps:
         return text
@@ -215,5 +215,5 @@ def format_headline(runs: Runs, published: bool) -> str:
 
 def format_collapses(group: Sequence[CircleRun]) -> str:
     """`5 (step 4 ± 1)`"""
-    steps = known_values(group, "collapse_step")
+    steps = collect_values(group, "collapse_step")
     return f"{len(steps)} (step {format_mean_step(steps)})" if steps else "0"

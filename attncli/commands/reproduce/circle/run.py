@@ -24,7 +24,7 @@ SWEPT: Mapping[str, type[int]] = {"width": int}
 MOST_TRAINING, MOST_STEPS = 10_000_000, 100_000
 
 
-def requested_metrics(given: Sequence[str] | None, conditions: "Sequence[Condition]") -> list[str]:
+def collect_metrics(given: Sequence[str] | None, conditions: "Sequence[Condition]") -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
     from attncli.commands.reproduce.circle.report import OWN_METRICS
     from attncli.metrics import METRICS

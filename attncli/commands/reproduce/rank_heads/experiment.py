@@ -20,7 +20,7 @@ from attncli.commands.reproduce.saving import SavedTraining
 from attncli.commands.reproduce.training import train
 from attncli.errors import format_count
 from attncli.limits import require_memory
-from attncli.maths.capacity.low_rank_head import projecting_error
+from attncli.maths.capacity.low_rank_head import head_mean_squared_error
 from attncli.maths.noise import standard_deviation
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
 
@@ -118,7 +118,7 @@ def build_rows(wanted: RankHeads, product: int, rank: int, values: Measured) -> 
     for metric, each in values.items():
         yield summarize_values(metric, RANK_HEAD_METRICS[metric].unit, each, "", keys)
     two = wanted.tokens == 2
-    closed = projecting_error(rank, wanted.dimension) if two else None
+    closed = head_mean_squared_error(rank, wanted.dimension) if two else None
     unit = RANK_HEAD_METRICS["projecting_error"].unit
     yield Row("projecting_error", closed, unit, keys=keys, note=None if two else TWO_ALONE)
     d = wanted.dimension

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.constraints import Array, Index, LineDemands
+from attncli.maths.capacity.line.constraints import Array, Index, LineConstraints
 from attncli.maths.capacity.line.infeasibility import ProofStep
 from attncli.maths.capacity.line.signs import Signs
 
@@ -65,7 +65,7 @@ class LeastGaps(NamedTuple):
     """R / 2: the least logit scale."""
 
 
-def find_chain(asked: LineDemands, found: Signs) -> Chain | None:
+def find_nested_order(asked: LineConstraints, found: Signs) -> Chain | None:
     """The order of the places; None where supports are not nested after all."""
     length, rows = asked.target.shape[0], asked.rows
     sign = found.sign[rows]
@@ -140,8 +140,10 @@ def find_contradiction(
     with np.errstate(over="ignore", invalid="ignore"):
         policy = steepest_policy(chain, least)
     if budget is None:
-        return to_proof_steps(chain, policy, circle_weights(chain, policy), None)
-    return to_proof_steps(chain, policy, tower_weights(chain, policy, least, budget), budget)
+        return to_proof_steps(chain, policy, weights_of_cyclic_gaps(chain, policy), None)
+    return to_proof_steps(
+        chain, policy, weights_of_nested_gaps(chain, policy, least, budget), budget
+    )
 
 
 class GapPolicy(NamedTuple):
@@ -179,24 +181,26 @@ def gaps_inside_support(chain: Chain, policy: GapPolicy) -> NDArray[np.bool_]:
     return found
 
 
-def tower_weights(chain: Chain, policy: GapPolicy, least: LeastGaps, budget: float) -> Array:
+def weights_of_nested_gaps(
+    chain: Chain, policy: GapPolicy, least: LeastGaps, budget: float
+) -> Array:
     """y with λ y = F^T y + (b · y / 2B) 1, λ > 1, over gaps that already make the sum too large.
 
     y^T x ≥ y^T (F x + (b / 2B) R) = λ y^T x is what no x > 0 can do. F leads one way, so λ is found by halving.
     """
-    kept = enough_gaps(least, budget)
+    kept = smallest_gaps_over_budget(least, budget)
     share = np.where(kept, policy.budget, 0.0) / (2.0 * budget)
     steep = np.where(kept, policy.steep, 0.0)
     up = chain.sign[policy.row] > 0
     low, high = 1.0, 1e6
     for _ in range(80):
         middle = float(np.sqrt(low * high))
-        total = float(share @ tower_sums(steep, up, middle))
+        total = float(share @ sum_over_nested_gaps(steep, up, middle))
         low, high = (middle, high) if total > 1.0 else (low, middle)
-    return np.where(kept, tower_sums(steep, up, low), 0.0)
+    return np.where(kept, sum_over_nested_gaps(steep, up, low), 0.0)
 
 
-def enough_gaps(least: LeastGaps, budget: float) -> NDArray[np.bool_]:
+def smallest_gaps_over_budget(least: LeastGaps, budget: float) -> NDArray[np.bool_]:
     """The smallest gaps, as few as add up to more than the budget allows."""
     sizes = np.where(least.gaps < FAR, least.gaps, np.inf)
     order = np.argsort(sizes, kind="stable")
@@ -206,7 +210,7 @@ def enough_gaps(least: LeastGaps, budget: float) -> NDArray[np.bool_]:
     return kept & np.isfinite(sizes)
 
 
-def tower_sums(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
+def sum_over_nested_gaps(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
     """(λ - F^T)^-1 1: every gap is held by the rows in whose supports it lies."""
     weights = np.zeros(len(steep))
     from_below = from_above = 0.0
@@ -220,7 +224,7 @@ def tower_sums(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
     return weights
 
 
-def circle_weights(chain: Chain, policy: GapPolicy) -> Array:
+def weights_of_cyclic_gaps(chain: Chain, policy: GapPolicy) -> Array:
     """Left eigenvector of the gaps that want one another larger and larger; 1 + F has the same and does not swing."""
     flow = gaps_inside_support(chain, policy) * policy.steep[:, None]
     weights = np.ones(chain.gaps)

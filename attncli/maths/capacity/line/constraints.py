@@ -24,7 +24,7 @@ class Tolerances(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LineDemands:
+class LineConstraints:
     """Bounds of all rows; arrays over entries follow the target's data.
 
     l_x - l_y ≤ min over ceilings of above[x] - below[y]    both keys in the support
@@ -68,7 +68,7 @@ class LineDemands:
             wanted[np.ix_(keys, keys)] |= (high[part][:, None] - low[part][None, :] < 0.0).T
         return wanted
 
-    def only(self, rows: Index) -> "LineDemands":
+    def only(self, rows: Index) -> "LineConstraints":
         """Less: what these rows ask."""
         return replace(self, rows=rows)
 
@@ -86,7 +86,7 @@ class LineDemands:
         return bool((self.seen < self.target.shape[0]).any())
 
 
-def necessary_demands(target: csr_array, causal: bool, wanted: Tolerances) -> LineDemands:
+def necessary_constraints(target: csr_array, causal: bool, wanted: Tolerances) -> LineConstraints:
     """Bounds that every map within the tolerances keeps: where they contradict one another, there is none.
 
     From the total variation τ: no weight is further than τ from its target, so that M_x / M_y ≤ (A_x + τ) / (A_y - τ).
@@ -102,15 +102,17 @@ def necessary_demands(target: csr_array, causal: bool, wanted: Tolerances) -> Li
         ceilings.append((high, np.where(large, np.log(rest), -np.inf)))
         off = np.where(large, np.minimum(off, math.log(tau) - np.log(rest)), off)
     seen = visible_counts(target.shape[0], causal)
-    return LineDemands(target, seen, tuple(ceilings), off, nonuniform_rows(target, seen, wanted))
+    return LineConstraints(
+        target, seen, tuple(ceilings), off, nonuniform_rows(target, seen, wanted)
+    )
 
 
-def sufficient_demands(asked: LineDemands, spread: Array, gap: Array) -> LineDemands:
+def sufficient_constraints(asked: LineConstraints, spread: Array, gap: Array) -> LineConstraints:
     """Other bounds for the same rows: errors on the support within `spread` [row], keys off it `gap` [row] below."""
     counts = np.diff(asked.target.indptr)
     log_weight = np.log(asked.target.data)
     ceilings = ((log_weight, log_weight - np.repeat(spread, counts)),)
-    return LineDemands(asked.target, asked.seen, ceilings, np.repeat(-gap, counts), asked.rows)
+    return LineConstraints(asked.target, asked.seen, ceilings, np.repeat(-gap, counts), asked.rows)
 
 
 def visible_counts(length: int, causal: bool) -> Index:

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from attncli.maths.capacity.line.chain import (
     chain_positions,
-    find_chain,
     find_contradiction,
+    find_nested_order,
     least_gaps,
 )
-from attncli.maths.capacity.line.constraints import Array, LineDemands
+from attncli.maths.capacity.line.constraints import Array, LineConstraints
 from attncli.maths.capacity.line.infeasibility import LineProof, proof_holds
 from attncli.maths.capacity.line.linear_programme import SMALLEST, LineProgramme, LineSolution
 from attncli.maths.capacity.line.signs import Signs, find_signs, tree_links
@@ -48,7 +48,7 @@ class LineDecision:
     sign: NDArray[np.int64] | None = None
 
 
-def decide_width_one(asked: LineDemands, budget: float) -> LineDecision:
+def decide_width_one(asked: LineConstraints, budget: float) -> LineDecision:
     """Whether keys on a line can meet the request with logits up to the budget, in exact arithmetic."""
     length = asked.target.shape[0]
     if not len(asked.rows):
@@ -58,7 +58,7 @@ def decide_width_one(asked: LineDemands, budget: float) -> LineDecision:
         return LineDecision(None, f"more than {MOST_TOKENS:,} tokens are not compared row by row")
     found = find_signs(asked)
     if found.odd:
-        return refute(asked, LineProof(found.odd), "rows pull against each other")
+        return refute_with_proof(asked, LineProof(found.odd), "rows pull against each other")
     if asked.even and not asked.masked:
         answer = decide_by_chain(asked, found, budget)
         if answer is not None:
@@ -66,15 +66,15 @@ def decide_width_one(asked: LineDemands, budget: float) -> LineDecision:
     return decide_by_programme(asked, found, budget)
 
 
-def refute(asked: LineDemands, proof: LineProof, why: str) -> LineDecision:
+def refute_with_proof(asked: LineConstraints, proof: LineProof, why: str) -> LineDecision:
     """A no is one only with a proof that holds."""
     if proof_holds(proof, asked):
         return LineDecision(False, why, proof)
     return LineDecision(None, f"{why}, but the proof does not outlast rounding")
 
 
-def decide_by_chain(asked: LineDemands, found: Signs, budget: float) -> LineDecision | None:
-    chain = find_chain(asked, found)
+def decide_by_chain(asked: LineConstraints, found: Signs, budget: float) -> LineDecision | None:
+    chain = find_nested_order(asked, found)
     if chain is None:
         return None
     least = least_gaps(chain)
@@ -84,9 +84,9 @@ def decide_by_chain(asked: LineDemands, found: Signs, budget: float) -> LineDeci
         return LineProof(tree_links(asked, found, {step.row for step in steps}), steps, limit)
 
     if least.circular:
-        return refute(asked, proof(None), "two supports each need the wider gap")
+        return refute_with_proof(asked, proof(None), "two supports each need the wider gap")
     if least.logits * SHORT > budget:
-        return refute(asked, proof(budget), f"logits above {budget:.4g} are needed")
+        return refute_with_proof(asked, proof(budget), f"logits above {budget:.4g} are needed")
     keys, reach = chain_positions(chain, least)
     lower = proof(least.logits * SHORT)
     proved = proof_holds(lower, asked)
@@ -96,7 +96,7 @@ def decide_by_chain(asked: LineDemands, found: Signs, budget: float) -> LineDeci
     )  # fmt: skip
 
 
-def decide_by_programme(asked: LineDemands, found: Signs, budget: float) -> LineDecision:
+def decide_by_programme(asked: LineConstraints, found: Signs, budget: float) -> LineDecision:
     """Every choice of signs that links leave open, one linear programme each."""
     trees = np.unique(found.component[asked.rows])
     cases: list[LineProof] = []
@@ -124,7 +124,7 @@ def decide_by_programme(asked: LineDemands, found: Signs, budget: float) -> Line
     if len(trees) == 1:
         return LineDecision(False, describe_proof(cases[0]), cases[0])
     rows = {row for case in cases for row in case.rows}
-    return refute(
+    return refute_with_proof(
         asked,
         LineProof(tree_links(asked, found, rows), cases=tuple(cases)),
         "no choice of signs works",
@@ -148,7 +148,9 @@ def describe_proof(proof: LineProof) -> str:
     )
 
 
-def solve_sign_choice(asked: LineDemands, found: Signs, budget: float, alone: bool) -> LineDecision:
+def solve_sign_choice(
+    asked: LineConstraints, found: Signs, budget: float, alone: bool
+) -> LineDecision:
     """The linear programme without a budget, then with smaller and smaller ones."""
     programme = LineProgramme(asked, found.sign)
     placed = programme.solved(None)
@@ -180,7 +182,7 @@ def solve_sign_choice(asked: LineDemands, found: Signs, budget: float, alone: bo
 
 
 def make_proof(
-    asked: LineDemands, found: Signs, placed: LineSolution, budget: float | None, alone: bool
+    asked: LineConstraints, found: Signs, placed: LineSolution, budget: float | None, alone: bool
 ) -> LineProof | None:
     """What the dual solution says, if it holds; with open signs it is one case and is checked among all."""
     if not placed.steps:
@@ -200,7 +202,7 @@ def prove_by_tower(
 
 
 def prove_by_few_rows(
-    asked: LineDemands, found: Signs, budget: float | None, alone: bool
+    asked: LineConstraints, found: Signs, budget: float | None, alone: bool
 ) -> LineProof | None:
     for count in PREFIXES:
         if count >= len(asked.rows):
@@ -215,7 +217,7 @@ def prove_by_few_rows(
 
 def least_budget(
     programme: LineProgramme,
-    asked: LineDemands,
+    asked: LineConstraints,
     found: Signs,
     placed: LineSolution,
     budget: float,
@@ -226,7 +228,7 @@ def least_budget(
     best = placed if reached <= budget else None
     high, low, proof, blind = min(reached, budget), 0.0, None, 0.0
     now = high if best is None else 0.5 * high
-    for _ in range(count_halvings(asked)):
+    for _ in range(count_bisection_steps(asked)):
         tried = programme.solved(now)
         if tried.room >= SMALLEST and tried.finished:
             best, high = tried, now
@@ -242,30 +244,30 @@ def least_budget(
     return best, low, proof
 
 
-def count_halvings(asked: LineDemands) -> int:
+def count_bisection_steps(asked: LineConstraints) -> int:
     """How closely the least budget is looked for: each step is a programme as large as the pattern."""
     return HALVINGS if len(asked.rows) <= MANY_ROWS else FEW_HALVINGS
 
 
-def centre_keys(asked: LineDemands, placed: LineSolution) -> LineSolution:
+def centre_keys(asked: LineConstraints, placed: LineSolution) -> LineSolution:
     """Without a mask only differences of keys count: the middle at 0 has the smallest logits."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
     return placed if asked.masked else placed._replace(keys=placed.keys - middle)
 
 
-def largest_logit(asked: LineDemands, placed: LineSolution) -> float:
+def largest_logit(asked: LineConstraints, placed: LineSolution) -> float:
     """The largest |logit| of a visible pair."""
     largest = np.maximum.accumulate(np.abs(placed.keys))[asked.seen[asked.rows] - 1]
     return float((largest / placed.reach).max())
 
 
 def place_keys(
-    asked: LineDemands, sign: NDArray[np.int64], budget: float
+    asked: LineConstraints, sign: NDArray[np.int64], budget: float
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
     found = Signs(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
     if asked.even and not asked.masked:
-        chain = find_chain(asked, found)
+        chain = find_nested_order(asked, found)
         if chain is not None:
             least = least_gaps(chain)
             return chain_positions(chain, least) if least.logits <= budget else (None, None)
@@ -277,7 +279,7 @@ def place_keys(
             return None, None
         programme, best = high.programme, high.placed
     now = largest_logit(asked, centre_keys(asked, best))
-    for _ in range(count_halvings(asked)):
+    for _ in range(count_bisection_steps(asked)):
         now *= 0.5
         tried = programme.solved(now)
         if tried.room < SMALLEST or not tried.finished:

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import Any, NamedTuple
 
-from attncli.maths.capacity.line.constraints import LineDemands
+from attncli.maths.capacity.line.constraints import LineConstraints
 from attncli.maths.capacity.line.signs import SignLink, link_holds
 
 MOST_TREES = 16
@@ -61,7 +61,7 @@ class LineProof:
         return said | ({"cases": [case.described() for case in self.cases]} if self.cases else {})
 
 
-def proof_holds(proof: LineProof, asked: LineDemands) -> bool:
+def proof_holds(proof: LineProof, asked: LineConstraints) -> bool:
     """Whether it proves its claim, by whole numbers and the request alone."""
     if not all(link_holds(link, asked) for link in proof.links):
         return False
@@ -94,7 +94,7 @@ def link_trees(proof: LineProof, links: Sequence[SignLink]) -> dict[int, tuple[i
     return {row: (tree[row][0], tree[row][1] * sign[row]) for row in sign}
 
 
-def covers_every_choice(proof: LineProof, asked: LineDemands) -> bool:
+def covers_every_choice(proof: LineProof, asked: LineConstraints) -> bool:
     """Whether the cases contradict every way to choose the signs of what the links leave open."""
     chosen = []
     for case in proof.cases:
@@ -115,7 +115,7 @@ def covers_every_choice(proof: LineProof, asked: LineDemands) -> bool:
     )
 
 
-def sums_to_contradiction(proof: LineProof, asked: LineDemands) -> bool:
+def sums_to_contradiction(proof: LineProof, asked: LineConstraints) -> bool:
     """Check that keys cancel, factors are negative, and no bound is below the request's."""
     keys: dict[int | None, int] = defaultdict(int)
     factor: dict[int, Fraction] = defaultdict(Fraction)
@@ -133,7 +133,7 @@ def sums_to_contradiction(proof: LineProof, asked: LineDemands) -> bool:
     return balanced and all(factor[row] < -margin * size[row] for row in factor)
 
 
-def step_bound(step: ProofStep, proof: LineProof, asked: LineDemands) -> float:
+def step_bound(step: ProofStep, proof: LineProof, asked: LineConstraints) -> float:
     """What the request, or the budget, says about the two keys of a step."""
     if step.x is None or step.y is None:
         known = proof.budget is not None and max(step.x or 0, step.y or 0) < asked.seen[step.row]
@@ -164,7 +164,7 @@ def balance_steps(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     unit = Fraction(2**BITS) / Fraction(min(weights) if wide else max(weights))
     amounts = [round(Fraction(each[5]) * unit) for each in kept]
     arrows = [(y, x) if sign > 0 else (x, y) for _, sign, x, y, _, _ in kept]
-    balance_flow(arrows, amounts, spare_factors(kept))
+    balance_flow(arrows, amounts, find_slack(kept))
     return tuple(
         ProofStep(row, sign, x, y, bound, amount)
         for (row, sign, x, y, bound, _), amount in zip(kept, amounts, strict=True)
@@ -172,7 +172,7 @@ def balance_steps(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     )
 
 
-def spare_factors(weighed: Sequence[Weighed]) -> list[float]:
+def find_slack(weighed: Sequence[Weighed]) -> list[float]:
     """How much more of a condition its row's factor can bear: any amount of a drop."""
     size: dict[int, float] = defaultdict(float)
     for row, _, _, _, bound, weight in weighed:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
-from attncli.maths.capacity.line.constraints import Array, LineDemands
+from attncli.maths.capacity.line.constraints import Array, LineConstraints
 from attncli.maths.capacity.line.infeasibility import NOTHING, ProofStep, Weighed, balance_steps
 from attncli.maths.capacity.line.signs import PAIRWISE_LIMIT
 
@@ -66,7 +66,7 @@ class LineProgramme:
     """Conditions are kept from one budget to the next."""
 
     def __init__(
-        self, asked: LineDemands, sign: NDArray[np.int64], units: LineUnits | None = None
+        self, asked: LineConstraints, sign: NDArray[np.int64], units: LineUnits | None = None
     ) -> None:
         self.asked = asked
         self.units = units or LineUnits(np.ones(asked.target.shape[0]), np.ones(len(asked.rows)))
@@ -225,9 +225,9 @@ class LineProgramme:
                     yield self.exactly(each.number, each.x, y, each.bound)
 
 
-def rank_keys(asked: LineDemands, sign: NDArray[np.int64]) -> Array | None:
+def rank_keys(asked: LineConstraints, sign: NDArray[np.int64]) -> Array | None:
     """One order of the keys that keeps every strict demand of every row; None where they go round in a circle."""
-    above = ordering_demands(asked, sign)
+    above = find_order_constraints(asked, sign)
     length = len(above)
     waiting = above.sum(axis=0)
     rank, free = np.full(length, -1.0), np.flatnonzero(waiting == 0).tolist()
@@ -241,7 +241,7 @@ def rank_keys(asked: LineDemands, sign: NDArray[np.int64]) -> Array | None:
     return rank
 
 
-def ordering_demands(asked: LineDemands, sign: NDArray[np.int64]) -> NDArray[np.bool_]:
+def find_order_constraints(asked: LineConstraints, sign: NDArray[np.int64]) -> NDArray[np.bool_]:
     """[x, y]: whether some row puts x above y on the line."""
     length = asked.target.shape[0]
     above = np.zeros((length, length), dtype=bool)

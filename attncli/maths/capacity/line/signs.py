@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.constraints import LineDemands
+from attncli.maths.capacity.line.constraints import LineConstraints
 
 Flags = NDArray[np.bool_]
 
@@ -40,7 +40,7 @@ class Signs(NamedTuple):
     """A closed walk of links that contradict one another; empty if there is none."""
 
 
-def find_signs(asked: LineDemands) -> Signs:
+def find_signs(asked: LineConstraints) -> Signs:
     same, opposite = find_sign_links(asked)
     crossing = np.argwhere(same & opposite)
     length = asked.target.shape[0]
@@ -53,7 +53,7 @@ def find_signs(asked: LineDemands) -> Signs:
     return colour_rows(asked, same, opposite)
 
 
-def find_sign_links(asked: LineDemands) -> tuple[Flags, Flags]:
+def find_sign_links(asked: LineConstraints) -> tuple[Flags, Flags]:
     """[row, row]: whether some two keys force equal signs, and whether some force opposite ones."""
     length = asked.target.shape[0]
     same, opposite = links_by_counting(asked)
@@ -69,7 +69,7 @@ def find_sign_links(asked: LineDemands) -> tuple[Flags, Flags]:
     return same, opposite
 
 
-def links_by_counting(asked: LineDemands) -> tuple[Flags, Flags]:
+def links_by_counting(asked: LineConstraints) -> tuple[Flags, Flags]:
     """From how many keys two supports share, and have each for themselves, among those that both rows see."""
     target, length = asked.target, asked.target.shape[0]
     support = (target.toarray() > 0.0).astype(np.float32)
@@ -85,7 +85,7 @@ def links_by_counting(asked: LineDemands) -> tuple[Flags, Flags]:
     return pair & (both > 0) & (rest > 0), pair & (first > 0) & (second > 0)
 
 
-def find_sign_witness(asked: LineDemands, i: int, j: int, same: bool) -> SignLink:
+def find_sign_witness(asked: LineConstraints, i: int, j: int, same: bool) -> SignLink:
     """Two keys that force the signs of two rows to be equal or opposite."""
     count = int(min(asked.seen[i], asked.seen[j]))
     on_i, on_j = (support_flags(asked, row, count) for row in (i, j))
@@ -101,21 +101,21 @@ def find_sign_witness(asked: LineDemands, i: int, j: int, same: bool) -> SignLin
     return SignLink((i, j), (int(first), int(second)), same)
 
 
-def support_flags(asked: LineDemands, row: int, count: int) -> Flags:
+def support_flags(asked: LineConstraints, row: int, count: int) -> Flags:
     found = np.zeros(count, dtype=bool)
     keys = asked.keys(row)
     found[keys[keys < count]] = True
     return found
 
 
-def link_holds(link: SignLink, asked: LineDemands) -> bool:
+def link_holds(link: SignLink, asked: LineConstraints) -> bool:
     """Whether both rows want what the link says of them."""
     (i, j), (x, y) = link.rows, link.keys
     other = asked.bound(j, y, x) if link.same else asked.bound(j, x, y)
     return asked.bound(i, y, x) < 0.0 and other < 0.0
 
 
-def colour_rows(asked: LineDemands, same: Flags, opposite: Flags) -> Signs:
+def colour_rows(asked: LineConstraints, same: Flags, opposite: Flags) -> Signs:
     """Breadth first, so that an odd cycle is a short one."""
     length = len(same)
     sign, component = np.zeros(length, np.int64), np.full(length, -1)
@@ -139,7 +139,7 @@ def colour_rows(asked: LineDemands, same: Flags, opposite: Flags) -> Signs:
 
 
 def find_odd_cycle(
-    asked: LineDemands, row: int, other: int, parent: NDArray[np.int64], same: Flags
+    asked: LineConstraints, row: int, other: int, parent: NDArray[np.int64], same: Flags
 ) -> tuple[SignLink, ...]:
     """From one row up to where both meet and down to the other, and back over the link that is wrong."""
     left, right = ancestors(row, parent), ancestors(other, parent)
@@ -156,7 +156,7 @@ def ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
     return path
 
 
-def tree_links(asked: LineDemands, found: Signs, rows: set[int]) -> tuple[SignLink, ...]:
+def tree_links(asked: LineConstraints, found: Signs, rows: set[int]) -> tuple[SignLink, ...]:
     """Links that force the signs of these rows to one another, up to one flip for each component."""
     needed = {each for row in rows for each in ancestors(row, found.parent)}
     made = []

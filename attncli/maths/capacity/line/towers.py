@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.constraints import Array, LineDemands
+from attncli.maths.capacity.line.constraints import Array, LineConstraints
 from attncli.maths.capacity.line.linear_programme import (
     SMALLEST,
     LineProgramme,
@@ -44,7 +44,7 @@ class Tower(NamedTuple):
     """That the places keep, or that the contradiction is of."""
 
 
-def solve_tower(asked: LineDemands, sign: NDArray[np.int64], budget: float) -> Tower | None:
+def solve_tower(asked: LineConstraints, sign: NDArray[np.int64], budget: float) -> Tower | None:
     """Places of all rows within the budget, or rows that contradict it; None where neither was found."""
     rank = rank_keys(asked, sign[asked.rows])
     if rank is None or len(asked.rows) > MOST_ROWS:
@@ -61,7 +61,7 @@ def solve_tower(asked: LineDemands, sign: NDArray[np.int64], budget: float) -> T
 
 
 def add_tower_row(
-    few: LineDemands,
+    few: LineConstraints,
     sign: NDArray[np.int64],
     order: NDArray[np.intp],
     before: list[Tower],
@@ -99,7 +99,7 @@ def is_solved(placed: LineSolution) -> bool:
 
 
 def units_from_solution(
-    few: LineDemands, order: NDArray[np.intp], placed: LineSolution
+    few: LineConstraints, order: NDArray[np.intp], placed: LineSolution
 ) -> LineUnits:
     """Gaps between neighbours in the order, in the sizes that were found, from the smallest gap on."""
     chosen = order[order < few.seen[few.rows].max()]
@@ -108,7 +108,7 @@ def units_from_solution(
     return gap_units(few, chosen, sizes, placed.reach)
 
 
-def least_reach(few: LineDemands, chosen: NDArray[np.intp], reach: Array) -> Array:
+def least_reach(few: LineConstraints, chosen: NDArray[np.intp], reach: Array) -> Array:
     """[gap]: the smallest g of the rows that see both of its keys."""
     later = np.maximum(chosen[1:], chosen[:-1])
     sees = later[None, :] < few.seen[few.rows][:, None]
@@ -116,7 +116,7 @@ def least_reach(few: LineDemands, chosen: NDArray[np.intp], reach: Array) -> Arr
     return found
 
 
-def first_units(few: LineDemands, order: NDArray[np.intp], before: list[Tower]) -> LineUnits:
+def first_units(few: LineConstraints, order: NDArray[np.intp], before: list[Tower]) -> LineUnits:
     """As found with one row less; what is new goes on as the last rows did."""
     chosen = order[order < few.seen[few.rows].max()]
     if not before:
@@ -131,7 +131,9 @@ def first_units(few: LineDemands, order: NDArray[np.intp], before: list[Tower]) 
     return gap_units(few, chosen, gaps, reach)
 
 
-def gap_units(few: LineDemands, chosen: NDArray[np.intp], sizes: Array, reach: Array) -> LineUnits:
+def gap_units(
+    few: LineConstraints, chosen: NDArray[np.intp], sizes: Array, reach: Array
+) -> LineUnits:
     """Keys as sums of gaps from the one beside the smallest gap, and the origin's own distance from the ground."""
     count = len(sizes)
     origin = int(np.argmin(sizes)) if count else 0

@@ -33,7 +33,7 @@ def pixel_values(drawn: InputSampler) -> Tensor:
     if "grid_thw" in drawn.names:
         return patches(drawn)
     if drawn.kind == "inkling2_vision":
-        return merged_patches(drawn)
+        return patches_merged_into_tokens(drawn)
     if drawn.kind == "inkling_vision":
         return cubes(drawn)
     if BATCHED_PATCHES & drawn.names or drawn.kind in ("siglip2", "molmo2_vision"):
@@ -114,7 +114,7 @@ def patch_count(drawn: InputSampler) -> int:
     )
 
 
-def merged_patches(drawn: InputSampler) -> Tensor:
+def patches_merged_into_tokens(drawn: InputSampler) -> Tensor:
     """[token, row, column, channel]: the neighbouring patches that become one token."""
     side = drawn.size("patch_size") * drawn.size("spatial_merge_size")
     return drawn.floats(GRID_SIDE**2, side, side, drawn.size("num_channels"))
@@ -154,7 +154,7 @@ def grid(drawn: InputSampler) -> Tensor:
     return torch.tensor([[1, GRID_SIDE, GRID_SIDE]])
 
 
-def placed_patches(drawn: InputSampler) -> Tensor:
+def patches_with_positions(drawn: InputSampler) -> Tensor:
     """[image, patch, (row, column, pixels …)], rows and columns counted from 1."""
     features = drawn.size("patch_embed_hidden_size", default=0)
     features = features or drawn.size("num_channels", default=3) * drawn.size("patch_size") ** 2
@@ -167,7 +167,7 @@ IMAGES: Mapping[str, Maker] = {
     "pixel_values": pixel_values,
     "image": image,
     "pixel_values_videos": video,
-    "flattened_patches": placed_patches,
+    "flattened_patches": patches_with_positions,
     "grid_thw": grid,
     "image_grid_thw": grid,
     "spatial_shapes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),

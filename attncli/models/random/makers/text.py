@@ -53,7 +53,7 @@ def features_of_images(drawn: InputSampler) -> int:
     return queries * (FRAMES if drawn.kind in FRAMES_FIRST_IMAGES else 1)
 
 
-def marked_places(drawn: InputSampler) -> Tensor:
+def mark_image_tokens(drawn: InputSampler) -> Tensor:
     """[item, token]: whether an image's features replace the token."""
     places = drawn.size(MARKED_PLACES)
     return (torch.arange(places + drawn.tokens) < places).long().unsqueeze(0)
@@ -123,7 +123,7 @@ TEXT: Mapping[str, Maker] = {
     "task_inputs": lambda drawn: drawn.ids(64, 1, drawn.size("task_seq_len")),
     "bbox": boxes,
     "attention_mask": all_or_causal,
-    MARKED: marked_places,
+    MARKED: mark_image_tokens,
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents retrieved for a question
     "context_input_ids": lambda drawn: drawn.ids(vocabulary(drawn), documents(drawn), drawn.tokens),

@@ -18,7 +18,7 @@ be near it one by one, and no single point may decide it (`collapses`, `is_suppo
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from itertools import combinations, pairwise, product
 from typing import NamedTuple
 
@@ -58,6 +58,9 @@ MOST_PLACES = 16
 
 MOST_LEFT_OUT = 24
 """Points up to which each one is left out in turn."""
+
+LARGE = 300.0
+"""From here on asinh(e^x) is x + log 2 to the last bit, and e^x is still far from the largest float."""
 
 CLEARLY = 2.0
 """Twice the logarithm of the odds from which more constants are believed: e to 1."""
@@ -133,8 +136,9 @@ def to_error_scale(decades: Array) -> Array:
 def log_to_error_scale(logarithms: Array) -> Array:
     """The same for e^these."""
     exponent = logarithms - math.log(TINY_STEP)
-    found: Array = np.logaddexp(exponent, np.logaddexp(2.0 * exponent, 0.0) / 2.0)
-    return found
+    # numpy has vector code for exp and arcsinh and none for logaddexp, which takes ten times as long.
+    found: Array = np.arcsinh(np.exp(np.minimum(exponent, LARGE)))
+    return found + np.maximum(exponent - LARGE, 0.0)
 
 
 class LawFit(NamedTuple):
@@ -154,6 +158,10 @@ class CurveExplanation:
     errors: float
     constants: int
 
+    @property
+    def powers(self) -> list[CurvePiece]:
+        return [piece for piece in self.pieces if piece.power is not None]
+
     def criterion(self, steps: int) -> float:
         """Smaller is more credible. The variance is that of the errors and of `SURE` usual ones together."""
         variance = (self.errors + SURE * USUAL**2) / (steps + SURE)
@@ -172,10 +180,14 @@ def explain_curve(curve: tuple[float, ...]) -> CurveExplanation:
 
 
 def best_by_constant_count(steps: LayerSteps) -> list[CurveExplanation]:
-    """The one with the smallest errors of each number of constants."""
+    """The one with the smallest errors of each number of constants, all its powers supported.
+
+    Support takes a fit for every point, so it is tested where it decides: best first.
+    """
+    supported = cache(partial(is_supported, steps))
     best: dict[int, CurveExplanation] = {}
-    for one in iter_explanations(steps):
-        if one.constants not in best or one.errors < best[one.constants].errors:
+    for one in sorted(iter_explanations(steps), key=lambda one: one.errors):
+        if one.constants not in best and all(map(supported, one.powers)):
             best[one.constants] = one
     return [best[number] for number in sorted(best)]
 
@@ -209,11 +221,10 @@ def combine_fits(fits: Sequence[LawFit]) -> CurveExplanation:
 
 
 def fit_segment_laws(steps: LayerSteps, start: int, stop: int) -> list[LawFit]:
-    """A constant factor, and a power where the points themselves show one."""
+    """A constant factor, and a power where r collapses."""
     found, own = [fit_constant(steps, start, stop)], steps.between(start, stop)
-    if is_collapse(own, FEWEST_POINTS) and (fit := fit_power(own)) and is_supported(own, fit):
-        found.append(fit)
-    return found
+    power = fit_power(own) if is_collapse(own, FEWEST_POINTS) else None
+    return found if power is None else [*found, power]
 
 
 def is_collapse(own: LayerSteps, fewest: int) -> bool:
@@ -228,10 +239,12 @@ def is_collapse(own: LayerSteps, fewest: int) -> bool:
     )
 
 
-def is_supported(own: LayerSteps, fit: LawFit) -> bool:
-    """Whether the later points are near the law, and any one of all may be left out without another law."""
-    return later_half_follows(own, fit) and all(
-        is_stable_without_point(own.without(point), fit)
+def is_supported(steps: LayerSteps, piece: CurvePiece) -> bool:
+    """Whether the later points are near the power, and any one of all may be left out without another law."""
+    assert piece.power is not None
+    own, order = steps.between(*map(steps.layers.index, (piece.first, piece.last))), piece.power
+    return later_half_follows(own, order) and all(
+        is_stable_without_point(own.without(point), order)
         for point in choose_points_to_leave_out(len(own.values))
     )
 
@@ -247,25 +260,23 @@ def choose_points_to_leave_out(count: int) -> list[int]:
     return sorted(ends | {count // 3, 2 * count // 3})
 
 
-def later_half_follows(own: LayerSteps, fit: LawFit) -> bool:
+def later_half_follows(own: LayerSteps, order: float) -> bool:
     """Whether the later half, of `FEWEST_POINTS` at least, is near the power, and no step before it is far above it."""
-    assert fit.piece.power is not None
-    shape = power_law_log_steps(own, np.log([fit.piece.power]))[0]
+    shape = power_law_log_steps(own, np.log([order]))[0]
     ratios = np.log(np.maximum(-own.decades, 1e-300)) - shape
     late = ratios[-max(FEWEST_POINTS - 1, len(own) // 2) :]
     return bool(late.std() <= NEAR and ratios.max() <= late.mean() + 2.0 * NEAR)
 
 
-def is_stable_without_point(fewer: LayerSteps, fit: LawFit) -> bool:
+def is_stable_without_point(fewer: LayerSteps, order: float) -> bool:
     """Whether the power is still one without a point, of nearly the same order."""
     if not is_collapse(fewer, FEWEST_POINTS - 1):
         return False
     again = fit_power(fewer)
-    assert fit.piece.power is not None
     return (
         again is not None
         and again.piece.power is not None
-        and abs(math.log(again.piece.power / fit.piece.power)) <= math.log(SAME_ORDER)
+        and abs(math.log(again.piece.power / order)) <= math.log(SAME_ORDER)
         and again.errors < fit_constant(fewer, 0, len(fewer)).errors
     )
 
@@ -329,14 +340,22 @@ def least_squared_errors(shape: Array, seen: Array, taken: Array) -> Array:
     """Per order, the squares of `seen` against -asinh(e^(a + shape) / TINY_STEP), least over a."""
     falls = taken > 0.0
     apart = np.log(taken[falls]) - shape[:, falls]
-    starts = np.stack([np.median(apart, axis=1), apart[:, -1]])
+    starts = np.stack([median_of_rows(apart), apart[:, -1]])
     best = np.full(len(shape), np.inf)
     scale = starts - math.log(TINY_STEP)
     for _ in range(ROUNDS):
         exponent = scale[..., None] + shape
         missed = -log_to_error_scale(exponent + math.log(TINY_STEP)) - seen
         best = np.minimum(best, (missed**2).sum(axis=-1).min(axis=0))
-        slope = np.exp(-np.logaddexp(0.0, -2.0 * exponent) / 2.0)
+        raised = np.exp(np.minimum(exponent, LARGE))
+        slope = raised / np.sqrt(1.0 + raised * raised)
         move = (missed * slope).sum(axis=-1) / np.maximum((slope**2).sum(axis=-1), 1e-300)
         scale += np.clip(move, -1.0, 1.0)
     return best
+
+
+def median_of_rows(values: Array) -> Array:
+    """As `np.median` has it, which imports masked arrays and takes as long as the fit."""
+    ordered, count = np.sort(values, axis=1), values.shape[1]
+    found: Array = (ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2.0
+    return found

@@ -2,6 +2,7 @@
 
 arguments         command lines before typer reads them
 root              the root command, for modules that read or run other command lines
+plain_values      texts and plain numbers without pydantic
 typer_options     from declared options to typer's parameters
 spelling          parameters in sentences as the options that one types
 shell_completion  completion where the shell splits words differently

@@ -18,6 +18,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from attncli.cli.plain_values import read_plain_values
 from attncli.cli.root import command_path
 from attncli.declare.moved import refuse_moved_option
 from attncli.errors import UsageError
@@ -43,6 +44,7 @@ class HelpMixin:
         own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         if not hasattr(self, "help_all"):
             own[-1].callback = help_callback(everything=False)
+            read_plain_values(own)
             self.help_all = help_all_like(own[-1], hidden=not has_many_options(self))
         return [*own, self.help_all]
 

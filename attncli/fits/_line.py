@@ -62,18 +62,18 @@ def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
 
 
 def smallest_logit_module(
-    asked: LineConstraints, answer: LineDecision, request: FitRequest
+    constraints: LineConstraints, answer: LineDecision, request: FitRequest
 ) -> tuple[FittedModule, Evidence] | tuple[None, None]:
     """Of the modules that meet the request the one with the smallest logits; of long patterns and towers the first."""
     best: tuple[FittedModule, Evidence] | None = None
-    for candidates in iter_line_modules(asked, answer, request):
+    for candidates in iter_line_modules(constraints, answer, request):
         for fit in candidates:
-            evidence = verify(fit, asked.target)
+            evidence = verify(fit, constraints.target)
             if evidence.meets(request):
                 if best is None or evidence.logit_scale < best[1].logit_scale:
                     best = fit, evidence
                 break  # the next ones only have larger logits
-        if best is not None and (asked.target.shape[0] > LONG or best[1].logit_scale > TALL):
+        if best is not None and (constraints.target.shape[0] > LONG or best[1].logit_scale > TALL):
             break
     return best or (None, None)
 
@@ -85,48 +85,50 @@ def request_tolerances(request: FitRequest) -> Tolerances:
 
 
 def iter_line_modules(
-    asked: LineConstraints, answer: LineDecision, request: FitRequest
+    constraints: LineConstraints, answer: LineDecision, request: FitRequest
 ) -> Iterator[Iterator[FittedModule]]:
     """Iterate over modules from positions with a margin for rounding and many small leaks; they differ in their middle."""
     assert answer.sign is not None
     assert answer.keys is not None
-    if not len(asked.rows):
-        nothing = np.zeros((asked.target.shape[0], 1))
+    if not len(constraints.rows):
+        nothing = np.zeros((constraints.target.shape[0], 1))
         yield iter([make_module(nothing, nothing, request.dtype, request.causal)])
         return
     limit = min(request.logit_budget, LARGEST[request.dtype])
-    for share in SHARES if has_wide_support(asked, answer.keys) else (ALONE,):
-        spread, gap = error_allowance(asked.target, request, share)
+    for share in SHARES if has_wide_support(constraints, answer.keys) else (ALONE,):
+        spread, gap = error_allowance(constraints.target, request, share)
         for _ in range(ROUNDS):
-            keys, reach = place_keys(sufficient_constraints(asked, spread, gap), answer.sign, limit)
+            keys, reach = place_keys(
+                sufficient_constraints(constraints, spread, gap), answer.sign, limit
+            )
             if keys is None or reach is None or not np.isfinite(keys).all():
                 break
             factors = np.ones(len(gap))
-            yield iter_shifted_modules(keys, reach, asked, answer.sign, request, factors)
+            yield iter_shifted_modules(keys, reach, constraints, answer.sign, request, factors)
             if (factors < 1.05).all():
                 break
             gap = gap * np.minimum(factors, 3.0)
 
 
-def has_wide_support(asked: LineConstraints, keys: Array) -> bool:
+def has_wide_support(constraints: LineConstraints, keys: Array) -> bool:
     """Whether some support has more than one place: else no error on it has to be shared out."""
-    own = keys[asked.target.indices]
-    starts = asked.target.indptr[:-1]
+    own = keys[constraints.target.indices]
+    starts = constraints.target.indptr[:-1]
     spread = np.maximum.reduceat(own, starts) - np.minimum.reduceat(own, starts)
-    return bool((spread[asked.rows] > 0.0).any())
+    return bool((spread[constraints.rows] > 0.0).any())
 
 
 def iter_shifted_modules(
     keys: Array,
     reach: Array,
-    asked: LineConstraints,
+    constraints: LineConstraints,
     sign: NDArray[np.int64],
     request: FitRequest,
     factors: Array,
 ) -> Iterator[FittedModule]:
     """One for each middle; `factors` takes how much steeper than foreseen its rows are."""
-    for shifted, size in iter_shifts(keys, asked.masked, request.dtype):
-        queries, needed = find_flattest_queries(shifted, reach / size, asked, sign, request)
+    for shifted, size in iter_shifts(keys, constraints.masked, request.dtype):
+        queries, needed = find_flattest_queries(shifted, reach / size, constraints, sign, request)
         np.maximum(factors, needed, out=factors)
         yield make_module(queries, shifted[:, None], request.dtype, request.causal)
 
@@ -159,23 +161,27 @@ def iter_shifts(keys: Array, masked: bool, dtype: str) -> Iterator[tuple[Array, 
 
 
 def find_flattest_queries(
-    keys: Array, reach: Array, asked: LineConstraints, sign: NDArray[np.int64], request: FitRequest
+    keys: Array,
+    reach: Array,
+    constraints: LineConstraints,
+    sign: NDArray[np.int64],
+    request: FitRequest,
 ) -> tuple[Array, Array]:
     """For every row the flattest query that serves it, and by how much steeper it is than the places ask."""
     length = len(keys)
     queries, needed = np.zeros((length, 1)), np.ones(length)
     problem = QueryProblem(keys[:, None], np.zeros((0, 0)), np.triu_indices(1), request, 1.0)
     base = np.zeros(length)
-    base[asked.rows] = sign[asked.rows] * 1.0 / reach
+    base[constraints.rows] = sign[constraints.rows] * 1.0 / reach
     least = np.full(length, np.inf)
     waiting = np.zeros(length, dtype=bool)
-    waiting[asked.rows] = True
+    waiting[constraints.rows] = True
     for factor in FINE if length <= LONG else COARSE:
         for rows in row_blocks(length):
             some = np.flatnonzero(waiting[rows]) + rows.start
             if not len(some):
                 continue
-            support = find_support(asked.target, some)
+            support = find_support(constraints.target, some)
             tried = factor * base[some, None]
             fine, variation = rows_meeting_request(
                 request, support, evaluate_rows(problem, support, tried)

@@ -128,31 +128,31 @@ def read_request(path: Path, described: Mapping[str, str], w_q: Floats) -> FitRe
         ) from None
 
 
-def refuse_wrong_dtypes(path: Path, held: Mapping[str, NDArray[Any]], index: int) -> None:
+def refuse_wrong_dtypes(path: Path, tensors: Mapping[str, NDArray[Any]], index: int) -> None:
     """Refuse wrong dtypes: indices must be integers and all else real; a cast would drop digits."""
     places = (f"target.{index}.row", f"target.{index}.col")
     for name in ("w_q", "w_k", f"x.{index}", f"target.{index}.value", *places):
         kind = np.integer if name in places else np.floating
-        if name in held and not np.issubdtype(held[name].dtype, kind):
+        if name in tensors and not np.issubdtype(tensors[name].dtype, kind):
             raise InputError(
-                f"{path}: {name} holds {held[name].dtype} numbers, not {'whole' if name in places else 'real'} ones: "
+                f"{path}: {name} holds {tensors[name].dtype} numbers, not {'whole' if name in places else 'real'} ones: "
                 "write the file again."
             )
 
 
 def read_fit(
     path: Path,
-    held: Mapping[str, NDArray[Any]],
+    tensors: Mapping[str, NDArray[Any]],
     request: FitRequest,
     index: int,
     pattern: str,
     method: str,
 ) -> SavedFit:
     """Pattern `index` of the file, its kinds of numbers, shapes and values checked."""
-    refuse_wrong_dtypes(path, held, index)
+    refuse_wrong_dtypes(path, tensors, index)
     try:
-        x, w_q, w_k = held[f"x.{index}"], held["w_q"], held["w_k"]
-        row, col, value = (held[f"target.{index}.{part}"] for part in ("row", "col", "value"))
+        x, w_q, w_k = tensors[f"x.{index}"], tensors["w_q"], tensors["w_k"]
+        row, col, value = (tensors[f"target.{index}.{part}"] for part in ("row", "col", "value"))
         length = len(x)
         target = csr_array(coo_array((value.astype(np.float64), (row, col)), (length, length)))
     except (KeyError, ValueError, TypeError) as error:

@@ -97,30 +97,30 @@ def iter_doubling_widths(first: int, widest: int) -> Iterator[int]:
     yield widest
 
 
-def fit_at_width(wanted: TargetMap, d: int) -> MapModule | None:
+def fit_at_width(target_map: TargetMap, d: int) -> MapModule | None:
     """Fit a module of width d; it counts once its rounded version is verified."""
-    both = np.zeros((2, len(wanted.weights), d))
-    for both in iter_starts(wanted, d):
-        if (met := verify_module(both, wanted)) is not None:
+    both = np.zeros((2, len(target_map.weights), d))
+    for both in iter_starts(target_map, d):
+        if (met := verify_module(both, target_map)) is not None:
             return met
-    return descend_likelihood(both, wanted)[1]
+    return descend_likelihood(both, target_map)[1]
 
 
-def iter_starts(wanted: TargetMap, d: int) -> Iterator[Array]:
+def iter_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
     """[queries, keys]: rings and arcs, and the map's own spectrum last."""
     if 1 < d <= WIDEST_RING:
-        yield from iter_ring_starts(wanted, d)
+        yield from iter_ring_starts(target_map, d)
     for depth in DEPTHS:
-        yield truncate_rank(center_log_weights(wanted.weights, wanted.causal, depth), d)
+        yield truncate_rank(center_log_weights(target_map.weights, target_map.causal, depth), d)
 
 
-def iter_ring_starts(wanted: TargetMap, d: int) -> Iterator[Array]:
+def iter_ring_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
     """Keys on rings and arcs with each row's best query for the sparse pattern nearby, if that is sparse."""
-    kept = sparsify_rows(wanted.weights, RING_SHARE * wanted.limit)
+    kept = sparsify_rows(target_map.weights, RING_SHARE * target_map.limit)
     if np.median(np.diff(kept.indptr)) > d:
         return
-    rest = (1.0 - RING_SHARE) * wanted.limit
-    request = FitRequest(d=d, causal=wanted.causal, total_variation=rest, ratio_error=1.0)
+    rest = (1.0 - RING_SHARE) * target_map.limit
+    request = FitRequest(d=d, causal=target_map.causal, total_variation=rest, ratio_error=1.0)
     for keys in iter_arrangements(kept, d):
         if is_promising(keys, kept, request):
             yield np.stack([solve_queries(keys, kept, request, bold=True).queries, keys])
@@ -136,34 +136,36 @@ def sparsify_rows(weights: Array, left_out: float) -> csr_array:
     return normalise_rows(csr_array(np.where(kept, weights, 0.0)))
 
 
-def descend_likelihood(both: Array, wanted: TargetMap) -> tuple[Array, MapModule | None]:
+def descend_likelihood(both: Array, target_map: TargetMap) -> tuple[Array, MapModule | None]:
     """Where descents on the likelihood end, and the module if there is one."""
-    about, emphasis = wanted.at(both.shape[2], DECAY), np.ones(len(wanted.weights))
+    about, emphasis = target_map.at(both.shape[2], DECAY), np.ones(len(target_map.weights))
     for _ in range(ROUNDS):
-        both = run_lbfgs(row_weighted_likelihood(wanted.weights, emphasis), both, about, STEPS)
-        if (met := verify_module(both, wanted)) is not None:
+        both = run_lbfgs(row_weighted_likelihood(target_map.weights, emphasis), both, about, STEPS)
+        if (met := verify_module(both, target_map)) is not None:
             return both, met
-        emphasis *= np.clip(row_errors(both, wanted) / (AIM * wanted.limit), *EMPHASIS)
+        emphasis *= np.clip(row_errors(both, target_map) / (AIM * target_map.limit), *EMPHASIS)
         emphasis /= emphasis.mean()
     return both, None
 
 
-def descend_excess(both: Array, wanted: TargetMap) -> MapModule | None:
+def descend_excess(both: Array, target_map: TargetMap) -> MapModule | None:
     """Descents on what rows exceed the limit by, sharper from one to the next."""
-    about = wanted.at(both.shape[2], 0.0)
+    about = target_map.at(both.shape[2], 0.0)
     for rounding in ROUNDINGS:
-        both = run_lbfgs(excess_loss(wanted, rounding), both, about, CLOSING_STEPS)
-        if (met := verify_module(both, wanted)) is not None:
+        both = run_lbfgs(excess_loss(target_map, rounding), both, about, CLOSING_STEPS)
+        if (met := verify_module(both, target_map)) is not None:
             return met
-        if not row_errors(both, wanted).max() < HOPELESS * wanted.limit:
+        if not row_errors(both, target_map).max() < HOPELESS * target_map.limit:
             return None
     return None
 
 
-def narrow_module(best: MapModule, wanted: TargetMap, least: int) -> MapModule:
+def narrow_module(best: MapModule, target_map: TargetMap, least: int) -> MapModule:
     """Narrow a module, one feature after the other."""
     while best.fit.d > least:
-        below = (descend_excess(start, wanted) for start in iter_narrower_starts(best, wanted))
+        below = (
+            descend_excess(start, target_map) for start in iter_narrower_starts(best, target_map)
+        )
         found = next((each for each in below if each is not None), None)
         if found is None:
             break
@@ -171,13 +173,13 @@ def narrow_module(best: MapModule, wanted: TargetMap, least: int) -> MapModule:
     return best
 
 
-def iter_narrower_starts(best: MapModule, wanted: TargetMap) -> Iterator[Array]:
+def iter_narrower_starts(best: MapModule, target_map: TargetMap) -> Iterator[Array]:
     """The module's logits without their smallest feature; then where the likelihood leads from the map's own."""
     d = best.fit.d - 1
     queries, keys = np.split(best.fit.x.astype(np.float64), 2, axis=1)
-    yield truncate_rank(subtract_row_means(queries @ keys.T, wanted.causal), d)
-    own = center_log_weights(wanted.weights, wanted.causal, DEPTHS[-1])
-    yield descend_likelihood(truncate_rank(own, d), wanted)[0]
+    yield truncate_rank(subtract_row_means(queries @ keys.T, target_map.causal), d)
+    own = center_log_weights(target_map.weights, target_map.causal, DEPTHS[-1])
+    yield descend_likelihood(truncate_rank(own, d), target_map)[0]
 
 
 def center_log_weights(weights: Array, causal: bool, depth: float) -> Array:
@@ -204,27 +206,27 @@ def truncate_rank(logits: Array, d: int) -> Array:
     return np.stack([left[:, :d] * root, right[:d].T * root])
 
 
-def verify_module(both: Array, wanted: TargetMap) -> MapModule | None:
-    fit = make_module(both[0], both[1], wanted.dtype, wanted.causal)
-    evidence = verify(fit, wanted.target)
-    return MapModule(fit, evidence) if evidence.total_variation <= wanted.limit else None
+def verify_module(both: Array, target_map: TargetMap) -> MapModule | None:
+    fit = make_module(both[0], both[1], target_map.dtype, target_map.causal)
+    evidence = verify(fit, target_map.target)
+    return MapModule(fit, evidence) if evidence.total_variation <= target_map.limit else None
 
 
-def row_errors(both: Array, wanted: TargetMap) -> Array:
+def row_errors(both: Array, target_map: TargetMap) -> Array:
     """Total variation of every row."""
     logits = both[0] @ both[1].T
-    if wanted.causal:
+    if target_map.causal:
         mask_future(logits, 0)
     made = np.exp(logits - logits.max(axis=1, keepdims=True))
     made /= made.sum(axis=1, keepdims=True)
-    result: Array = 0.5 * np.abs(made - wanted.weights).sum(axis=1)
+    result: Array = 0.5 * np.abs(made - target_map.weights).sum(axis=1)
     return result
 
 
-def excess_loss(wanted: TargetMap, rounding: float) -> Loss:
+def excess_loss(target_map: TargetMap, rounding: float) -> Loss:
     """Σ_i max(0, v_i / aim - 1)², v_i = ½ Σ_j √((M_ij - A_ij)² + δ²): never below the row's total variation."""
-    weights, aim = wanted.weights.astype(PRECISION), CLOSING_AIM * wanted.limit
-    square = PRECISION((2.0 * rounding * wanted.limit / weights.shape[1]) ** 2)
+    weights, aim = target_map.weights.astype(PRECISION), CLOSING_AIM * target_map.limit
+    square = PRECISION((2.0 * rounding * target_map.limit / weights.shape[1]) ** 2)
 
     def loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
         logits -= logits.max(axis=1, keepdims=True)

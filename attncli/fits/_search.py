@@ -165,13 +165,13 @@ def width_ladder(method: str, target: csr_array, widest: int) -> Iterator[int]:
     return iter_search_widths(method, int(np.diff(target.indptr).max()), target.shape[0], widest)
 
 
-def summarise_search(method: str, tried: dict[int, Attempt], found: int | None) -> Attempt:
+def summarise_search(method: str, tried: dict[int, Attempt], width: int | None) -> Attempt:
     """The attempt at the width found, or at the widest tried, with the counts of the whole search."""
     probes = sum(attempt.probes for attempt in tried.values())
     seeds = max(attempt.seeds for attempt in tried.values())
-    chosen = tried[max(tried) if found is None else found]
+    chosen = tried[max(tried) if width is None else width]
     reason = chosen.reason
-    if found is None and chosen.fit is not None:
+    if width is None and chosen.fit is not None:
         reason = f"not found up to d = {max(tried)} in {probes} probes ({reason})"
     return replace(
         chosen, probes=probes, seeds=seeds, reason=reason, tried=(min(tried), max(tried))

@@ -125,7 +125,7 @@ def interpolate_least_norm(nodes: Array, values: Array) -> Complex:
 
 def smallest_height(
     support: NDArray[np.int64],
-    wanted: Array,
+    target: Array,
     curve: Complex,
     request: FitRequest,
     angle: Array,
@@ -145,6 +145,6 @@ def smallest_height(
     if request.causal:
         hidden |= np.arange(len(angle)) > own[:, None]
     depth[hidden], rise[hidden] = 1.0, -np.inf
-    floor = wanted.min(axis=1) + math.log(request.off_support) - MARGIN
+    floor = target.min(axis=1) + math.log(request.off_support) - MARGIN
     height = np.maximum(((rise - floor[:, None]) / depth).max(axis=1), 0.0)
     return raise_levels(depth, rise, height, request.log_leak - MARGIN)

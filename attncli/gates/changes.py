@@ -257,49 +257,49 @@ def describe_missing(pair: RowPair, name: str) -> str:
     return f"no number to test: {format_place(pair.row)} it is in {name} alone"
 
 
-def decide_change(asked: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
+def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
     """Decide a change: how many numbers moved too far, and which moved farthest in the direction that fails."""
-    change, pairs = asked.change, asked.pairs
-    if asked.gone:
-        return Verdict(change.text, True, asked.gone)
-    far = asked.beyond()
+    change, pairs = check.change, check.pairs
+    if check.gone:
+        return Verdict(change.text, True, check.gone)
+    far = check.beyond()
     past = sum((id(change), id(pair)) not in (noise or ()) for pair in far)
     limit = "noise" if change.unit == CHANCE else "the limit"
-    text = f"{past} of {format_count(pairs)} beyond {limit}; {'farthest' if far else 'closest'}: {describe_farthest(asked)}"
+    text = f"{past} of {format_count(pairs)} beyond {limit}; {'farthest' if far else 'closest'}: {describe_farthest(check)}"
     if past < len(far):
         text += f"; {len(far) - past} more beyond {limit} may be noise among all gates"
-    if asked.fresh:
-        text += f"; {asked.fresh} not in the baseline"
+    if check.fresh:
+        text += f"; {check.fresh} not in the baseline"
     return Verdict(
-        change.text, past > 0, text + (describe_noise_chance(asked) if noise is None else "")
+        change.text, past > 0, text + (describe_noise_chance(check) if noise is None else "")
     )
 
 
-def describe_farthest(asked: ChangeCheck) -> str:
+def describe_farthest(check: ChangeCheck) -> str:
     """`SAN, layer 12: -7.6 → -8.4 (-0.8)`, and in the gate's unit."""
-    pair = asked.pairs[asked.farthest()]
+    pair = check.pairs[check.farthest()]
     assert pair.old is not None
     assert pair.new is not None
-    return f"{format_place(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_distance(pair, asked)})"
+    return f"{format_place(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_distance(pair, check)})"
 
 
-def describe_distance(pair: RowPair, asked: ChangeCheck) -> str:
-    change, size = asked.change, f"{asked.change.measured(pair):+.3g}"
+def describe_distance(pair: RowPair, check: ChangeCheck) -> str:
+    change, size = check.change, f"{check.change.measured(pair):+.3g}"
     paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
     if change.unit == CHANCE:
-        among = f" among {format_count(asked.pairs)}" if len(asked.pairs) > 1 else ""
-        return f"{size}, p = {asked.chances[asked.farthest()]:.2g}{among}{paired}"
+        among = f" among {format_count(check.pairs)}" if len(check.pairs) > 1 else ""
+        return f"{size}, p = {check.chances[check.farthest()]:.2g}{among}{paired}"
     return f"{size} standard deviations{paired}" if change.unit == "s" else size + change.unit
 
 
-def describe_noise_chance(asked: ChangeCheck) -> str:
+def describe_noise_chance(check: ChangeCheck) -> str:
     """Describe how often noise alone is as large, which a limit in standard deviations does not cover."""
-    chance = asked.reached()
+    chance = check.reached()
     if chance < REACHED:
         return ""
-    texts = format_text_counts(asked.pairs[asked.farthest()])
-    among = f"chance up to {chance:.1g} among {format_count(asked.pairs)}"
-    return f"; noise alone can reach {asked.change.limit:g} standard deviations at n = {texts} ({among})"
+    texts = format_text_counts(check.pairs[check.farthest()])
+    among = f"chance up to {chance:.1g} among {format_count(check.pairs)}"
+    return f"; noise alone can reach {check.change.limit:g} standard deviations at n = {texts} ({among})"
 
 
 def format_text_counts(pair: RowPair) -> str:

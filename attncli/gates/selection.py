@@ -59,26 +59,26 @@ def parse_selector(where: str, part: str) -> tuple[str, str]:
     return ("layer" if re.fullmatch(r"-?\d+|-?\d*:-?\d*", axis) else "variant"), axis
 
 
-def select_rows(report: Report, wanted: Selection) -> list[Row]:
+def select_rows(report: Report, selection: Selection) -> list[Row]:
     """The rows of the metric at the coordinates that every selector names, in any order."""
-    rows = [row for row in report.rows if row.metric == wanted.metric]
+    rows = [row for row in report.rows if row.metric == selection.metric]
     if not rows:
         raise unknown_name(
-            f"metric in {wanted.called}", wanted.metric, {r.metric for r in report.rows}
+            f"metric in {selection.called}", selection.metric, {r.metric for r in report.rows}
         )
     chosen = rows
-    for axis, value in wanted.selectors:
+    for axis, value in selection.selectors:
         present = [row for row in rows if row.axis(axis) is not None]
         ends = last_coordinates(present, axis)
         found = {id(row) for row in present if row_matches(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
-                f"{wanted.called} '{wanted.text}' matches nothing at {axis}={value}: {list_available(rows, axis)}."
+                f"{selection.called} '{selection.text}' matches nothing at {axis}={value}: {list_available(rows, axis)}."
             )
         chosen = [row for row in chosen if id(row) in found]
     if not chosen:
         raise UsageError(
-            f"{wanted.called} '{wanted.text}' matches nothing: no row has all of these."
+            f"{selection.called} '{selection.text}' matches nothing: no row has all of these."
         )
     return chosen
 
@@ -99,13 +99,13 @@ def other_coordinates(row: Row, axis: str) -> tuple[object, ...]:
     return tuple(sorted(item for item in row.coordinates.items() if item[0] != axis))
 
 
-def row_matches(row: Row, axis: str, wanted: str, end: float) -> bool:
+def row_matches(row: Row, axis: str, requested: str, end: float) -> bool:
     """Whether the row's coordinate is the wanted value or lies in the wanted range, counted from the end if negative."""
     value = row.axis(axis)
     if isinstance(value, str):
-        return value == wanted
+        return value == requested
     assert value is not None
-    first, colon, last = wanted.partition(":")
+    first, colon, last = requested.partition(":")
     try:
         low = parse_bound(first, axis, end, -math.inf if colon else math.nan)
         high = parse_bound(last, axis, end, math.inf) if colon else low

@@ -74,39 +74,39 @@ class AttentionCensus:
         return ", ".join(parts)
 
 
-def count_attention(said: Mapping[str, Any], tensors: Collection[str]) -> AttentionCensus:
-    """`said`: config.json; of a model with several towers, its text model is counted."""
-    text = said.get("text_config")
+def count_attention(config: Mapping[str, Any], tensors: Collection[str]) -> AttentionCensus:
+    """`config`: config.json; of a model with several towers, its text model is counted."""
+    text = config.get("text_config")
     if isinstance(text, Mapping):
-        said = {**said, **text}
-    layers, heads = config_number(said, "layers"), config_number(said, "heads")
+        config = {**config, **text}
+    layers, heads = config_number(config, "layers"), config_number(config, "heads")
     return AttentionCensus(
         layers,
         heads,
-        heads if (own := config_number(said, "key_heads")) is None else own,
-        count_layer_kinds(said, layers),
-        positive_int(said.get("sliding_window")),
+        heads if (own := config_number(config, "key_heads")) is None else own,
+        count_layer_kinds(config, layers),
+        positive_int(config.get("sliding_window")),
         qk_norm=count_layers_with_tensor(QUERY_NORM, tensors),
         sinks=count_layers_with_tensor(SINKS, tensors),
         gates=layers
-        if said.get("attn_output_gate") and layers
+        if config.get("attn_output_gate") and layers
         else count_layers_with_tensor(GATE, tensors),
     )
 
 
-def config_number(said: Mapping[str, Any], name: str) -> int | None:
+def config_number(config: Mapping[str, Any], name: str) -> int | None:
     """The first of a quantity's config names that is set, unless layers differ."""
-    if any(word in layer for layer in find_differing_layers(said) for word in WORDS[name]):
+    if any(word in layer for layer in find_differing_layers(config) for word in WORDS[name]):
         return None
-    if name == "key_heads" and said.get("multi_query") is True and "num_kv_heads" not in said:
+    if name == "key_heads" and config.get("multi_query") is True and "num_kv_heads" not in config:
         return 1
-    given = [positive_int(said.get(word)) for word in WORDS[name]]
+    given = [positive_int(config.get(word)) for word in WORDS[name]]
     return next((value for value in given if value is not None), None)
 
 
-def find_differing_layers(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def find_differing_layers(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """transformers' config entry for single layers that differ from the others."""
-    found = said.get(PER_LAYER)
+    found = config.get(PER_LAYER)
     return (
         [layer for layer in found.values() if isinstance(layer, dict)]
         if isinstance(found, dict)
@@ -118,18 +118,21 @@ def positive_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def count_layer_kinds(said: Mapping[str, Any], layers: int | None) -> dict[str, int]:
+def count_layer_kinds(config: Mapping[str, Any], layers: int | None) -> dict[str, int]:
     """Counted from the config's list of layers; without one, known where no layer or every layer has a window."""
-    listed = next((said[name] for name in OF_LAYERS if isinstance(said.get(name), list)), None)
+    listed = next((config[name] for name in OF_LAYERS if isinstance(config.get(name), list)), None)
     if listed is not None:
         return count_by_kind(
             KINDS.get(str(kind), str(kind).removesuffix("_attention")) for kind in listed
         )
     if layers is None:
         return {}
-    if positive_int(said.get("sliding_window")) is None or said.get("use_sliding_window") is False:
+    if (
+        positive_int(config.get("sliding_window")) is None
+        or config.get("use_sliding_window") is False
+    ):
         return {"full": layers}
-    return {"sliding": layers} if said.get("model_type") in ALL_SLIDE else {}
+    return {"sliding": layers} if config.get("model_type") in ALL_SLIDE else {}
 
 
 def count_by_kind(kinds: Iterable[str]) -> dict[str, int]:

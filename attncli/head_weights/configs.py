@@ -162,7 +162,7 @@ class HeadConfig:
             )
 
 
-def first_set_value(rope: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> Any:
+def first_set_value(rope: Mapping[str, Any], config: Mapping[str, Any], *names: str) -> Any:
     """The first value that is set: newer configs nest these, older ones use other names."""
-    given = [held[name] for name in names for held in (rope, said) if held.get(name) is not None]
+    given = [held[name] for name in names for held in (rope, config) if held.get(name) is not None]
     return given[0] if given else None

@@ -49,11 +49,11 @@ def projections_for_scores(head: Head, queries: Array, keys: Array) -> Array:
     return np.concatenate([q, k], axis=1)
 
 
-def solve_inputs(head: Head, wanted: Array, pseudo: ProjectionInverse, dtype: str) -> Floats:
+def solve_inputs(head: Head, projections: Array, pseudo: ProjectionInverse, dtype: str) -> Floats:
     """The least x with these projections, rounded; queries and keys are scaled against each other so that it is small."""
     d = head.d
     biases = np.concatenate([round_to_dtype(part, dtype) for part in (head.b_q, head.b_k)])
-    parts = [wanted[:, part] @ pseudo.matrix[part] for part in (slice(0, d), slice(d, None))]
+    parts = [projections[:, part] @ pseudo.matrix[part] for part in (slice(0, d), slice(d, None))]
     largest = [float(np.abs(part).max(initial=0.0)) for part in parts]
     if not all(size == 0.0 or 1.0 / EXTREME < size < EXTREME for size in largest):
         raise InputError(
@@ -63,7 +63,7 @@ def solve_inputs(head: Head, wanted: Array, pseudo: ProjectionInverse, dtype: st
     sizes = [float(np.linalg.norm(part)) for part in parts]
     balance = np.sqrt(sizes[1] / sizes[0]) if all(sizes) else 1.0
     factors = np.repeat([balance, 1.0 / balance], d)
-    return round_to_dtype((wanted * factors - biases) @ pseudo.matrix, dtype)
+    return round_to_dtype((projections * factors - biases) @ pseudo.matrix, dtype)
 
 
 def project_inputs(head: Head, x: Floats, dtype: str) -> tuple[Floats, Floats]:

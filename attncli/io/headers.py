@@ -76,12 +76,14 @@ def read_header(path: Path) -> Header:
     return Header(places, metadata)
 
 
-def parse_metadata(said: object) -> dict[str, str]:
+def parse_metadata(metadata: object) -> dict[str, str]:
     """Parse the metadata, which map text to text."""
-    said = {} if said is None else said
-    if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+    metadata = {} if metadata is None else metadata
+    if not isinstance(metadata, dict) or not all(
+        isinstance(value, str) for value in metadata.values()
+    ):
         raise ValueError("its metadata are not text by text")
-    return said
+    return metadata
 
 
 def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -62,9 +62,9 @@ def iter_modelling_modules(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]
         yield importlib.import_module(f"{folder}.{name}")
 
 
-def body_rank(found: type[PreTrainedModel]) -> tuple[bool, bool, int]:
+def body_rank(model_class: type[PreTrainedModel]) -> tuple[bool, bool, int]:
     """Sort key that puts bodies before heads: `XModel` before `XEncoder` before `XForCausalLM`."""
-    name = found.__name__
+    name = model_class.__name__
     return ("For" in name, not name.endswith("Model"), len(name))
 
 

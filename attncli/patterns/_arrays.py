@@ -106,18 +106,21 @@ def read_scipy_sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) ->
     return refuse_duplicates(path, coo_array(made))
 
 
-def refuse_bad_indices(path: Path, held: dict[str, NDArray[Any]]) -> None:
+def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Refuse indices that are not whole numbers or out of range: a cast would cut them off or wrap around."""
-    for name in (each for each in PLACES if each in held):
-        if held[name].dtype.kind not in "iu":
-            raise InputError(f"{path}: {name} holds {held[name].dtype} values, and places are whole numbers.")  # fmt: skip
-        if held[name].size and not -FAR < int(held[name].min()) <= int(held[name].max()) < FAR:
+    for name in (each for each in PLACES if each in arrays):
+        if arrays[name].dtype.kind not in "iu":
+            raise InputError(f"{path}: {name} holds {arrays[name].dtype} values, and places are whole numbers.")  # fmt: skip
+        if (
+            arrays[name].size
+            and not -FAR < int(arrays[name].min()) <= int(arrays[name].max()) < FAR
+        ):
             raise InputError(f"{path}: {name} holds a number that is no place of a matrix.")
     for name in ("shape", "data"):
-        if name not in held:
+        if name not in arrays:
             raise InputError(f"{path} has no '{name}', which scipy.sparse.save_npz writes: save it again.")  # fmt: skip
-    if held["shape"].shape != (2,):
-        raise InputError(f"{path}: its shape has {held['shape'].size} numbers: a pattern is [query, key].")  # fmt: skip
+    if arrays["shape"].shape != (2,):
+        raise InputError(f"{path}: its shape has {arrays['shape'].size} numbers: a pattern is [query, key].")  # fmt: skip
 
 
 def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:

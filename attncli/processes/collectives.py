@@ -106,9 +106,9 @@ def gather_from_ranks(mine: object) -> list[Any]:
     return found
 
 
-def exit_all_ranks(code: int, said: str) -> RankExit:
+def exit_all_ranks(code: int, message: str) -> RankExit:
     """The last call of a rank: how they have all ended together, the first failure before all else."""
-    mine = RankExit(code, said)
+    mine = RankExit(code, message)
     if LINE.over or LINE.group is None:
         return mine
     try:

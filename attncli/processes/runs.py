@@ -67,15 +67,15 @@ def output_arguments(path: Path) -> tuple[str, ...]:
     return ("--format", "json", "--output", str(path), "--no-progress")
 
 
-def describe_exit(code: int, said: str = "") -> ProcessRun:
+def describe_exit(code: int, stderr: str = "") -> ProcessRun:
     """How a process has ended, by its code as the system gives it; one that was killed is a limit, as far as anybody knows."""
     if code < 0:
         sentence = f"its process was lost ({signal.Signals(-code).name}; out of memory?)"
         return ProcessRun(LimitError.exit_code, sentence)
-    return ProcessRun(code, last_line(said))
+    return ProcessRun(code, last_line(stderr))
 
 
-def last_line(said: str) -> str:
+def last_line(stderr: str) -> str:
     """The reason, where it failed."""
-    last = said.strip().splitlines()[-1:] or ["no reason was given"]
+    last = stderr.strip().splitlines()[-1:] or ["no reason was given"]
     return last[0].removeprefix("attn: ")

@@ -93,6 +93,6 @@ def require_entries(value: Any, where: str) -> Any:
     return value.items()
 
 
-def type_error(where: str, wanted: str, value: Any) -> InputError:
+def type_error(where: str, expected: str, value: Any) -> InputError:
     shown = repr(value)
-    return InputError(f"{where} must be {wanted}, not {shown if len(shown) < 40 else 'this'}")
+    return InputError(f"{where} must be {expected}, not {shown if len(shown) < 40 else 'this'}")

@@ -101,7 +101,7 @@ class BatchCapture:
         except Exception as error:
             self.failure = error
 
-    def enter(self, given: Given) -> None:
+    def enter(self, inputs: Given) -> None:
         raise NotImplementedError
 
     def leave(self) -> None:
@@ -116,10 +116,10 @@ class StepCapture(BatchCapture):
         self.around = ExitStack()
         self.running = False
 
-    def enter(self, given: Given) -> None:
+    def enter(self, inputs: Given) -> None:
         self.sites = SiteNamer(self.runs.subject.body)
-        self.rows = find_rows(given)
-        self.borders = split_packed_rows(given, self.rows)
+        self.rows = find_rows(inputs)
+        self.borders = split_packed_rows(inputs, self.rows)
         self.groups: dict[tuple[int, int], TextGroup] | None = None
         self.around = ExitStack()
         self.running = True
@@ -205,21 +205,21 @@ class RerunCapture(BatchCapture):
         super().__init__(runs, due)
         self.how = f"{why}: each batch that is looked at is run once more beside the step."
 
-    def enter(self, given: Given) -> None:
-        pieces = split_packed_rows(given, find_rows(given))
+    def enter(self, inputs: Given) -> None:
+        pieces = split_packed_rows(inputs, find_rows(inputs))
         with take_turn(), eval_mode(self.runs.trained.model):
             for piece in pieces:
                 if piece.stop - piece.start > 1:
-                    self.found.append(self.runs.seen(slice_text(given, piece), "the batch"))
+                    self.found.append(self.runs.seen(slice_text(inputs, piece), "the batch"))
 
 
-def slice_text(given: Given, piece: TextPiece) -> dict[str, Tensor]:
+def slice_text(inputs: Given, piece: TextPiece) -> dict[str, Tensor]:
     """One text of a batch as a batch of one; arguments other than token inputs, such as labels, are
     left out."""
     names = ("input_ids", "inputs_embeds", "token_type_ids", "position_ids")
     found = {}
     for name in names:
-        value = given.get(name)
+        value = inputs.get(name)
         if isinstance(value, Tensor) and value.dim() >= 2:
             item = piece.item if len(value) > 1 else 0
             found[name] = value[item : item + 1, piece.start : piece.stop].detach()

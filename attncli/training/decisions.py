@@ -13,8 +13,8 @@ Said = str | Iterable[str] | None
 """One condition or several, as a caller gives them."""
 
 
-def parse_conditions(said: Iterable[str]) -> tuple[Condition, ...]:
-    return tuple(map(gates.parse_condition, said))
+def parse_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
+    return tuple(map(gates.parse_condition, texts))
 
 
 @dataclass(frozen=True)

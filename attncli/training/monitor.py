@@ -230,20 +230,20 @@ def convert_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: converted(each, given[name]) for name, each in KEYWORDS.items() if name in given}
 
 
-def validate_request(asked: Mapping[str, Any]) -> tuple[Rules, MetricSelection]:
+def validate_request(arguments: Mapping[str, Any]) -> tuple[Rules, MetricSelection]:
     """Validate the arguments before a model is touched."""
     for name, least in (("every", 1), ("tokens", 1), ("step", 0)):
-        size = asked.get(name)
+        size = arguments.get(name)
         if size is not None and size < least:
             raise UsageError(f"`{name}` must be at least {least}, not {size}.")
-    measure = asked["measure"]
+    measure = arguments["measure"]
     if measure not in (PROBE, BATCH):
         raise UsageError(f"`measure` must be '{PROBE}' or '{BATCH}', not {measure!r:.80}.")
-    names = split_names(asked["metrics"])
+    names = split_names(arguments["metrics"])
     chosen = choose_metrics(names or (ON_PROBE if measure == PROBE else ON_BATCH))
     if measure == BATCH:
         refuse_not_of_maps(chosen)
-    rules = Rules(parse_conditions(asked["stop_if"]), parse_conditions(asked["warn_if"]))
+    rules = Rules(parse_conditions(arguments["stop_if"]), parse_conditions(arguments["warn_if"]))
     others = [name for group in group_members().values() for name in group]
     rules.refuse_unmeasured(chosen.definitions(), others)
     return rules, chosen

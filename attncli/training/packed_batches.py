@@ -19,11 +19,11 @@ class TextPiece(NamedTuple):
     stop: int
 
 
-def find_rows(given: Mapping[str, Any]) -> list[TextPiece]:
+def find_rows(inputs: Mapping[str, Any]) -> list[TextPiece]:
     """The tokens of each batch item that are no padding."""
-    shaped = next(each for name in TOKEN_SHAPED if (each := given.get(name)) is not None)
+    shaped = next(each for name in TOKEN_SHAPED if (each := inputs.get(name)) is not None)
     items, tokens = shaped.shape[:2]
-    mask = given.get("attention_mask")
+    mask = inputs.get("attention_mask")
     if mask is None or mask.dim() != 2 or mask.shape != (items, tokens):
         return [TextPiece(item, 0, tokens) for item in range(items)]
     return [piece for item in range(items) for piece in find_true_runs(item, mask[item] != 0)]
@@ -39,9 +39,9 @@ def find_true_runs(item: int, real: Tensor) -> list[TextPiece]:
     ]
 
 
-def split_packed_rows(given: Mapping[str, Any], rows: list[TextPiece]) -> list[TextPiece]:
+def split_packed_rows(inputs: Mapping[str, Any], rows: list[TextPiece]) -> list[TextPiece]:
     """The rows cut where the position ids begin anew; the rows themselves where they never do."""
-    positions = given.get("position_ids")
+    positions = inputs.get("position_ids")
     if positions is None or positions.dim() != 2:
         return rows
     found = []

@@ -74,13 +74,13 @@ def run_tagged(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[
     return result
 
 
-def leaves_numbers_unchanged(name: str, result: Any, given: torch.Tensor) -> bool:
+def leaves_numbers_unchanged(name: str, result: Any, arguments: torch.Tensor) -> bool:
     """Whether a clamp or a mask has left every number unchanged."""
     if (name not in LIMITS and name not in SCALE) or not isinstance(result, torch.Tensor):
         return False
-    if result is given or result.shape != given.shape:
+    if result is arguments or result.shape != arguments.shape:
         return False
-    return torch.allclose(result, given, rtol=UNCHANGED_NUMBERS.of(given.dtype), atol=0.0)
+    return torch.allclose(result, arguments, rtol=UNCHANGED_NUMBERS.of(arguments.dtype), atol=0.0)
 
 
 def dependency_tensors(name: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:

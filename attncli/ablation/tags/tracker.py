@@ -65,24 +65,24 @@ class Tracker(TorchFunctionMode):
     def normed(
         self,
         key: Key,
-        given: torch.Tensor,
+        arguments: torch.Tensor,
         norm: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
         """A norm's result, or its input where norms are ablated."""
-        tag = self.run.tag(given) or Tag(self.run)
+        tag = self.run.tag(arguments) or Tag(self.run)
         self.inside_norm = True
         try:
             result = norm(*args, **kwargs)
         finally:
             self.inside_norm = False
-        if not isinstance(result, torch.Tensor) or result.shape != given.shape:
+        if not isinstance(result, torch.Tensor) or result.shape != arguments.shape:
             for tensor in iter_tensors(result):
                 attach_tag(tensor, derive_tag([tag]))
             return result
         if not self.parts.norm(key, tag.point):
-            result = given.clone().to(result.dtype)
+            result = arguments.clone().to(result.dtype)
         if tag.point:
             point = self.run.point("norm", tag.point, key)
             attach_tag(result, tag.moved(point))

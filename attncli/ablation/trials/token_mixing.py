@@ -41,11 +41,11 @@ def try_mixing(
     """Run two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
     outputs: list[list[Tensor]] = []
 
-    def keep(given: list[Tensor]) -> None:
-        outputs.append([output.clone() for output in given])
+    def keep(inputs: list[Tensor]) -> None:
+        outputs.append([output.clone() for output in inputs])
 
-    def undo(given: list[Tensor]) -> None:
-        for output, before in zip(given, outputs.pop(0), strict=True):
+    def undo(inputs: list[Tensor]) -> None:
+        for output, before in zip(inputs, outputs.pop(0), strict=True):
             output.copy_(before)
 
     first = record_summands(model, inputs, stacks, alias_stream, keep)

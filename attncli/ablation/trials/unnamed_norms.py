@@ -42,10 +42,10 @@ def is_hand_written(module: nn.Module) -> bool:
     return own and not any(module.children()) and not is_norm(module)
 
 
-def undoes_scaling(forward: Any, given: Any, output: Any) -> bool:
+def undoes_scaling(forward: Any, value: Any, output: Any) -> bool:
     """Whether a tensor and its multiple give the same result, which is not constant."""
-    if not (isinstance(given, torch.Tensor) and isinstance(output, torch.Tensor)):
+    if not (isinstance(value, torch.Tensor) and isinstance(output, torch.Tensor)):
         return False
-    if given.shape != output.shape or not given.is_floating_point() or not output.any():
+    if value.shape != output.shape or not value.is_floating_point() or not output.any():
         return False
-    return bool(torch.allclose(forward(FACTOR * given), output, rtol=UNNAMED_NORM.of(), atol=0))
+    return bool(torch.allclose(forward(FACTOR * value), output, rtol=UNNAMED_NORM.of(), atol=0))

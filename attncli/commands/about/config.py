@@ -54,10 +54,10 @@ def show(
     return 0
 
 
-def describe_run_settings(words: list[str], found: "list[OptionSetting]") -> list[str]:
+def describe_run_settings(words: list[str], settings: "list[OptionSetting]") -> list[str]:
     """List the settings for the command of `words`, each with whether it applies to this run."""
     from attncli.cli.config.defaults import fates
 
     fate = fates(words)
-    own = [one for one in found if list(one.command) == words[: len(one.command)]]
+    own = [one for one in settings if list(one.command) == words[: len(one.command)]]
     return [f"{one.name} = {one.value!r}  ({one.where}): {fate(one.option)}" for one in own]

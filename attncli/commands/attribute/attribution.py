@@ -36,14 +36,14 @@ def measure_attribution(
     token: str,
     top: int | None = None,
     progress: Progress = ignore_progress,
-    asked: RelevanceRequest | None = None,
+    request: RelevanceRequest | None = None,
 ) -> Report:
     """Attribute the state of one stack, over texts of one length. `top`: rows of the table;
-    `asked`: relevance as well."""
+    `request`: relevance as well."""
     refuse_different_places(token, texts)
 
     def work(place: int, text: ModelInput) -> tuple[AttributedText, bool]:
-        return subject.read(text, lambda model, given: attribute_text(model, given, token, asked))
+        return subject.read(text, lambda model, given: attribute_text(model, given, token, request))
 
     identity = subject.checkpoint.identity
     read = map_texts(
@@ -63,13 +63,13 @@ def measure_attribution(
         *build_summary_rows(chosen, found),
     )
     told = [Finding(chosen.name, format_headline(chosen, rows, len(subject.stack.calls)))]
-    if asked is not None:
+    if request is not None:
         told.append(Finding("relevance", describe_relevance(chosen, found, rows)))
     return Report(
         study="inspect-model",
         headline=" ".join(each.text for each in told),
         rows=rows,
-        metrics=METRICS if asked is None else {**METRICS, **RELEVANCES},
+        metrics=METRICS if request is None else {**METRICS, **RELEVANCES},
         views=tuple(build_views(chosen, rows, len(texts))),
         findings=tuple(told),
         **subject.about(texts, [again for _, again in read]),
@@ -93,7 +93,7 @@ def reads_decoder_tokens(subject: PathModel) -> bool:
 
 
 def attribute_text(
-    subject: PathModel, text: ModelInput, token: str, asked: RelevanceRequest | None = None
+    subject: PathModel, text: ModelInput, token: str, request: RelevanceRequest | None = None
 ) -> AttributedText:
     """Attribute the state on one text, and check the sum of parts against the model's output."""
     with run_in_model_precision(subject.body):
@@ -112,10 +112,10 @@ def attribute_text(
             f"{subject.tolerance:.1g}: it cannot be trusted and is not reported{subject.advice}."
         )
     numbers = to_shares(origin, position, of_constants, error)
-    if asked is None:
+    if request is None:
         return numbers
     with run_in_model_precision(subject.body):
-        found = compute_relevance(subject, text, position, asked)
+        found = compute_relevance(subject, text, position, request)
     name, score = found.explained
     return numbers._replace(
         relevance=tuple(found.own), of_source=tuple(found.source), score=score, explained=name
@@ -136,10 +136,10 @@ def to_shares(
 
 
 def choose_token(
-    found: AttributedText, texts: Sequence[ModelInput], decoder: bool = False
+    text: AttributedText, texts: Sequence[ModelInput], decoder: bool = False
 ) -> ChosenToken:
     """Choose the token and the tokens that it sees; they have names where there is one text."""
     labels = (texts[0].decoder_labels if decoder else texts[0].labels) if len(texts) == 1 else ()
-    named = len(labels) == len(found.shares)
-    seen = [place for place, even in enumerate(found.even) if even > 0.0]
-    return ChosenToken(found.position, {place: labels[place] if named else "" for place in seen})
+    named = len(labels) == len(text.shares)
+    seen = [place for place, even in enumerate(text.even) if even > 0.0]
+    return ChosenToken(text.position, {place: labels[place] if named else "" for place in seen})

@@ -48,10 +48,10 @@ class WeightedMap(NamedTuple):
 
 
 def compute_relevance(
-    subject: PathModel, text: ModelInput, position: int, asked: RelevanceRequest
+    subject: PathModel, text: ModelInput, position: int, request: RelevanceRequest
 ) -> Relevance:
     """Run one forward and one backward pass, with the maps of all layers in memory."""
-    headless = asked.target == STATE
+    headless = request.target == STATE
     model = subject.body if headless else subject.checkpoint.model
     last: list[Tensor] = []
 
@@ -65,9 +65,9 @@ def compute_relevance(
         observe_states(subject.body, subject.stacks, keep_last),
     ):
         output = model(**text.kwargs)
-        refuse_incomplete_maps(kept, asked.proved)
+        refuse_incomplete_maps(kept, request.proved)
         state = last[0][position]
-        explained, score = select_score(subject.checkpoint, asked.target, output, state, position)
+        explained, score = select_score(subject.checkpoint, request.target, output, state, position)
         gradients = torch.autograd.grad(score, [each.weights for each in kept], allow_unused=True)
     weighed = [
         weight_by_gradient(each, gradient) for each, gradient in zip(kept, gradients, strict=True)
@@ -106,13 +106,13 @@ def find_attending_stack(subject: PathModel, attentions: Iterable[WeightedMap], 
     return found.pop()
 
 
-def weight_by_gradient(kept: DifferentiableMap, gradient: Tensor | None) -> WeightedMap:
+def weight_by_gradient(attention_map: DifferentiableMap, gradient: Tensor | None) -> WeightedMap:
     """E_h[(∇A ⊙ A)⁺]; a map that the score does not hang on has no gradient, and is 0."""
-    weights = kept.weights.detach().to("cpu", torch.float64)[0]
+    weights = attention_map.weights.detach().to("cpu", torch.float64)[0]
     if gradient is None:
-        return WeightedMap(kept.site, torch.zeros_like(weights[0]))
+        return WeightedMap(attention_map.site, torch.zeros_like(weights[0]))
     product = weights * gradient.to("cpu", torch.float64)[0]
-    return WeightedMap(kept.site, product.clamp_min(0.0).mean(dim=0))
+    return WeightedMap(attention_map.site, product.clamp_min(0.0).mean(dim=0))
 
 
 def roll_out(attentions: Iterable[WeightedMap], stack: str) -> tuple[Tensor, Tensor | None]:

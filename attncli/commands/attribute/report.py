@@ -105,19 +105,19 @@ class ChosenToken(NamedTuple):
         return "itself" if place == self.position else self.named(place)
 
 
-def build_token_rows(chosen: ChosenToken, found: Sequence[AttributedText]) -> Iterator[Row]:
+def build_token_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> Iterator[Row]:
     """Rows of every visible token; the others are 0 by construction."""
     for place, word in chosen.words.items():
         keys: dict[str, Scalar] = {"position": place, **({"word": word} if word else {})}
-        even = found[0].even[place]
-        rollout = [one.rollout[place] for one in found]
+        even = texts[0].even[place]
+        rollout = [one.rollout[place] for one in texts]
         numbers: Mapping[str, tuple[list[float], dict[str, Scalar]]] = {
-            SHARE: ([one.shares[place] for one in found], {}),
+            SHARE: ([one.shares[place] for one in texts], {}),
             LIFT: ([value / even for value in rollout], {}),
             ROLLOUT: (rollout, {"uniform": even}),
         }
-        if found[0].relevance:
-            numbers = {**numbers, RELEVANCE: ([one.relevance[place] for one in found], {})}
+        if texts[0].relevance:
+            numbers = {**numbers, RELEVANCE: ([one.relevance[place] for one in texts], {})}
         for metric, (values, beside) in numbers.items():
             yield summarize_values(metric, "1", values, "", {**keys, **beside}, variant=chosen.name)
 
@@ -139,34 +139,34 @@ def sort_by_size(rows: Sequence[Row]) -> list[Scalar]:
     return sorted(sizes, key=lambda place: -sizes[place])
 
 
-def build_summary_rows(chosen: ChosenToken, found: Sequence[AttributedText]) -> Iterator[Row]:
+def build_summary_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> Iterator[Row]:
     for metric, values in (
-        (OF_CONSTANTS, [one.of_constants for one in found]),
-        (COMPLETENESS, [one.completeness for one in found]),
+        (OF_CONSTANTS, [one.of_constants for one in texts]),
+        (COMPLETENESS, [one.completeness for one in texts]),
     ):
         yield summarize_values(metric, "1", values, "", variant=chosen.name)
 
 
 def build_relevance_rows(
-    chosen: ChosenToken, found: Sequence[AttributedText], source: Sequence[str]
+    chosen: ChosenToken, texts: Sequence[AttributedText], source: Sequence[str]
 ) -> Iterator[Row]:
     """Rows of relevance besides those of single tokens; `source`: names of the encoder's tokens."""
-    if not found[0].relevance:
+    if not texts[0].relevance:
         return
-    yield summarize_values(SCORE, "1", [one.score for one in found], "", variant=chosen.name)
-    for place in range(len(found[0].of_source)):
+    yield summarize_values(SCORE, "1", [one.score for one in texts], "", variant=chosen.name)
+    for place in range(len(texts[0].of_source)):
         keys: dict[str, Scalar] = {"position": place, "stack": "encoder"}
-        keys |= {"word": source[place]} if len(source) == len(found[0].of_source) else {}
-        values = [one.of_source[place] for one in found]
+        keys |= {"word": source[place]} if len(source) == len(texts[0].of_source) else {}
+        values = [one.of_source[place] for one in texts]
         yield summarize_values(OF_SOURCE, "1", values, "", keys, variant=chosen.name)
 
 
 def describe_relevance(
-    chosen: ChosenToken, found: Sequence[AttributedText], rows: Sequence[Row]
+    chosen: ChosenToken, texts: Sequence[AttributedText], rows: Sequence[Row]
 ) -> str:
     """Describe the explained score and the tokens with the largest relevance."""
-    names = sorted({one.explained for one in found})
-    score = mean([one.score for one in found])
+    names = sorted({one.explained for one in texts})
+    score = mean([one.score for one in texts])
     what = names[0] if len(names) == 1 else "the top of each text"
     said = f"Relevance for {what} ({score:.4g})"
     told = [row for row in rows if row.metric in (RELEVANCE, OF_SOURCE) and row.value]

@@ -60,7 +60,7 @@ def prepare_attribution(
         subject = select_decoder(subject)
     asked = RelevanceRequest(relevance, verify_attention_sites(subject))
     announce_memory(asked, subject, longest, heads, how.say)
-    return partial(measure_attribution, subject, texts, token, top, asked=asked)
+    return partial(measure_attribution, subject, texts, token, top, request=asked)
 
 
 def select_decoder(subject: PathModel) -> PathModel:
@@ -92,14 +92,14 @@ def verify_attention_sites(subject: PathModel) -> frozenset[AttentionSite]:
 
 
 def announce_memory(
-    asked: RelevanceRequest, subject: PathModel, tokens: int, heads: int, say: Say
+    request: RelevanceRequest, subject: PathModel, tokens: int, heads: int, say: Say
 ) -> None:
     """Announce the memory that autograd needs until the backward pass: states, maps, scores and
     gradients of each layer."""
     body = subject.checkpoint.body
     size = next(body.parameters()).dtype.itemsize
-    maps = MAPS_KEPT * len(asked.proved) * heads * tokens**2 * size
+    maps = MAPS_KEPT * len(request.proved) * heads * tokens**2 * size
     states = len(subject.stacks) * len(subject.stack.calls) * estimate_run_memory(body, tokens, 0)
-    what = f"relevance keeps the maps of {format_count(len(asked.proved), 'attention')} with their gradients"
+    what = f"relevance keeps the maps of {format_count(len(request.proved), 'attention')} with their gradients"
     require_memory(maps + states, what, "cut the text with `tokens`")
     say(f"{what}: about {(maps + states) / 1e6:.3g} MB")

@@ -89,13 +89,13 @@ def read_sizes_of_type(
 
 
 def choose_size(
-    arch: str, name: str, given: Mapping[str, str | int | float], own: Sequence[object]
+    arch: str, name: str, sizes: Mapping[str, str | int | float], own: Sequence[object]
 ) -> int:
     """The provided size, or the config's, if all its layers have the same."""
-    size = given.get(name, own[0] if len(own) == 1 else None)
+    size = sizes.get(name, own[0] if len(own) == 1 else None)
     if isinstance(size, int):
         return size
-    if name in given:
+    if name in sizes:
         raise UsageError(f"{size} is no whole number of layers or heads.")
     said = f"its layers have {', '.join(map(str, own))}" if len(own) > 1 else "it names none"
     raise UsageError(

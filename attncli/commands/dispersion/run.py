@@ -78,10 +78,12 @@ def choose_head_metrics(names: Sequence[str]) -> MetricSelection:
     return metrics
 
 
-def cut_to_length(checkpoint: LoadedModel, wanted: RequestedInput, length: int) -> list[ModelInput]:
+def cut_to_length(
+    checkpoint: LoadedModel, requested: RequestedInput, length: int
+) -> list[ModelInput]:
     """Cut the texts to a length, refusing shorter ones; random tokens where no text is provided."""
-    given = wanted.texts or wanted.text_file is not None or wanted.token_ids
-    cut = replace(wanted, tokens=length, random_tokens=None if given else length)
+    given = requested.texts or requested.text_file is not None or requested.token_ids
+    cut = replace(requested, tokens=length, random_tokens=None if given else length)
     texts = make_inputs(checkpoint, cut)
     for text in texts:
         if text.tokens != length:

@@ -73,17 +73,19 @@ class SurveyedHeads:
 def survey_heads(
     checkpoint: LoadedModel,
     subject: VerifiedModel,
-    twin: VerifiedModel,
+    random_init: VerifiedModel,
     texts: Sequence[ModelInput],
     read: Reader,
     plan: SurveyPlan,
     progress: Progress = ignore_progress,
 ) -> Report:
-    """Survey all heads. `texts` have one length; `twin` is the same architecture with random
+    """Survey all heads. `texts` have one length; `random_init` is the same architecture with random
     weights."""
     sites = self_attention_sites(subject.shapes)
     total = 2 * sum(subject.shapes[site].heads for site in sites)  # their maps, then their weights
-    seen = observe_heads(subject, twin, texts, plan, lambda done: progress(done, total, "heads"))
+    seen = observe_heads(
+        subject, random_init, texts, plan, lambda done: progress(done, total, "heads")
+    )
     patterns = RandomPatterns(texts[0].tokens, plan.request, plan.methods, plan.seeds)
     rows: list[Row] = []
     reasons: dict[str, None] = {}
@@ -119,10 +121,10 @@ def survey_heads(
 
 def observe_heads(
     subject: VerifiedModel,
-    twin: VerifiedModel,
+    random_init: VerifiedModel,
     texts: Sequence[ModelInput],
     plan: SurveyPlan,
-    tick: Callable[[int], None],
+    advance: Callable[[int], None],
 ) -> SurveyedHeads:
     """A few layers at a time: their maps on each text, and those of the nulls."""
     seen = SurveyedHeads()
@@ -130,13 +132,13 @@ def observe_heads(
     sites = self_attention_sites(subject.shapes)
     for group in group_by_memory(sites, subject.shapes, 2 * texts[0].tokens ** 2):
         names = {site.name for site in group}
-        twins = [site for site in self_attention_sites(twin.shapes) if site.name in names]
+        twins = [site for site in self_attention_sites(random_init.shapes) if site.name in names]
         for place, maps in enumerate(iterate_maps(seen, OWN, subject, group, texts)):
             if place == 0:
-                measure_maps(seen, maps, plan, tick)
+                measure_maps(seen, maps, plan, advance)
         for _ in iterate_maps(seen, SHUFFLED, subject, group, mixed):
             pass
-        for _ in iterate_maps(seen, RANDOM, twin, twins, texts):
+        for _ in iterate_maps(seen, RANDOM, random_init, twins, texts):
             pass
     return seen
 
@@ -171,7 +173,7 @@ def compute_variations(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.
 
 
 def measure_maps(
-    seen: SurveyedHeads, maps: Maps, plan: SurveyPlan, tick: Callable[[int], None]
+    seen: SurveyedHeads, maps: Maps, plan: SurveyPlan, advance: Callable[[int], None]
 ) -> None:
     for site, (weights, visible) in maps.items():
         causal = not np.triu(weights, 1).any()
@@ -182,7 +184,7 @@ def measure_maps(
                 head.astype(np.float64), visible, causal, widest, plan.request
             )
             seen.own[site].append(asked)
-            tick(sum(map(len, seen.own.values())))
+            advance(sum(map(len, seen.own.values())))
 
 
 def compute_shown_shares(

@@ -25,13 +25,13 @@ def load_real_inputs(model: str, head: Head, files: CheckpointOptions) -> RealIn
     def add(
         report: Report,
         head: Head,
-        found: Sequence[FoundInputs],
+        inputs: Sequence[FoundInputs],
         request: FitRequest,
         seeds: Sequence[int],
         progress: Progress,
     ) -> Report:
         checkpoint = load_model(model, replace(files.to_load(seeds[0]), dtype="float64"))
         subject = prepare_softmax_heads(checkpoint.body)
-        return add_real_inputs(report, checkpoint, subject, head, found, request, seeds, progress)
+        return add_real_inputs(report, checkpoint, subject, head, inputs, request, seeds, progress)
 
     return add

@@ -178,10 +178,12 @@ def refuse_other_gates(conditions: Sequence[Condition]) -> None:
             raise unknown_name("metric in the gate", condition.metric, known)
 
 
-def default_to_two_texts(wanted: RequestedInput) -> RequestedInput:
+def default_to_two_texts(requested: RequestedInput) -> RequestedInput:
     """Default to two texts, since input dependence needs two."""
-    asked = wanted.texts or wanted.text_file is not None or wanted.token_ids
-    return wanted if asked else replace(wanted, own_texts=2, samples=max(2, wanted.samples))
+    asked = requested.texts or requested.text_file is not None or requested.token_ids
+    return (
+        requested if asked else replace(requested, own_texts=2, samples=max(2, requested.samples))
+    )
 
 
 def load_in_float64(source: Source, options: LoadOptions, ahead: Ahead) -> LoadedModel:
@@ -193,16 +195,16 @@ def load_in_float64(source: Source, options: LoadOptions, ahead: Ahead) -> Loade
         return load_model(source, options, ahead)
 
 
-def cut_to_shortest(checkpoint: LoadedModel, wanted: RequestedInput) -> list[ModelInput]:
+def cut_to_shortest(checkpoint: LoadedModel, requested: RequestedInput) -> list[ModelInput]:
     """Cut all texts to the shortest; special tokens are preserved."""
-    texts = make_inputs(checkpoint, wanted)
+    texts = make_inputs(checkpoint, requested)
     shortest = min(text.tokens for text in texts)
     if shortest < 2:
         raise InputError("the shortest input has one token: a map needs two.")
     if all(text.tokens == shortest for text in texts):
         return texts
-    if wanted.text_file == "-":
+    if requested.text_file == "-":
         raise UsageError(
             f"`text_file` - holds texts of other lengths, and stdin is read once: give `length={shortest!r}`, or a file."
         )
-    return make_inputs(checkpoint, replace(wanted, tokens=shortest))
+    return make_inputs(checkpoint, replace(requested, tokens=shortest))

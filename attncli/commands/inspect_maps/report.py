@@ -140,10 +140,10 @@ def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
         raise describe_missing_states(str(file.path), asked)
 
 
-def describe_missing_states(place: str, asked: MetricSelection) -> UsageError:
+def describe_missing_states(place: str, selection: MetricSelection) -> UsageError:
     """The error for metrics that need more than maps."""
     return UsageError(
-        f"there are only maps in {place}, and `metric` names what is measured on states, {list_few(asked.states)}: ask the model itself."
+        f"there are only maps in {place}, and `metric` names what is measured on states, {list_few(selection.states)}: ask the model itself."
     )
 
 
@@ -188,12 +188,12 @@ def read_token_names(file: MapFile) -> TokenNames:
 def observe_maps(
     file: MapFile,
     maps: list[SavedMap],
-    wanted: PassRequest,
+    request: PassRequest,
     progress: Progress,
     also: Sequence[Look] = (),
 ) -> PassResult:
     """Show every map in strips to the observers; maps that need another round are read again."""
-    observer = HeadObserver(wanted, UniformControl(), str(file.path), lambda share: None)
+    observer = HeadObserver(request, UniformControl(), str(file.path), lambda share: None)
 
     def show(site: AttentionSite, strip: Strip) -> bool:
         for look in also:

@@ -98,48 +98,48 @@ class InspectionRequest:
 
 
 def prepare_inspection(
-    asked: InspectionRequest,
+    request: InspectionRequest,
     heads: HeadOptions,
     model: ModelOptions,
     inputs: InputOptions,
     say: Say,
 ) -> Study:
     """Choose, load and verify everything before the first text is read."""
-    plan = asked.plan(heads)
-    if asked.with_random_init:
+    plan = request.plan(heads)
+    if request.with_random_init:
         model.refuse_tensor_parallel("with_random_init")
-    options, wanted = model.to_load(asked.seed), inputs.to_read(asked.tokens, asked.seed)
+    options, wanted = model.to_load(request.seed), inputs.to_read(request.tokens, request.seed)
     before_the_work()
-    checkpoint = load_model(asked.source, options, before_weights(plan, wanted))
+    checkpoint = load_model(request.source, options, before_weights(plan, wanted))
     texts = make_inputs(checkpoint, wanted)
     subject = prepare_heads(checkpoint.body, texts[0])
     refuse_absent(available_heads(subject), plan)
-    if subject.linear.found and not asked.metric:
+    if subject.linear.found and not request.metric:
         plan = replace(plan, metrics=plan.metrics.with_linear())
     announce_duration(subject, plan, max(text.tokens for text in texts), say)
     advice = "cut it with `tokens`, or lower `strip_memory`"
     for text in texts:
         require_memory_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
     twin = None
-    if asked.with_random_init:
+    if request.with_random_init:
         refuse_no_config(checkpoint.body)
         twin = prepare_heads(
-            body_of(make_random_init_model(checkpoint.model, asked.seed)), texts[0]
+            body_of(make_random_init_model(checkpoint.model, request.seed)), texts[0]
         )
     study: Study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
-    if asked.for_page:
+    if request.for_page:
         study = add_thumbnails(
-            study, subject, plan, texts[0], bool(heads.given() or asked.save_maps)
+            study, subject, plan, texts[0], bool(heads.given() or request.save_maps)
         )
-    if asked.save_maps is None and not asked.draws_maps:
+    if request.save_maps is None and not request.draws_maps:
         return study
     if not subject.shapes:
         raise UsageError(
             "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
         )
-    kept = CollectedMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
+    kept = CollectedMaps(plan.layers, plan.keeps, for_file=request.save_maps is not None)
     lengths = scale_shapes(subject.shapes, texts[0].tokens)
-    announce_map_size(kept, lengths, asked.save_maps, say, subject.itemsize)
+    announce_map_size(kept, lengths, request.save_maps, say, subject.itemsize)
     metadata: dict[str, str] = {}
     names = TokenNames.of_text(texts[0])
 
@@ -148,21 +148,23 @@ def prepare_inspection(
         metadata.update(replace(found, keys=named).metadata)
 
     def with_maps(progress: Progress) -> "Report":
-        given = beyond if asked.save_maps is not None else None
+        given = beyond if request.save_maps is not None else None
         report = study(also=kept.take, progress=progress, beyond=given)
-        if asked.save_maps is not None:
+        if request.save_maps is not None:
             metadata.update(kept.metadata(checkpoint.identity, names))
-            write_whole(asked.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata))
-        pictures = kept.pictures(names) if asked.draws_maps else ()
+            write_whole(
+                request.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata)
+            )
+        pictures = kept.pictures(names) if request.draws_maps else ()
         return replace(report, pictures=tuple(pictures))
 
     return with_maps
 
 
-def before_weights(plan: HeadPlan, wanted: RequestedInput) -> Ahead:
+def before_weights(plan: HeadPlan, requested: RequestedInput) -> Ahead:
     """Checks from config and tokenizer, before weights are read: missing layers, texts that are too
     long."""
-    read_texts = make_early_check(wanted)
+    read_texts = make_early_check(requested)
 
     def look(checkpoint: LoadedModel) -> Any:
         refuse_layers_beyond(checkpoint, plan)
@@ -222,12 +224,12 @@ def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
 
 
 def add_thumbnails(
-    study: Study, subject: VerifiedModel, plan: HeadPlan, text: ModelInput, asked: bool
+    study: Study, subject: VerifiedModel, plan: HeadPlan, text: ModelInput, requested: bool
 ) -> Study:
     """Return the same study, with thumbnails of its heads in the report where they fit."""
     shapes = scale_shapes(subject.shapes, text.tokens)
     chosen = select_heads(plan.layers, plan.keeps, shapes)
-    side = thumbnail_size(shapes, chosen, asked, plan.ranking.top if plan.ranking else None)
+    side = thumbnail_size(shapes, chosen, requested, plan.ranking.top if plan.ranking else None)
     if side is None:
         return study
     small, names = Thumbnails(side, chosen), TokenNames.of_text(text)

@@ -126,12 +126,12 @@ def find_copying_heads(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Fi
         yield Finding("W_OV", format_shares(found, found.null, "heads copy what they read"))
 
 
-def format_shares(found: MeasuredWeights, null: float, what: str) -> str:
-    values = found.values.values()
+def format_shares(measured: MeasuredWeights, control: float, what: str) -> str:
+    values = measured.values.values()
     most = sum(value > 0.5 for value in values)
     return (
         f"{what} in more than half of the directions in {most} of {format_count(len(values), 'head')} "
-        f"(median share {format_number(median(values))}, random weights: {format_number(null)})"
+        f"(median share {format_number(median(values))}, random weights: {format_number(control)})"
     )
 
 

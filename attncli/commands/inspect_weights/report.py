@@ -89,14 +89,14 @@ def validate_metrics(metrics: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(metrics)) or WEIGHTS.names()
 
 
-def select_indices(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:
+def select_indices(what: str, requested: Sequence[int] | None, count: int) -> list[int]:
     """The requested layers or heads, in order and without repeats; all if none are named."""
-    if wanted is None:
+    if requested is None:
         return list(range(count))
-    for index in wanted:
+    for index in requested:
         if not 0 <= index < count:
             raise UsageError(f"there is no {what} {index}: the model has {what}s 0 … {count - 1}.")
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(requested))
 
 
 def build_head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) -> Iterator[Row]:

@@ -67,7 +67,7 @@ def paths(
 
 def prepare_network_paths(
     source: "Named",
-    asked: PathOptions,
+    options: PathOptions,
     network: NetworkOptions,
     run: RunOptions,
     conditions: "Sequence[Condition]",
@@ -75,14 +75,14 @@ def prepare_network_paths(
     """Prepare a study of synthetic networks, generated or from a file."""
     from attncli.commands.paths import run_network as path_runs
 
-    if asked.of_single_paths:
-        return path_runs.prepare_single_paths(source, asked, network, run)
-    return path_runs.prepare_lengths(source, asked, network, run, conditions)
+    if options.of_single_paths:
+        return path_runs.prepare_single_paths(source, options, network, run)
+    return path_runs.prepare_lengths(source, options, network, run, conditions)
 
 
 def prepare_model_paths(
     source: "Named",
-    asked: PathOptions,
+    options: PathOptions,
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
@@ -97,18 +97,18 @@ def prepare_model_paths(
     where = (model, inputs, network.tokens, run.seed or 0)
     refuse_at_once(source, *where)
     model.refuse_half()
-    asked.kinds_of_step()
-    if asked.of_single_paths:
+    options.kinds_of_step()
+    if options.of_single_paths:
         from attncli.commands.paths import run_model as path_models
 
-        refuse_unmeasured(conditions, path_models.list_measured_metrics(asked))
+        refuse_unmeasured(conditions, path_models.list_measured_metrics(options))
         single = (
             path_models.prepare_single_paths
-            if asked.by is None
+            if options.by is None
             else path_models.prepare_grouped_paths
         )
-        return single(source, asked, *where)
-    metrics = collect_metrics(asked.metric or DEFAULT_METRICS, conditions, of_model=True)
+        return single(source, options, *where)
+    metrics = collect_metrics(options.metric or DEFAULT_METRICS, conditions, of_model=True)
     from attncli.commands.paths import run_model as path_models
 
-    return path_models.prepare_model_paths(source, asked, metrics, *where)
+    return path_models.prepare_model_paths(source, options, metrics, *where)

@@ -37,7 +37,7 @@ from attncli.sources import Source
 
 def prepare_model_paths(
     source: Source,
-    asked: PathOptions,
+    options: PathOptions,
     metrics: Sequence[str],
     model: ModelOptions,
     inputs: InputOptions,
@@ -45,24 +45,24 @@ def prepare_model_paths(
     seed: int,
 ) -> Callable[..., Report]:
     """Load and verify everything before the first text is read."""
-    wanted = asked.kinds_of_step()
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed, asked.stack)
-    if asked.loss:
+    wanted = options.kinds_of_step()
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
+    if options.loss:
         refuse_other_heads(subject.checkpoint, texts)
-    require_room(subject, texts, 1 + len(subject.stack.calls), asked.loss)
-    return partial(measure_model_paths, subject, texts, PathPlan(wanted, metrics, asked.loss))
+    require_room(subject, texts, 1 + len(subject.stack.calls), options.loss)
+    return partial(measure_model_paths, subject, texts, PathPlan(wanted, metrics, options.loss))
 
 
 def prepare_single_paths(
     source: Source,
-    asked: PathOptions,
+    options: PathOptions,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
 ) -> Callable[..., Report]:
     """Single paths; how many heads each layer has is seen on a short input."""
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed, asked.stack)
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
     body = subject.checkpoint.body
     short = ModelInput("", "", make_example_inputs(body, PROBE_TOKENS), PROBE_TOKENS)
     with run_in_model_precision(body):
@@ -77,15 +77,15 @@ def prepare_single_paths(
         f"the attention maps of a text of {longest} tokens",
         "cut it with `tokens`",
     )
-    if asked.sample is not None:
-        return partial(measure_sampled_paths, subject, texts, heads, asked.sample, seed)
-    named = [parse_path(text, heads, skip=True) for text in asked.path or ()]
+    if options.sample is not None:
+        return partial(measure_sampled_paths, subject, texts, heads, options.sample, seed)
+    named = [parse_path(text, heads, skip=True) for text in options.path or ()]
     return partial(measure_named_paths, subject, texts, list(dict.fromkeys(named)))
 
 
 def prepare_grouped_paths(
     source: Source,
-    asked: PathOptions,
+    options: PathOptions,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
@@ -93,17 +93,17 @@ def prepare_grouped_paths(
 ) -> Callable[..., Report]:
     """Decompose the output by the heads it passes, or by attentions and MLPs: a stream for every
     pair of counts."""
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed, asked.stack)
-    blocks, together = len(subject.stack.calls), asked.by == STEPS_TOGETHER
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
+    blocks, together = len(subject.stack.calls), options.by == STEPS_TOGETHER
     require_room(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
     return partial(measure_step_shares if together else measure_head_shares, subject, texts)
 
 
-def list_measured_metrics(asked: PathOptions) -> Iterable[str]:
+def list_measured_metrics(options: PathOptions) -> Iterable[str]:
     """The metrics of single paths, or of the decomposed output."""
-    if asked.by is None:
+    if options.by is None:
         return SINGLE_METRICS
-    return STEPS_METRICS if asked.by == STEPS_TOGETHER else HEADS_METRICS
+    return STEPS_METRICS if options.by == STEPS_TOGETHER else HEADS_METRICS
 
 
 def require_room(

@@ -28,15 +28,15 @@ DEFAULT_METRICS = ("log10_residual", "stable_rank")
 
 def prepare_lengths(
     source: Source,
-    asked: PathOptions,
+    options: PathOptions,
     network: NetworkOptions,
     run: RunOptions,
     conditions: Sequence[Condition],
 ) -> Study:
     """The terms of synthetic networks by path length."""
     networks, identity = open_networks(source, network, run)
-    metrics = collect_metrics(asked.metric or DEFAULT_METRICS, conditions)
-    return partial(measure_network_paths, networks, asked.skip, metrics, identity)
+    metrics = collect_metrics(options.metric or DEFAULT_METRICS, conditions)
+    return partial(measure_network_paths, networks, options.skip, metrics, identity)
 
 
 def open_networks(
@@ -66,15 +66,17 @@ def collect_metrics(
 
 
 def prepare_single_paths(
-    source: Source, asked: PathOptions, network: NetworkOptions, run: RunOptions
+    source: Source, options: PathOptions, network: NetworkOptions, run: RunOptions
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
     networks, identity = open_networks(source, network, run)
-    if asked.by is not None:
-        return partial(measure_head_shares, networks, asked.skip, identity)
-    if asked.sample is not None:
-        return partial(measure_sampled_paths, networks, asked.skip, asked.sample, identity)
+    if options.by is not None:
+        return partial(measure_head_shares, networks, options.skip, identity)
+    if options.sample is not None:
+        return partial(measure_sampled_paths, networks, options.skip, options.sample, identity)
     spec = networks[0].spec
     heads = [spec.heads] * spec.layers
-    named = [parse_path(text, heads, asked.skip) for text in asked.path or ()]
-    return partial(measure_named_paths, networks, asked.skip, list(dict.fromkeys(named)), identity)
+    named = [parse_path(text, heads, options.skip) for text in options.path or ()]
+    return partial(
+        measure_named_paths, networks, options.skip, list(dict.fromkeys(named)), identity
+    )

@@ -93,7 +93,7 @@ def run_variants_on_texts(
     """Run all variants on all texts: for each state location and variant, one trajectory per text."""
     total, done = len(subjects) * len(rank_share(texts)) * len(variants), 0
 
-    def tick() -> None:
+    def advance() -> None:
         nonlocal done
         done += 1
         progress(done, total, "forward passes")
@@ -104,7 +104,7 @@ def run_variants_on_texts(
         def work(
             place: int, text: ModelInput, subject: CollapseModel = subject
         ) -> dict[str, Curves]:
-            return run_variants(subject, text, variants, metrics, tick, sub_blocks, over)
+            return run_variants(subject, text, variants, metrics, advance, sub_blocks, over)
 
         made_of = (StateLocation, Trajectory)
         for ran in map_texts(subject.body, texts, work, identity, f"collapse {suffix}", made_of):

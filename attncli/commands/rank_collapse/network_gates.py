@@ -48,7 +48,7 @@ def add_gates(
     )
 
 
-def measure_gates(found: Measured, network: Network, switches: Switches, variant: str) -> None:
+def measure_gates(measured: Measured, network: Network, switches: Switches, variant: str) -> None:
     """Adds one network's numbers; nan from the layer on where there is no state."""
     spec = network.spec
     state: SplitState | None = SplitState.of(network.embeddings())
@@ -61,12 +61,12 @@ def measure_gates(found: Measured, network: Network, switches: Switches, variant
         for name in gate_metrics():
             values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
             for head, value in enumerate(values):
-                found.setdefault((name, index, head), []).append(float(value))
+                measured.setdefault((name, index, head), []).append(float(value))
         state = advance_state(state, layer, spec, switches, f"{variant}, layer {index}")
 
 
-def build_rows(found: Measured, variant: str) -> Iterator[Row]:
-    for (name, layer, head), values in found.items():
+def build_rows(measured: Measured, variant: str) -> Iterator[Row]:
+    for (name, layer, head), values in measured.items():
         row = summarize_values(name, metric_spec(name).unit, values, "", variant=variant, layer=layer, head=head)  # fmt: skip
         yield row if row.value is not None else replace(row, note=NO_NUMBER)
 

@@ -173,5 +173,5 @@ def require_room(
     longest = max(text.tokens for text in texts)
     states = sum(len(stack.calls) + 1 for stack in examined.subject.stacks)
     require_memory_to_run(
-        body, longest, strip_memory=0, heads_at_once=heads, kept=states * states_are_kept
+        body, longest, strip_memory=0, heads_at_once=heads, kept_bytes=states * states_are_kept
     )

@@ -46,7 +46,7 @@ def train_labeller(
     plan: TrainingPlan,
     seed: int,
     saved: SavedTraining | None = None,
-    tick: Tick = ignore_progress,
+    advance: Tick = ignore_progress,
     watched: Watched = ignore_training,
 ) -> TrainedLabeller:
     """The same task, sizes, plan and seed give the same network."""
@@ -61,7 +61,9 @@ def train_labeller(
         return F.cross_entropy(given.flatten(0, 1), labels.flatten())
 
     first = {"inputs": torch.from_numpy(asked.inputs[:1])}
-    train(network, loss_of_step, plan, saved, tick, partial(watched, f"seed{seed}", network, first))
+    train(
+        network, loss_of_step, plan, saved, advance, partial(watched, f"seed{seed}", network, first)
+    )
     seen = (
         asked if task.by_heart else task.draw(np.random.default_rng([seed, SEEN]), SEEN_SEQUENCES)
     )
@@ -80,7 +82,7 @@ def seed_dropout(step: int, seed: int, rate: float) -> Iterator[None]:
         yield
 
 
-def build_batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Examples]:
+def build_batches(task: Task, seed: int, examples: Examples) -> Callable[[int], Examples]:
     """Return the function that draws the batch of each step."""
 
     def batch(step: int) -> Examples:
@@ -88,7 +90,7 @@ def build_batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Exa
         if not task.by_heart:
             return task.draw(stream, task.batch)
         chosen = stream.choice(task.asked, size=min(task.batch, task.asked), replace=False)
-        return Examples(asked.inputs[chosen], asked.labels[chosen])
+        return Examples(examples.inputs[chosen], examples.labels[chosen])
 
     return batch
 

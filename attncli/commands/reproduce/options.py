@@ -58,13 +58,13 @@ class TrainingOptions(KeptTraining):
     ] = None
 
 
-def validate_number(name: str, given: int | None, default: int, least: int, most: int) -> int:
+def validate_number(name: str, number: int | None, default: int, least: int, most: int) -> int:
     """The user's number, validated, or else the default."""
-    if given is None:
+    if number is None:
         return default
-    if not least <= given <= most:
-        raise UsageError(f"{quote_parameter(name)} must be from {least} to {most:,}, not {given}.")
-    return given
+    if not least <= number <= most:
+        raise UsageError(f"{quote_parameter(name)} must be from {least} to {most:,}, not {number}.")
+    return number
 
 
 def parse_whole_numbers(given: Sequence[str], most: int, wrong: Callable[[str], str]) -> list[int]:

@@ -28,14 +28,14 @@ def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched 
     every = validate_number("watch_training", training.watch_training, 1, 1, MOST_STEPS)
 
     def watched(
-        name: str, network: "nn.Module", given: "Mapping[str, Tensor]", step: int
+        name: str, network: "nn.Module", inputs: "Mapping[str, Tensor]", step: int
     ) -> "AfterStep":
         from attncli.training.head_growth import HEALTH
         from attncli.training.monitor import Monitor
 
         own = folder / f"{prefix}-{name}-attn"
         return Monitor(
-            network, every=every, probe=given, metrics=HEALTH, folder=own, step=step
+            network, every=every, probe=inputs, metrics=HEALTH, folder=own, step=step
         ).step
 
     return watched

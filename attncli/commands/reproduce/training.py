@@ -43,7 +43,7 @@ Watched = Callable[[str, nn.Module, Mapping[str, Tensor], int], AfterStep]
 
 
 def ignore_training(
-    name: str, network: nn.Module, given: Mapping[str, Tensor], step: int
+    name: str, network: nn.Module, inputs: Mapping[str, Tensor], step: int
 ) -> AfterStep:
     """Observe nothing."""
     return lambda: None
@@ -58,7 +58,7 @@ def train(
     loss_of_step: LossOfStep,
     plan: TrainingPlan,
     saved: SavedTraining | None = None,
-    tick: Tick = ignore_progress,
+    advance: Tick = ignore_progress,
     watch: Watch = ignore_step,
 ) -> list[float]:
     """Train with Adam and return the loss of every step.
@@ -70,20 +70,20 @@ def train(
     state = TrainingState(network, optimiser, [])
     if saved is not None:
         saved.restore(state, plan)
-    tick(state.step)
+    advance(state.step)
     with limit_threads():
         after = watch(state.step)
 
-        def told(steps: int) -> None:
+        def report_progress(steps: int) -> None:
             after()
-            tick(steps)
+            advance(steps)
 
         if saved is None:
             for _ in iter_training_steps(state, loss_of_step, plan):
-                told(1)
+                report_progress(1)
         else:
             with catch_interrupts() as interrupted:
-                resume_training(state, loss_of_step, plan, saved, told, interrupted)
+                resume_training(state, loss_of_step, plan, saved, report_progress, interrupted)
     return state.losses
 
 
@@ -92,13 +92,13 @@ def resume_training(
     loss_of_step: LossOfStep,
     plan: TrainingPlan,
     saved: SavedTraining,
-    tick: Tick,
+    advance: Tick,
     interrupted: Callable[[], bool],
 ) -> None:
     """Run the remaining steps and save from time to time."""
     kept = time.monotonic()
     for step in iter_training_steps(state, loss_of_step, plan):
-        tick(1)
+        advance(1)
         last, stop = step == plan.steps, interrupted()
         if last or stop or time.monotonic() - kept > EVERY:
             saved.keep(state, plan)

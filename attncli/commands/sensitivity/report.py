@@ -68,26 +68,26 @@ class TextSensitivity(NamedTuple):
         return self.directions >= self.width
 
 
-def build_position_rows(found: Sequence[TextSensitivity], words: Sequence[str]) -> Iterator[Row]:
-    listed = select_shown_positions(found)
-    for place in range(len(found[0].norms.values)):
+def build_position_rows(texts: Sequence[TextSensitivity], words: Sequence[str]) -> Iterator[Row]:
+    listed = select_shown_positions(texts)
+    for place in range(len(texts[0].norms.values)):
         keys: dict[str, Scalar] = {"position": place}
         keys |= {"word": words[place]} if place < len(words) else {}
         keys |= {MARK: LARGE} if place in listed else {}
-        yield build_sampled_row(SENSITIVITY, found, [one.norms for one in found], place, keys)
-        yield build_sampled_row(SHARE, found, [one.shares for one in found], place, keys)
-        if not all(one.paths for one in found):
+        yield build_sampled_row(SENSITIVITY, texts, [one.norms for one in texts], place, keys)
+        yield build_sampled_row(SHARE, texts, [one.shares for one in texts], place, keys)
+        if not all(one.paths for one in texts):
             note = f"{NOT_APPLICABLE}the stack's blocks do not all mix tokens by square maps of attention"
             yield Row(PATHS, None, "1", note=note, keys=keys)
             continue
-        even = math.fsum(one.even[place] for one in found) / len(found)
-        paths = [one.paths[place] for one in found]
+        even = math.fsum(one.even[place] for one in texts) / len(texts)
+        paths = [one.paths[place] for one in texts]
         yield summarize_values(PATHS, "1", paths, "", keys={**keys, UNIFORM: even})
 
 
 def build_sampled_row(
     metric: str,
-    found: Sequence[TextSensitivity],
+    texts: Sequence[TextSensitivity],
     numbers: Sequence[TokenEstimates],
     place: int,
     keys: Mapping[str, Scalar],
@@ -95,8 +95,8 @@ def build_sampled_row(
     """The mean over texts, with its error by the directions and the interval."""
     values = [each.values[place] for each in numbers]
     error = math.sqrt(math.fsum(each.errors[place] ** 2 for each in numbers)) / len(numbers)
-    around = interval_over_directions(values, error, found[0].directions)
-    sampling: dict[str, Scalar] = {} if found[0].exact else {"directions": found[0].directions}
+    around = interval_over_directions(values, error, texts[0].directions)
+    sampling: dict[str, Scalar] = {} if texts[0].exact else {"directions": texts[0].directions}
     sampling |= {} if math.isnan(error) else {"error": error}
     sampling |= {LOW: around.low, HIGH: around.high} if math.isfinite(around.high) else {}
     return summarize_values(metric, "1", values, "", keys={**keys, **sampling})
@@ -112,22 +112,22 @@ def interval_over_directions(values: Sequence[float], error: float, directions: 
     return confidence_interval(mean, by_texts / math.sqrt(len(values)), len(values) - 1)
 
 
-def select_shown_positions(found: Sequence[TextSensitivity]) -> set[int]:
+def select_shown_positions(texts: Sequence[TextSensitivity]) -> set[int]:
     """Empty where all are."""
-    tokens = len(found[0].norms)
+    tokens = len(texts[0].norms)
     if tokens <= ALL_LISTED:
         return set()
-    mean = np.mean([one.norms.values for one in found], axis=0)
+    mean = np.mean([one.norms.values for one in texts], axis=0)
     return {*range(ENDS), *range(tokens - ENDS, tokens), *map(int, np.argsort(-mean)[:ENDS])}
 
 
-def build_repeat_rows(found: Sequence[TextSensitivity]) -> Iterator[Row]:
-    for index, each in enumerate(found[0].repeated):
-        distances = [one.repeated[index].distance for one in found]
-        keys: dict[str, Scalar] = {"length": each.length, "floor": found[0].floor}
+def build_repeat_rows(texts: Sequence[TextSensitivity]) -> Iterator[Row]:
+    for index, each in enumerate(texts[0].repeated):
+        distances = [one.repeated[index].distance for one in texts]
+        keys: dict[str, Scalar] = {"length": each.length, "floor": texts[0].floor}
         yield summarize_values(DISTANCE, "1", distances, "", keys=keys)
-    lines = [line for one in found if (line := fit_line(one.repeated)) is not None]
-    if lines and len(lines) == len(found):
+    lines = [line for one in texts if (line := fit_line(one.repeated)) is not None]
+    if lines and len(lines) == len(texts):
         error = math.sqrt(math.fsum(line[1] ** 2 for line in lines)) / len(lines)
         yield summarize_values(SLOPE, "1", [line[0] for line in lines], "", keys={"error": error})
 
@@ -142,12 +142,12 @@ def fit_line(repeated: Sequence[RepeatedToken]) -> tuple[float, float] | None:
 
 
 def format_headline(
-    found: Sequence[TextSensitivity], words: Sequence[str], rows: Sequence[Row], blocks: int
+    texts: Sequence[TextSensitivity], words: Sequence[str], rows: Sequence[Row], blocks: int
 ) -> str:
     """Which tokens the last one is most sensitive to, as far as the intervals separate them; the paths; and repeats."""
     shares = [row for row in rows if row.metric == SHARE]
-    said = f"After {format_count(blocks, 'block')} token {len(shares) - 1} {describe_most_sensitive(shares, words)}{describe_sampling(found)}"
-    return f"{said}{describe_correlations(found)}{describe_repeats(found)}."
+    said = f"After {format_count(blocks, 'block')} token {len(shares) - 1} {describe_most_sensitive(shares, words)}{describe_sampling(texts)}"
+    return f"{said}{describe_correlations(texts)}{describe_repeats(texts)}."
 
 
 def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
@@ -188,18 +188,18 @@ def format_share(row: Row) -> str:
     )
 
 
-def describe_sampling(found: Sequence[TextSensitivity]) -> str:
+def describe_sampling(texts: Sequence[TextSensitivity]) -> str:
     """Describe what the intervals are over; empty where there are none."""
-    if len(found) > 1:
-        return f" (95 % intervals over {format_count(len(found), 'text')})"
-    one = found[0]
+    if len(texts) > 1:
+        return f" (95 % intervals over {format_count(len(texts), 'text')})"
+    one = texts[0]
     return "" if one.exact or one.directions < 2 else f" (95 % intervals: {one.directions} of {one.width} directions)"  # fmt: skip
 
 
-def describe_correlations(found: Sequence[TextSensitivity]) -> str:
-    if not all(one.correlations for one in found):
+def describe_correlations(texts: Sequence[TextSensitivity]) -> str:
+    if not all(one.correlations for one in texts):
         return ""
-    own, even = (format_estimate([one.correlations[which] for one in found]) for which in (0, 1))
+    own, even = (format_estimate([one.correlations[which] for one in texts]) for which in (0, 1))
     return (
         f"; rank correlation with the sum over paths {own}, with that of uniform attention {even}"
     )
@@ -218,16 +218,16 @@ def name_token(place: int, words: Sequence[str]) -> str:
     return f"token {place} {words[place]}".rstrip() if place < len(words) else f"token {place}"
 
 
-def describe_repeats(found: Sequence[TextSensitivity]) -> str:
-    if not found[0].repeated:
+def describe_repeats(texts: Sequence[TextSensitivity]) -> str:
+    if not texts[0].repeated:
         return ""
-    first, last = found[0].repeated[0], found[0].repeated[-1]
-    start, end = (float(np.mean([one.repeated[i].distance for one in found])) for i in (0, -1))
+    first, last = texts[0].repeated[0], texts[0].repeated[-1]
+    start, end = (float(np.mean([one.repeated[i].distance for one in texts])) for i in (0, -1))
     said = f"; repeating the last token changes it by {format_percent(start)} at {first.length} tokens and {format_percent(end)} at {last.length}"
     below = [
         each.length
-        for index, each in enumerate(found[0].repeated)
-        if np.mean([one.repeated[index].distance for one in found]) < BFLOAT16
+        for index, each in enumerate(texts[0].repeated)
+        if np.mean([one.repeated[index].distance for one in texts]) < BFLOAT16
     ]
     return said + (f": below what bfloat16 tells apart ({format_number(BFLOAT16)}) at {below[0]}" if below else "")  # fmt: skip
 

@@ -38,10 +38,10 @@ class LeastWidth(NamedTuple):
     chain: tuple[tuple[int, ...], ...] = ()
 
 
-def strict_supports(asked: LineConstraints) -> Flags:
+def strict_supports(constraints: LineConstraints) -> Flags:
     """[row, key]: supports of the rows that want all of them above all else, one row for each support."""
-    keen = [row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0]
-    support: Flags = asked.target.toarray()[keen] > 0.0
+    keen = [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0]
+    support: Flags = constraints.target.toarray()[keen] > 0.0
     return support
 
 
@@ -56,17 +56,19 @@ class Cuts(NamedTuple):
     """The row of each cut."""
 
 
-def shattered_keys_bound(asked: LineConstraints) -> LeastWidth:
+def shattered_keys_bound(constraints: LineConstraints) -> LeastWidth:
     """The most keys found that rows cut in every way, less one: true at any logits, for these limits.
 
     Only rows that see all of the keys cut them; a cut and its mirror are one, for queries may be turned round.
     """
-    above = strict_supports(asked)
-    keen = np.array([row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0], int)
+    above = strict_supports(constraints)
+    keen = np.array(
+        [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0], int
+    )
     if not len(keen):
         return LeastWidth(1)
-    known = np.arange(above.shape[1]) < asked.seen[keen][:, None]
-    proper = above.any(axis=0) & ~above.all(axis=0) if not asked.masked else above.any(axis=0)
+    known = np.arange(above.shape[1]) < constraints.seen[keen][:, None]
+    proper = above.any(axis=0) & ~above.all(axis=0) if not constraints.masked else above.any(axis=0)
     return largest_shattered_set(Cuts(above, known, keen), np.flatnonzero(proper))
 
 
@@ -111,20 +113,20 @@ def rows_of_cuts(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(row for way, row in first.items() if way > 0))
 
 
-def uniform_supports(asked: LineConstraints) -> list[frozenset[int]]:
+def uniform_supports(constraints: LineConstraints) -> list[frozenset[int]]:
     """Supports of rows that see all keys, want an order and have equal weights."""
     found = []
-    for row in asked.rows:
-        part = asked.part(row)
-        equal = np.ptp(asked.target.data[part]) < 1e-12 and asked.off[part].max() < 0.0
-        if equal and asked.seen[row] == asked.target.shape[0]:
-            found.append(frozenset(asked.keys(row).tolist()))
+    for row in constraints.rows:
+        part = constraints.part(row)
+        equal = np.ptp(constraints.target.data[part]) < 1e-12 and constraints.off[part].max() < 0.0
+        if equal and constraints.seen[row] == constraints.target.shape[0]:
+            found.append(frozenset(constraints.keys(row).tolist()))
     return list(dict.fromkeys(found))
 
 
-def face_chain_bound(asked: LineConstraints) -> LeastWidth:
+def face_chain_bound(constraints: LineConstraints) -> LeastWidth:
     """The longest chain of faces found, one inside the other: its length. For exact ratios and no mask."""
-    supports = uniform_supports(asked)
+    supports = uniform_supports(constraints)
     faces = set(supports)
     fresh = list(supports)
     while fresh and len(faces) < MOST_FACES:
@@ -139,9 +141,9 @@ def face_chain_bound(asked: LineConstraints) -> LeastWidth:
     return LeastWidth(max(1, len(chain)), chain=tuple(tuple(sorted(face)) for face in chain))
 
 
-def planarity_bound(asked: LineConstraints) -> LeastWidth:
+def planarity_bound(constraints: LineConstraints) -> LeastWidth:
     """4 where supports of two keys draw a graph that is not planar; else 1. For exact ratios and no mask."""
-    edges = [tuple(sorted(each)) for each in uniform_supports(asked) if len(each) == 2]
+    edges = [tuple(sorted(each)) for each in uniform_supports(constraints) if len(each) == 2]
     if len(edges) < 9:  # the smallest graph that is not planar has nine edges
         return LeastWidth(1)
     import networkx
@@ -150,54 +152,55 @@ def planarity_bound(asked: LineConstraints) -> LeastWidth:
     return LeastWidth(1) if planar else LeastWidth(4, tuple(sorted(map(int, witness.nodes))))
 
 
-def budget_bound(asked: LineConstraints, budget: float, variation: float) -> int:
+def budget_bound(constraints: LineConstraints, budget: float, variation: float) -> int:
     """What no d is below with logits up to the budget: the larger of two bounds; 0 where neither says anything."""
     if not math.isfinite(budget):
         return 0
     apart = max(
-        (each.least_width(budget) for each in find_separated_rows(asked, variation)), default=0
+        (each.least_width(budget) for each in find_separated_rows(constraints, variation)),
+        default=0,
     )
-    return max(apart, math.ceil(spectral_width(asked, budget, variation) - 1e-9))
+    return max(apart, math.ceil(spectral_width(constraints, budget, variation) - 1e-9))
 
 
-def spectral_width(asked: LineConstraints, budget: float, variation: float) -> float:
+def spectral_width(constraints: LineConstraints, budget: float, variation: float) -> float:
     """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), which no d is below: logits up to the budget, no mask.
 
     L is the logits with the keys' mean taken off, so its rank is at most d; W is uniform weights on every support minus uniform
     weights off it; a row's ⟨L_i, W_i⟩ is at least its gap, and ‖L‖_F at most budget · n.
     """
-    if asked.masked:
+    if constraints.masked:
         return 0.0
-    total, witness = spectral_witness(asked, variation)
+    total, witness = spectral_witness(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
     return (total / (norm * budget * len(witness))) ** 2
 
 
-def spectral_witness(asked: LineConstraints, variation: float) -> tuple[float, Array]:
+def spectral_witness(constraints: LineConstraints, variation: float) -> tuple[float, Array]:
     """Σ of the gaps between the mean logit on a row's support and off it, and W."""
-    length = asked.target.shape[0]
+    length = constraints.target.shape[0]
     witness = np.zeros((length, length))
     total = 0.0
-    for row, gap in iter_logit_gaps(asked, variation):
-        on = asked.keys(row)
+    for row, gap in iter_logit_gaps(constraints, variation):
+        on = constraints.keys(row)
         witness[row] = -1.0 / (length - len(on))
         witness[row, on] = 1.0 / len(on)
         total += gap
     return total, witness
 
 
-def iter_logit_gaps(asked: LineConstraints, variation: float) -> Iterator[tuple[int, float]]:
+def iter_logit_gaps(constraints: LineConstraints, variation: float) -> Iterator[tuple[int, float]]:
     """For every row how far its mean logit on the support lies at least above that off it.
 
     By the ratios: as far as every pair. By the total variation τ: the c keys off the support share at most τ, so that
     their mean logit is at most ln(τ / c), against (A - τ) on the support, whose logits are at least ln of that.
     """
-    for row in asked.rows:
-        part, length = asked.part(row), asked.target.shape[0]
-        weight, others = asked.target.data[part], length - len(asked.keys(row))
+    for row in constraints.rows:
+        part, length = constraints.part(row), constraints.target.shape[0]
+        weight, others = constraints.target.data[part], length - len(constraints.keys(row))
         if not others:
             continue
-        gap = -float(asked.off[part].max())
+        gap = -float(constraints.off[part].max())
         if weight.min() > variation:
             share = float(np.log(weight - variation).mean()) - math.log(variation / others)
             gap = max(gap, share)
@@ -205,20 +208,22 @@ def iter_logit_gaps(asked: LineConstraints, variation: float) -> Iterator[tuple[
             yield int(row), gap
 
 
-def min_logit_bound(asked: LineConstraints, d: int, variation: float) -> float:
+def min_logit_bound(constraints: LineConstraints, d: int, variation: float) -> float:
     """What the largest |logit| is at least, at width d: half of the largest gap of a row, or a budget's bound turned round."""
-    others = [row for row in asked.rows if len(asked.keys(row)) < asked.seen[row]]
-    half = 0.5 * max((-float(asked.off[asked.part(row)].min()) for row in others), default=0.0)
-    apart = max(
-        (each.least_logits(d) for each in find_separated_rows(asked, variation)), default=0.0
+    others = [row for row in constraints.rows if len(constraints.keys(row)) < constraints.seen[row]]
+    half = 0.5 * max(
+        (-float(constraints.off[constraints.part(row)].min()) for row in others), default=0.0
     )
-    return max(half, apart, spectral_logits(asked, d, variation) if others else 0.0, 0.0)
+    apart = max(
+        (each.least_logits(d) for each in find_separated_rows(constraints, variation)), default=0.0
+    )
+    return max(half, apart, spectral_logits(constraints, d, variation) if others else 0.0, 0.0)
 
 
-def spectral_logits(asked: LineConstraints, d: int, variation: float) -> float:
+def spectral_logits(constraints: LineConstraints, d: int, variation: float) -> float:
     """`spectral_width`, turned round; 0 under a mask."""
-    if asked.masked:
+    if constraints.masked:
         return 0.0
-    total, witness = spectral_witness(asked, variation)
+    total, witness = spectral_witness(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
     return total / (norm * len(witness) * math.sqrt(d))

@@ -105,30 +105,32 @@ def width_for_rank(rank: float, degree: int) -> int:
     return d
 
 
-def find_separated_rows(asked: LineConstraints, variation: float) -> list[SeparatedRows]:
+def find_separated_rows(constraints: LineConstraints, variation: float) -> list[SeparatedRows]:
     """Families of rows, chosen greedily: rows that share no key at all, and rows that have only some keys to themselves.
 
     Under a mask the rows from some place on and the keys up to it, which all of them see.
     """
-    length = asked.target.shape[0]
-    places = [length // 4, length // 2, 3 * length // 4] if asked.masked else [length]
+    length = constraints.target.shape[0]
+    places = [length // 4, length // 2, 3 * length // 4] if constraints.masked else [length]
     found = [
-        measure_rows(asked, variation, chosen, place)
+        measure_rows(constraints, variation, chosen, place)
         for place in places
         for disjoint in (True, False)
-        if len(chosen := choose_rows_greedily(asked, place, disjoint)) > 1
+        if len(chosen := choose_rows_greedily(constraints, place, disjoint)) > 1
     ]
     return [each for each in found if each is not None]
 
 
 def choose_rows_greedily(
-    asked: LineConstraints, place: int, disjoint: bool
+    constraints: LineConstraints, place: int, disjoint: bool
 ) -> dict[int, list[int]]:
     """Rows, few keys first, and the keys that no other of them has."""
     count, owner = np.zeros(place, int), np.zeros(place, int)
     own: dict[int, int] = {}
-    keys_of = {int(row): keys_before(asked, int(row), place) for row in asked.rows}
-    wide = {row: keys for row, keys in keys_of.items() if len(keys) and asked.seen[row] >= place}
+    keys_of = {int(row): keys_before(constraints, int(row), place) for row in constraints.rows}
+    wide = {
+        row: keys for row, keys in keys_of.items() if len(keys) and constraints.seen[row] >= place
+    }
     for row in sorted(wide, key=lambda each: (len(wide[each]), each)):
         keys = wide[row]
         lost = [int(owner[key]) for key in keys if count[key] == 1]
@@ -145,23 +147,23 @@ def choose_rows_greedily(
     return {row: [int(key) for key in wide[row] if count[key] == 1] for row in own}
 
 
-def keys_before(asked: LineConstraints, row: int, place: int) -> Index:
-    keys = asked.keys(row)
+def keys_before(constraints: LineConstraints, row: int, place: int) -> Index:
+    keys = constraints.keys(row)
     found: Index = keys[keys < place]
     return found
 
 
 def measure_rows(
-    asked: LineConstraints, variation: float, chosen: dict[int, list[int]], place: int
+    constraints: LineConstraints, variation: float, chosen: dict[int, list[int]], place: int
 ) -> SeparatedRows | None:
     """h, s and ω of all rows: the worst of each."""
     group = min(map(len, chosen.values()))
     gap, leak = math.inf, 0.0
     for row, keys in chosen.items():
-        part = asked.part(row)
-        at = np.searchsorted(asked.keys(row), keys)
-        weights = asked.target.data[part][at]
-        gap = min(gap, -float(asked.off[part][at].mean()))
+        part = constraints.part(row)
+        at = np.searchsorted(constraints.keys(row), keys)
+        weights = constraints.target.data[part][at]
+        gap = min(gap, -float(constraints.off[part][at].mean()))
         kept = weights - variation
         leak = max(
             leak, variation / math.exp(np.log(kept).mean()) if kept.min() > 0.0 else math.inf

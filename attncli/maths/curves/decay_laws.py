@@ -227,14 +227,14 @@ def fit_segment_laws(steps: LayerSteps, start: int, stop: int) -> list[LawFit]:
     return found if power is None else [*found, power]
 
 
-def is_collapse(own: LayerSteps, fewest: int) -> bool:
+def is_collapse(steps: LayerSteps, fewest: int) -> bool:
     """Whether r falls by a decade, to one below 1, is never above 1, and its last steps are clear of nothing."""
-    last = own.rates[1 - fewest :]
+    last = steps.rates[1 - fewest :]
     return (
-        len(own) >= fewest - 1
-        and float(own.values.max()) <= 0.0
-        and float(own.values[-1]) <= -COLLAPSED
-        and float(own.values[0] - own.values[-1]) >= COLLAPSED
+        len(steps) >= fewest - 1
+        and float(steps.values.max()) <= 0.0
+        and float(steps.values[-1]) <= -COLLAPSED
+        and float(steps.values[0] - steps.values[-1]) >= COLLAPSED
         and bool((last <= -TINY_STEP).all())
     )
 
@@ -260,11 +260,11 @@ def choose_points_to_leave_out(count: int) -> list[int]:
     return sorted(ends | {count // 3, 2 * count // 3})
 
 
-def later_half_follows(own: LayerSteps, order: float) -> bool:
+def later_half_follows(steps: LayerSteps, order: float) -> bool:
     """Whether the later half, of `FEWEST_POINTS` at least, is near the power, and no step before it is far above it."""
-    shape = power_law_log_steps(own, np.log([order]))[0]
-    ratios = np.log(np.maximum(-own.decades, 1e-300)) - shape
-    late = ratios[-max(FEWEST_POINTS - 1, len(own) // 2) :]
+    shape = power_law_log_steps(steps, np.log([order]))[0]
+    ratios = np.log(np.maximum(-steps.decades, 1e-300)) - shape
+    late = ratios[-max(FEWEST_POINTS - 1, len(steps) // 2) :]
     return bool(late.std() <= NEAR and ratios.max() <= late.mean() + 2.0 * NEAR)
 
 
@@ -312,22 +312,24 @@ def fit_episode(steps: LayerSteps, start: int, stop: int) -> CurveExplanation:
     )
 
 
-def fit_power(own: LayerSteps) -> LawFit | None:
+def fit_power(steps: LayerSteps) -> LawFit | None:
     """Each layer takes away p times what the one before it took: the p and the first step with the smallest errors.
 
     None where the least p that is tried is the best: the layers grow by less.
     """
-    errors = least_squared_errors(power_law_log_steps(own, np.log(POWERS)), own.seen, -own.decades)
+    errors = least_squared_errors(
+        power_law_log_steps(steps, np.log(POWERS)), steps.seen, -steps.decades
+    )
     best = int(np.argmin(errors))
-    piece = make_piece(own, 0, len(own), float(POWERS[best]))
+    piece = make_piece(steps, 0, len(steps), float(POWERS[best]))
     return LawFit(piece, float(errors[best]), 2) if best else None
 
 
-def power_law_log_steps(own: LayerSteps, logs: Array) -> Array:
+def power_law_log_steps(steps: LayerSteps, logs: Array) -> Array:
     """Per order, by its logarithm: the logarithm of every step, in units of the first one."""
-    layers = np.array(own.layers[:-1], dtype=float) - own.layers[0]
+    layers = np.array(steps.layers[:-1], dtype=float) - steps.layers[0]
     found: Array = logs[:, None] * layers + np.log(
-        np.expm1(own.gaps * logs[:, None]) / np.expm1(logs[:, None])
+        np.expm1(steps.gaps * logs[:, None]) / np.expm1(logs[:, None])
     )
     return found
 

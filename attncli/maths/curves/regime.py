@@ -216,11 +216,13 @@ def format_stretches(parts: Sequence[CurveStretch], end: int, support: str, drag
     return clauses.joined()
 
 
-def has_interruption(told: Sequence[CurveStretch]) -> bool:
+def has_interruption(stretches: Sequence[CurveStretch]) -> bool:
     """Whether some layers differ from all others."""
-    if len(told) != 3 or not told[1].short or told[0].short or told[2].short:
+    if len(stretches) != 3 or not stretches[1].short or stretches[0].short or stretches[2].short:
         return False
-    return told[0].kind == told[2].kind != "power" and are_same_law(told[0], told[2])
+    return stretches[0].kind == stretches[2].kind != "power" and are_same_law(
+        stretches[0], stretches[2]
+    )
 
 
 def select_stretches(parts: Sequence[CurveStretch]) -> list[CurveStretch]:

@@ -124,11 +124,11 @@ def scaled_number(magnitude: float, exponent: int) -> Scaled:
     return make_scaled(np.full(1, magnitude), exponent)
 
 
-def check_resolution(found: SumWithLargestTerm) -> Deviation:
-    if found.largest.is_zero():
-        return Deviation(found.value, True)
-    kept = found.value.exponent > found.largest.exponent - RESOLVED_BITS
-    return Deviation(found.value, kept and not found.value.is_zero())
+def check_resolution(total: SumWithLargestTerm) -> Deviation:
+    if total.largest.is_zero():
+        return Deviation(total.value, True)
+    kept = total.value.exponent > total.largest.exponent - RESOLVED_BITS
+    return Deviation(total.value, kept and not total.value.is_zero())
 
 
 def subtract_reference_key(array: Scaled, star: NDArray[np.intp]) -> Scaled:

@@ -40,10 +40,10 @@ def refuse_adapter(folder: Path) -> None:
         )
 
 
-def refuse_changed_weights(folder: Path, said: Mapping[str, Any]) -> None:
+def refuse_changed_weights(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuse tensors that are not yet the model's weights: an adapter to be merged, or packed numbers."""
     refuse_adapter(folder)
-    refuse_quantised(folder / "config.json", said)
+    refuse_quantised(folder / "config.json", config)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -61,9 +61,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     return said
 
 
-def refuse_quantised(path: Path, said: Mapping[str, Any]) -> None:
+def refuse_quantised(path: Path, config: Mapping[str, Any]) -> None:
     """Refuse quantised weights: packed integers that only other libraries can interpret."""
-    found = said.get("quantization_config")
+    found = config.get("quantization_config")
     if found:
         method = found.get("quant_method") if isinstance(found, dict) else found
         raise InputError(
@@ -72,24 +72,24 @@ def refuse_quantised(path: Path, said: Mapping[str, Any]) -> None:
 
 
 def refuse_oversized_values(
-    where: str, said: Mapping[str, Any], error: type[AttnError] = InputError
+    where: str, config: Mapping[str, Any], error: type[AttnError] = InputError
 ) -> None:
-    for name, value in iter_config_numbers(said):
+    for name, value in iter_config_numbers(config):
         for names, most in MOST:
             if names.fullmatch(name.rpartition(".")[2]) and value > most:
                 raise error(f"{where} asks for {name} = {value}: no model has more than {most}.")
 
 
-def refuse_invalid_probabilities(path: Path, said: Mapping[str, Any]) -> None:
+def refuse_invalid_probabilities(path: Path, config: Mapping[str, Any]) -> None:
     """Refuse invalid dropout: it is never applied here, but torch checks its numbers in every pass."""
-    for name, value in iter_config_numbers(said):
+    for name, value in iter_config_numbers(config):
         if "drop" in name and not 0 <= value <= 1:
             raise InputError(f"{path} has no usable {name}: {value} is no probability.")
 
 
-def iter_config_numbers(said: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def iter_config_numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """Iterate over every number of a config by its own name, nested configs included."""
-    for name, value in said.items():
+    for name, value in config.items():
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, dict):
                 yield from iter_config_numbers(each)

@@ -66,14 +66,14 @@ def find_local_folder(source: Source | str, how: FetchSettings = NOTHING_TRUSTED
     return LocalModel(folder, source, revision)
 
 
-def choose_revision(source: Source, asked: str | None) -> str | None:
+def choose_revision(source: Source, requested: str | None) -> str | None:
     """The revision in the id or in --revision; only hub models have any."""
-    if asked is not None and source.kind != "hub":
+    if requested is not None and source.kind != "hub":
         raise UsageError(
             f"`revision` is for models of the hub: {source.name} has none.", about=["revision"]
         )
-    if asked and source.revision and asked != source.revision:
+    if requested and source.revision and requested != source.revision:
         raise UsageError(
-            f"two revisions, {source.revision} and {asked}: leave one out.", about=["revision"]
+            f"two revisions, {source.revision} and {requested}: leave one out.", about=["revision"]
         )
-    return asked or source.revision
+    return requested or source.revision

@@ -127,12 +127,13 @@ def unpickle_tensors(path: Path) -> Any:
         raise not_tensors_error(path) from None
 
 
-def refuse_no_tensors(path: Path, found: object) -> None:
-    if not isinstance(found, Mapping) or not all(
-        isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in found.items()
+def refuse_no_tensors(path: Path, loaded: object) -> None:
+    if not isinstance(loaded, Mapping) or not all(
+        isinstance(name, str) and isinstance(tensor, torch.Tensor)
+        for name, tensor in loaded.items()
     ):
         raise not_tensors_error(path)
-    for name, tensor in found.items():
+    for name, tensor in loaded.items():
         refuse_partial_tensor(tensor, f"{path}: {name}")
 
 

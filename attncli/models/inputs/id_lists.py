@@ -17,11 +17,11 @@ Named = tuple[str, list[int]]
 """A text's name in reports, and its ids."""
 
 
-def read_id_lists(given: Sequence[str]) -> list[Named]:
+def read_id_lists(files: Sequence[str]) -> list[Named]:
     """Read token ids: one list for each text, in the order of the command line."""
     found: list[Named] = []
-    for place, text in enumerate(given, start=1):
-        name = f"{OPTION} {place}" if len(given) > 1 else OPTION
+    for place, text in enumerate(files, start=1):
+        name = f"{OPTION} {place}" if len(files) > 1 else OPTION
         found += (
             read_id_file(text.removeprefix(FILE))
             if text.startswith(FILE)

@@ -19,31 +19,33 @@ NEVER_BY_TEXT = ("cache_position",)
 ADVICE = "give a list with a batch of one for each text"
 
 
-def split_batch(model: PreTrainedModel, given: Given) -> Iterator[dict[str, Any]]:
+def split_batch(model: PreTrainedModel, inputs: Given) -> Iterator[dict[str, Any]]:
     """Split one set of arguments into its texts, in order."""
-    given = add_batch_axis(given)
-    count = count_texts(model, given)
+    inputs = add_batch_axis(inputs)
+    count = count_texts(model, inputs)
     if count == 0:
         raise UsageError("`inputs` holds no text: its first axis is empty.")
     if count > 1:
-        refuse_unmarked_padding(model, given)
+        refuse_unmarked_padding(model, inputs)
     for row in range(count):
-        own = {name: each if count == 1 else select_row(name, each, row, count) for name, each in given.items()}  # fmt: skip
+        own = {name: each if count == 1 else select_row(name, each, row, count) for name, each in inputs.items()}  # fmt: skip
         yield remove_padding(model, own, f"text {row + 1} of `inputs`")
 
 
-def add_batch_axis(given: Given) -> Given:
+def add_batch_axis(inputs: Given) -> Given:
     """Add a batch axis to token ids of a single text, and to its other inputs."""
-    ids = given.get(IDS[0])
+    ids = inputs.get(IDS[0])
     if not isinstance(ids, Tensor) or ids.ndim != 1:
-        return given
-    flat = {name for name, value in given.items() if isinstance(value, Tensor) and value.ndim == 1}
-    return {name: value[None] if name in flat else value for name, value in given.items()}
+        return inputs
+    flat = {name for name, value in inputs.items() if isinstance(value, Tensor) and value.ndim == 1}
+    return {name: value[None] if name in flat else value for name, value in inputs.items()}
 
 
-def count_texts(model: PreTrainedModel, given: Given) -> int:
+def count_texts(model: PreTrainedModel, inputs: Given) -> int:
     """How many texts there are; one where the first axis is not the batch, as with patches of images."""
-    tensors = {name: each for name, each in given.items() if isinstance(each, Tensor) and each.ndim}
+    tensors = {
+        name: each for name, each in inputs.items() if isinstance(each, Tensor) and each.ndim
+    }
     if all(len(each) == 1 for each in tensors.values()):
         return 1
     usual = {name: each for name, each in make_example_inputs(model).items() if each.ndim}

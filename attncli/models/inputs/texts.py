@@ -199,16 +199,16 @@ def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[M
     ]
 
 
-def count_user_tokens(body: Any, given: Mapping[str, Any]) -> int:
+def count_user_tokens(body: Any, inputs: Mapping[str, Any]) -> int:
     """Count tokens: words of a text; for other inputs of a module, the tokens that its attention sees."""
-    require_inputs_run(body, given)
+    require_inputs_run(body, inputs)
     if isinstance(body, ForeignModule):
         if not body.attending:  # of the first, on which the capture is verified
-            body.look(given)
-        return count_keys(body, given)
-    ids = given.get(WORDS)
+            body.look(inputs)
+        return count_keys(body, inputs)
+    ids = inputs.get(WORDS)
     refuse_too_long(body, "`inputs`", 0 if ids is None else ids.shape[-1])
-    return ids.shape[-1] if ids is not None else count_positions(body, given) or 1
+    return ids.shape[-1] if ids is not None else count_positions(body, inputs) or 1
 
 
 def collect_named_texts(options: RequestedInput) -> list[tuple[str, str]]:

@@ -86,18 +86,18 @@ def iter_component_names(part: Any) -> Iterator[str]:
         yield from iter_type_names(json.loads(part.__getstate__()))
 
 
-def iter_type_names(said: Any) -> Iterator[str]:
-    if isinstance(said, list):
-        for each in said:
+def iter_type_names(component: Any) -> Iterator[str]:
+    if isinstance(component, list):
+        for each in component:
             yield from iter_type_names(each)
-    elif isinstance(said, dict):
-        name = str(said.get("type", ""))
-        pattern = said.get("pattern")
+    elif isinstance(component, dict):
+        name = str(component.get("type", ""))
+        pattern = component.get("pattern")
         yield name
         if name == "Replace" and isinstance(pattern, dict):
             yield f"Replace {pattern.get('String', '')}"
         for inner in ("decoders", "pretokenizers"):
-            yield from iter_type_names(said.get(inner, []))
+            yield from iter_type_names(component.get(inner, []))
 
 
 def decode_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str]) -> list[str]:

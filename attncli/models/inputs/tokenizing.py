@@ -119,12 +119,12 @@ def preserve_tokenizer_settings(inner: Any) -> Iterator[None]:
         inner.enable_padding(**padded) if padded else inner.no_padding()
 
 
-def refuse_no_tokenizer(given: Any) -> None:
+def refuse_no_tokenizer(tokenizer: Any) -> None:
     """Refuse an object that is no tokenizer, such as a name."""
-    if not callable(given) or any(not hasattr(given, name) for name in NEEDED):
+    if not callable(tokenizer) or any(not hasattr(tokenizer, name) for name in NEEDED):
         raise UsageError(
             "`tokenizer` must be a tokenizer of transformers, such as AutoTokenizer.from_pretrained('gpt2') gives, not "
-            f"{given!r:.80}."
+            f"{tokenizer!r:.80}."
         )
 
 

@@ -28,9 +28,9 @@ class StopAtFirstStrip(Exception):
         self.strip = strip
 
 
-def iter_forward_arguments(model: nn.Module, given: Any) -> Iterator[dict[str, Any]]:
+def iter_forward_arguments(model: nn.Module, value: Any) -> Iterator[dict[str, Any]]:
     """Iterate over the arguments for every text, in order; batches of transformers' models are split."""
-    texts = given if isinstance(given, list) and not is_id_list(given) else [given]
+    texts = value if isinstance(value, list) and not is_id_list(value) else [value]
     if not texts:
         raise UsageError(f"`inputs` is empty: give {WRITE}.")
     held = isinstance(model, ForeignModule)
@@ -43,16 +43,16 @@ def iter_forward_arguments(model: nn.Module, given: Any) -> Iterator[dict[str, A
         yield from [found] if held else split_batch(module, found)
 
 
-def refuse_key_padding(given: Mapping[str, Any]) -> None:
+def refuse_key_padding(inputs: Mapping[str, Any]) -> None:
     """Refuse key padding under the name of torch's own modules: padded tokens would count as queries."""
-    for name, value in given.items():
+    for name, value in inputs.items():
         if name.endswith("key_padding_mask") and isinstance(value, Tensor) and bool(value.any()):
             raise UsageError(f"`inputs`: {name} marks padding: give each text without it.")
 
 
-def is_id_list(given: Any) -> bool:
+def is_id_list(value: Any) -> bool:
     """Whether a list is the token ids of one text."""
-    return isinstance(given, list) and bool(given) and all(type(each) is int for each in given)
+    return isinstance(value, list) and bool(value) and all(type(each) is int for each in value)
 
 
 def to_torch(value: Any, device: torch.device) -> Any:

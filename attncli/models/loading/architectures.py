@@ -81,11 +81,11 @@ def reset_kernel_choice(config: PreTrainedConfig) -> None:
             each._attn_implementation_internal = None
 
 
-def refuse_unknown_type(folder: Path, said: Mapping[str, Any]) -> None:
-    kind = said["model_type"]
+def refuse_unknown_type(folder: Path, config: Mapping[str, Any]) -> None:
+    kind = config["model_type"]
     if kind in CONFIG_MAPPING:
         return
-    if said.get("auto_map"):
+    if config.get("auto_map"):
         raise InputError(
             f"{folder}: model type '{kind}' runs code that comes with the checkpoint (auto_map), which is not run "
             "unasked: read it, then give `trust_remote_code=True`."
@@ -126,6 +126,10 @@ def find_model_class(
     return body, (f"{folder}: config.json {instead}: loaded as {body.__name__}.",)
 
 
-def matches_config(found: type, config: PreTrainedConfig) -> bool:
-    wanted = getattr(found, "config_class", None)
-    return issubclass(found, PreTrainedModel) and wanted is not None and isinstance(config, wanted)
+def matches_config(model_class: type, config: PreTrainedConfig) -> bool:
+    wanted = getattr(model_class, "config_class", None)
+    return (
+        issubclass(model_class, PreTrainedModel)
+        and wanted is not None
+        and isinstance(config, wanted)
+    )

@@ -24,22 +24,24 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def choose_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -> torch.dtype:
+def choose_dtype(requested: str | None, stored: torch.dtype, device: torch.device) -> torch.dtype:
     """The requested dtype; else the file's own, but for float16 on a CPU, which is two to five times slower than float32."""
-    chosen: torch.dtype = getattr(torch, asked) if asked is not None else stored
+    chosen: torch.dtype = getattr(torch, requested) if requested is not None else stored
     if chosen == torch.float64 and device.type == "mps":
         raise UsageError(
             "mps has no float64: choose `dtype='float32'` or `device='cpu'`.",
             about=["dtype", "device"],
         )
-    if asked is None and chosen == torch.float16 and device.type == "cpu":
+    if requested is None and chosen == torch.float16 and device.type == "cpu":
         return torch.float32
     return chosen
 
 
-def describe_dtype_change(asked: str | None, stored: torch.dtype, dtype: torch.dtype) -> list[str]:
+def describe_dtype_change(
+    requested: str | None, stored: torch.dtype, dtype: torch.dtype
+) -> list[str]:
     """Describe a dtype that was not requested and takes more memory than the file's own."""
-    if asked is not None or dtype.itemsize <= stored.itemsize:
+    if requested is not None or dtype.itemsize <= stored.itemsize:
         return []
     return [
         f"the weights are stored in {dtype_name(stored)} and run in {dtype_name(dtype)}, which takes "

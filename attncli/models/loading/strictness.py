@@ -100,29 +100,29 @@ def belongs_to_body(model: PreTrainedModel, name: str) -> bool:
 
 
 def report_issues(
-    where: Path, found: LoadingIssues, prefix: str | None, allow_missing: bool
+    where: Path, issues: LoadingIssues, prefix: str | None, allow_missing: bool
 ) -> list[str]:
     """Refuse issues that make numbers wrong; warn of the rest."""
-    if found.missing and not allow_missing:
+    if issues.missing and not allow_missing:
         hint = (
             f"its names begin with '{prefix}', which this model does not"
             if prefix
             else ("config.json and the files do not belong together")
         )
         raise InputError(
-            f"{where} lacks {format_counted_names(found.missing, 'weight')} of the model: {hint}; "
+            f"{where} lacks {format_counted_names(issues.missing, 'weight')} of the model: {hint}; "
             "`allow_missing=True` would leave them random."
         )
-    if found.unexpected:
+    if issues.unexpected:
         raise InputError(
-            f"{where} holds {format_counted_names(found.unexpected, 'weight')} that the model of config.json has no place for: "
+            f"{where} holds {format_counted_names(issues.unexpected, 'weight')} that the model of config.json has no place for: "
             "the config is of another model."
         )
     warnings = []
     for names, text in (
-        (found.missing, "not in the files and left random, as was asked for"),
-        (found.missing_heads, "not in the files; random, but beside the body"),
-        (found.unexpected_heads, "in the files but not in the model; beside the body"),
+        (issues.missing, "not in the files and left random, as was asked for"),
+        (issues.missing_heads, "not in the files; random, but beside the body"),
+        (issues.unexpected_heads, "in the files but not in the model; beside the body"),
     ):
         if names:
             warnings.append(f"{where}: {format_counted_names(names, 'weight')}: {text}.")

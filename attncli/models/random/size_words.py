@@ -181,15 +181,15 @@ def whole_size(config: PreTrainedConfig, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def apply_sizes(config: PreTrainedConfig, given: Given, prefix: str = "") -> PreTrainedConfig:
+def apply_sizes(config: PreTrainedConfig, sizes: Given, prefix: str = "") -> PreTrainedConfig:
     """Set sizes in the config, and recompute what its class derives from them."""
     fresh = vars(type(config)())
     values: dict[str, Any] = {}
     for name, value in vars(config).items():
         if isinstance(value, PreTrainedConfig):
-            values[name] = apply_sizes(value, given, f"{prefix}{name}.")
-        elif prefix + name in given:
-            values[name] = given[prefix + name]
+            values[name] = apply_sizes(value, sizes, f"{prefix}{name}.")
+        elif prefix + name in sizes:
+            values[name] = sizes[prefix + name]
         elif not name.startswith("_") and value != fresh.get(name):
             values[name] = value
     return type(config)(**values)

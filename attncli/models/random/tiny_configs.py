@@ -35,17 +35,17 @@ COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"stag
 """Attributes that every config has: none is a size of the network."""
 
 
-def tiny_config(arch: str, units: Units, given: Mapping[str, Any]) -> PreTrainedConfig:
-    """Make a model type's config with sizes from `units`; `given` attributes (dotted: nested) override every rule."""
-    return Shrinker(units, given).shrink(CONFIG_MAPPING[arch](), "")
+def tiny_config(arch: str, units: Units, sizes: Mapping[str, Any]) -> PreTrainedConfig:
+    """Make a model type's config with sizes from `units`; `sizes` attributes (dotted: nested) override every rule."""
+    return Shrinker(units, sizes).shrink(CONFIG_MAPPING[arch](), "")
 
 
 class Shrinker:
     """Shrinks a config and those nested in it, which share the ids of special tokens."""
 
-    def __init__(self, units: Units, given: Mapping[str, Any]) -> None:
+    def __init__(self, units: Units, sizes: Mapping[str, Any]) -> None:
         self.units = units
-        self.given = given
+        self.given = sizes
         self.ids: dict[int, int] = {}
 
     def shrink(self, config: PreTrainedConfig, prefix: str) -> PreTrainedConfig:
@@ -91,25 +91,27 @@ class Shrinker:
         others = [layer for layer in range(count) if layer not in kept]
         return sorted(kept + others[: max(0, self.units.layers - len(kept))])
 
-    def small(self, config: PreTrainedConfig, path: str, value: Any, kept: Sequence[int]) -> Any:
+    def small(self, config: PreTrainedConfig, path: str, value: Any, layers: Sequence[int]) -> Any:
         """The small value of one attribute."""
         name = path.rpartition(".")[2]
         if isinstance(value, PreTrainedConfig):
             return self.shrink(replace_timm_backbone(config, name, value), f"{path}.")
         if isinstance(value, dict):
-            return {key: self.small(config, str(key), inner, kept) for key, inner in value.items()}
+            return {
+                key: self.small(config, str(key), inner, layers) for key, inner in value.items()
+            }
         if name == "backbone_feature_sizes":
             return feature_sizes(config, value)
         if isinstance(value, (list, tuple)) and not OF_CONVOLUTIONS.fullmatch(name):
-            return type(value)(self.small_list(config, name, value, kept))
+            return type(value)(self.small_list(config, name, value, layers))
         if isinstance(value, bool) or not isinstance(value, int):
             return value
         if SPECIAL_TOKEN.fullmatch(name):
             return self.token_id(value)
         if IMAGE_SIDES.fullmatch(name):
             return image_side(config, value)
-        if name in LAYER_COUNTS and len(kept) > 0 and value == layer_count(config):
-            return len(kept)
+        if name in LAYER_COUNTS and len(layers) > 0 and value == layer_count(config):
+            return len(layers)
         if "depths" in vars(config) and name in ("embed_dim", "window_size"):
             return 2 if name == "window_size" else narrow_stem(config, value)
         if name == "num_key_value_heads" and value == vars(config).get("num_attention_heads"):

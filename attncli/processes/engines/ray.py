@@ -55,14 +55,14 @@ def run_jobs(where: str, options: EngineOptions, jobs: Iterable[Job], total: int
             stop_driver(driver)
 
 
-def read_outcomes(driver: subprocess.Popen[str], asked: Sequence[object]) -> Outcomes:
+def read_outcomes(driver: subprocess.Popen[str], references: Sequence[object]) -> Outcomes:
     """Yield outcomes as they come; a driver that ends before its last job has lost its cluster."""
     assert driver.stdin is not None
     assert driver.stdout is not None
     with suppress(BrokenPipeError):
-        driver.stdin.write("".join(f"{json.dumps(each)}\n" for each in asked) + "\n")
+        driver.stdin.write("".join(f"{json.dumps(each)}\n" for each in references) + "\n")
         driver.stdin.flush()
-    for _ in asked[1:]:
+    for _ in references[1:]:
         line = driver.stdout.readline()
         if not line:
             raise scheduler_lost_error("ray's cluster")

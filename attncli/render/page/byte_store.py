@@ -23,8 +23,8 @@ class ByteStore:
         self.size += len(packed.data)
         return described
 
-    def add_all(self, found: Iterable[PackedColumn]) -> list[dict[str, Any]]:
-        return [self.add(packed) for packed in found]
+    def add_all(self, columns: Iterable[PackedColumn]) -> list[dict[str, Any]]:
+        return [self.add(packed) for packed in columns]
 
     def text(self, header: Mapping[str, Any]) -> str:
         """All of it; the same content gives the same text, as no date is inside."""

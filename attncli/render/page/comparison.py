@@ -58,13 +58,13 @@ def name_curves(curves: Curve, suffix: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def build_grid(found: dict[str, Any]) -> Grid:
+def build_grid(comparison: dict[str, Any]) -> Grid:
     """The numbers of one metric as a table."""
-    lines = [*name_curves(found[NEW], ", new"), *name_curves(found[OLD], ", old")]
+    lines = [*name_curves(comparison[NEW], ", new"), *name_curves(comparison[OLD], ", old")]
     at = [dict(line["points"]) for line in lines]
     cells = [
         (str(x), *(format_number(points[x]) if x in points else NOTHING for points in at))
         for x in sorted({x for points in at for x in points})
     ]
-    header = (found["axis"], *(line["name"] for line in lines))
-    return Grid(f"{found['metric']}: {BOTH.title}", header, tuple(cells))
+    header = (comparison["axis"], *(line["name"] for line in lines))
+    return Grid(f"{comparison['metric']}: {BOTH.title}", header, tuple(cells))

@@ -132,11 +132,11 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
     )
 
 
-def build_comparison_panel(report: Report, found: dict[str, Any]) -> Panel:
-    metric, axis = make_visible(found["metric"]), make_visible(found["axis"])
+def build_comparison_panel(report: Report, comparison: dict[str, Any]) -> Panel:
+    metric, axis = make_visible(comparison["metric"]), make_visible(comparison["axis"])
     unit = next((row.unit for row in report.rows if row.keys.get("measured") == metric), "")
-    old = name_curves(found[OLD], ", old")
-    return Panel(metric, unit, axis, metric, name_curves(found[NEW]), [], [], beside=old)
+    old = name_curves(comparison[OLD], ", old")
+    return Panel(metric, unit, axis, metric, name_curves(comparison[NEW]), [], [], beside=old)
 
 
 def select_rows(report: Report, view: View) -> list[Row]:

@@ -180,7 +180,7 @@ def set_scales(axes: Any, drawn: Chart) -> None:
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def draw_legend(canvas: Any, panels: Sequence[Any], beside: bool, free: Sequence[Any]) -> None:
+def draw_legend(canvas: Any, panels: Sequence[Any], at_side: bool, free: Sequence[Any]) -> None:
     """Draw a legend: what all panels share is named once, in a free space."""
     handles: dict[str, Any] = {}
     for axes in panels:
@@ -190,7 +190,7 @@ def draw_legend(canvas: Any, panels: Sequence[Any], beside: bool, free: Sequence
         return
     if free:
         free[0].legend(handles.values(), handles.keys(), loc="upper left", frameon=False)
-    elif beside:
+    elif at_side:
         canvas.legend(handles.values(), handles.keys(), loc="outside right upper", frameon=False)
     else:
         panels[0].legend(handles.values(), handles.keys(), frameon=False)

@@ -93,9 +93,9 @@ def run_forwards(
     return found, passage.blocks
 
 
-def run_backwards(blocks: list[RecordedBlock], wanted: Tensor, visit: Visit) -> Tensor:
+def run_backwards(blocks: list[RecordedBlock], target: Tensor, visit: Visit) -> Tensor:
     """Run backward from the last block's output to the first one's input [1, token, feature]."""
-    back = wanted
+    back = target
     for block in reversed(blocks):
         streams = FullStreamOnly()
         with torch.enable_grad():

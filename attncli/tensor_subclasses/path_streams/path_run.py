@@ -75,8 +75,10 @@ def run_by_both_lengths(
     with torch.no_grad(), freeze_model_code(model):
         found, _ = run_passage(model, PathPassage(stack, LengthStreams(*steps)), inputs)
 
-    def grid(found: PathDecomposition) -> Tensor:
-        return found.terms.reshape(1 + attentions, 1 + len(stack.calls), *found.output.shape)
+    def grid(decomposition: PathDecomposition) -> Tensor:
+        return decomposition.terms.reshape(
+            1 + attentions, 1 + len(stack.calls), *decomposition.output.shape
+        )
 
     for counted, other in ((0, 1), (1, 0)):
 
@@ -149,7 +151,7 @@ def run_with_random_weights(
 
 
 def check_steps(
-    found: PathDecomposition,
+    decomposition: PathDecomposition,
     stack: Stack,
     steps: int,
     count_attention: bool,
@@ -159,8 +161,10 @@ def check_steps(
 
     The longest paths may be zero where a block's weights are.
     """
-    seen = len(found.heads) if count_attention else steps
-    if seen != steps or not (bool(found.terms[-1].any()) or bool(longest_of_a_twin().any())):
+    seen = len(decomposition.heads) if count_attention else steps
+    if seen != steps or not (
+        bool(decomposition.terms[-1].any()) or bool(longest_of_a_twin().any())
+    ):
         raise InputError(
             f"stack {stack.name}: {steps} blocks make {'attention' if count_attention else 'MLP'} steps, but not just "
             "one each: their paths have no length that is understood here."
@@ -173,8 +177,8 @@ def repeat_for_streams(value: Any, stream: PathTensor) -> Any:
     return value.expand(stream.streams.number, -1, -1) if states and len(value) == 1 else value
 
 
-def refuse_several_attentions(found: PathDecomposition, stack: Stack) -> None:
-    if len(found.heads) != sum(call.attention for call in stack.calls):
+def refuse_several_attentions(decomposition: PathDecomposition, stack: Stack) -> None:
+    if len(decomposition.heads) != sum(call.attention for call in stack.calls):
         raise InputError(f"stack {stack.name}: a block attends more than once, or not as expected.")
 
 

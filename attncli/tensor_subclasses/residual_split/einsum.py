@@ -68,6 +68,6 @@ def einsum_as_matmul(
     return permute_letters(torch.matmul(x, y), "".join([*batch, *rows, *columns]), list(result))
 
 
-def permute_letters(x: Any, letters: str, wanted: list[str]) -> Any:
-    order = [letters.index(letter) for letter in wanted]
+def permute_letters(x: Any, letters: str, target: list[str]) -> Any:
+    order = [letters.index(letter) for letter in target]
     return x if order == sorted(order) else torch.permute(x, order)

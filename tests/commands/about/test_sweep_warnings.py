@@ -16,7 +16,7 @@ def item(step: int, *warnings: str) -> Item:
 def test_a_warning_of_many_items_is_told_once() -> None:
     selection, aggregate = gates.parse_subject("sink")
     shown = ShownNumber(
-        "sink", "sink", partial(gates.select_rows, wanted=selection), aggregate, fmean
+        "sink", "sink", partial(gates.select_rows, selection=selection), aggregate, fmean
     )
     items = [item(1, "weights are random"), item(2, "weights are random", "cut"), Item("net-3", 3, None, "gone")]  # fmt: skip
     found = build_sweep_report(items, shown)

@@ -67,11 +67,13 @@ def build_acceptance_report(
     )
 
 
-def compare_with_baseline(check: "Check", found: CheckResult) -> Report:
+def compare_with_baseline(check: "Check", result: CheckResult) -> Report:
     """Compare the new report with the baseline; where either is missing, the comparison is empty."""
-    if found.report is not None and found.against is not None:
-        return compare_reports(found.against, found.report, (str(check.baseline), "this run"), TOP)
-    words = "could not run" if found.report is None else f"the first baseline: {format_count(len(found.report.rows), 'number')}"  # fmt: skip
+    if result.report is not None and result.against is not None:
+        return compare_reports(
+            result.against, result.report, (str(check.baseline), "this run"), TOP
+        )
+    words = "could not run" if result.report is None else f"the first baseline: {format_count(len(result.report.rows), 'number')}"  # fmt: skip
     return Report("compare", words, (), {}, {})
 
 

@@ -135,10 +135,10 @@ def describe_mixers(tried: Mapping[str, str]) -> Iterator[str]:
         yield f"beside {' and '.join(others)}, which is not looked at"
 
 
-def format_text(found: Sequence[Entry]) -> str:
+def format_text(entries: Sequence[Entry]) -> str:
     """Lists below their names, those that have kinds by kind."""
     lists: dict[tuple[str, str], list[Entry]] = {}
-    for entry in found:
+    for entry in entries:
         lists.setdefault((entry["list"], entry.get("kind", "")), []).append(entry)
     return "\n".join(
         format_listing(f"{title}: {kind} ({len(members)})" if kind else title, members)
@@ -152,19 +152,19 @@ def format_listing(title: str, members: Sequence[Entry]) -> str:
     return f"{title}\n{''.join(lines)}"
 
 
-def format_csv(found: Sequence[Entry]) -> str:
+def format_csv(entries: Sequence[Entry]) -> str:
     """Format the entries as CSV, with a column for every key that occurs."""
-    columns = list(dict.fromkeys(key for entry in found for key in entry))
+    columns = list(dict.fromkeys(key for entry in entries for key in entry))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(found)
+    writer.writerows(entries)
     return text.getvalue()
 
 
-def format_json(found: Sequence[Entry]) -> str:
+def format_json(entries: Sequence[Entry]) -> str:
     """Format the entries as a JSON list of objects; unknown values are null."""
-    plain = [{key: format_value(key, value) for key, value in entry.items()} for entry in found]
+    plain = [{key: format_value(key, value) for key, value in entry.items()} for entry in entries]
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 
 

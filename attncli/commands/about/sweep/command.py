@@ -143,18 +143,18 @@ def resolve_command(command: Any) -> Any:
 
 
 def split_keywords(
-    command: str, given: Mapping[str, Any]
+    command: str, keywords: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command's options as words for those who run it, and all of their values."""
     require_command(command)
     asked = find_question(command)
     known = {each.name: each for each in flat_parameters(asked) if each.name != SOURCE}
     usual = second_names(known)
-    given = {usual.get(name, name): value for name, value in given.items()}
-    for name in given:
+    keywords = {usual.get(name, name): value for name, value in keywords.items()}
+    for name in keywords:
         if name not in known:
             raise unknown_name(f"keyword of {command}", name, known)
-    own = {name: converted(known[name], value) for name, value in given.items()}
+    own = {name: converted(known[name], value) for name, value in keywords.items()}
     words = [word for name, value in own.items() for word in format_option(known[name], value)]
     rest = {each.name: each.default for each in (*known.values(), *group_parameters(OutputOptions))}
     return tuple(words), {**rest, **own}
@@ -182,36 +182,38 @@ def require_command(command: str) -> None:
         raise unknown_name("command to sweep", command, MODEL_COMMANDS)
 
 
-def plan_sweep(asked: SweepQuestion) -> SweepPlan:
+def plan_sweep(question: SweepQuestion) -> SweepPlan:
     """Plan the runs, after all checks that are possible before the first one."""
-    if asked.command is None:
+    if question.command is None:
         raise UsageError(f"there is no COMMAND to run on the models: it is one of {', '.join(MODEL_COMMANDS)}.")  # fmt: skip
-    require_command(asked.command)
-    items = asked.items
+    require_command(question.command)
+    items = question.items
     names = list_models(items.model, items.glob, items.revisions, items.models_file)
-    options = asked.values(names[0])
+    options = question.values(names[0])
     for name in WRITTEN:
         if options.get(name) is not None:
             raise UsageError(f"`{name}={str(options[name])!r}` would be written by every item: leave it out.")  # fmt: skip
-    words, into = tuple(asked.words), items.collect or items.into
-    return SweepPlan(asked.command, words, options, names, into, asked.settings, asked.run.evict)
+    words, into = tuple(question.words), items.collect or items.into
+    return SweepPlan(
+        question.command, words, options, names, into, question.settings, question.run.evict
+    )
 
 
 def run_sweep(
-    asked: SweepQuestion, conditions: Sequence[Condition], progress: Progress
+    question: SweepQuestion, conditions: Sequence[Condition], progress: Progress
 ) -> SweepResult:
     """Run what is missing and combine the reports."""
-    shown = None if asked.items.show is None else parse_shown_number(asked.items.show)
+    shown = None if question.items.show is None else parse_shown_number(question.items.show)
     if shown is not None:
         gates.refuse_unmeasured(conditions, [shown.metric])
-    if asked.items.collect is not None:
-        found = collect_reports(asked, asked.items.collect)
-    elif asked.command is None:
-        found = read_reports(asked.items, conditions, shown)
+    if question.items.collect is not None:
+        found = collect_reports(question, question.items.collect)
+    elif question.command is None:
+        found = read_reports(question.items, conditions, shown)
     else:
-        plan = plan_sweep(asked)
+        plan = plan_sweep(question)
         gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
-        found = run_all(plan, prepare_engine(asked.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
+        found = run_all(plan, prepare_engine(question.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
     items = [item for item, _ in found]
     report = build_sweep_report(items, shown or default_number(items))
     return SweepResult(report, [code for _, code in found if code])
@@ -239,11 +241,11 @@ def refuse_gates(conditions: Sequence[Condition], shown: ShownNumber | None, ite
         gates.refuse_unmatched(conditions, {"variant": series} if series else {})
 
 
-def collect_reports(asked: SweepQuestion, folder: str) -> list[Judged]:
+def collect_reports(question: SweepQuestion, folder: str) -> list[Judged]:
     """Collect finished reports from a folder, without running anything; if models are named, theirs
     only."""
-    if asked.command is not None:
-        plan = plan_sweep(asked)
+    if question.command is not None:
+        plan = plan_sweep(question)
         names, reports = (
             list(plan.names),
             [read_finished(plan.report_of(name)) for name in plan.names],
@@ -312,7 +314,7 @@ def parse_shown_number(text: str) -> ShownNumber:
     selection, aggregate = gates.parse_subject(text)
     if aggregate not in gates.AGGREGATES:
         raise UsageError(f"`show={text!r}`: a table needs one number: min(), max() or mean().")
-    choose = partial(gates.select_rows, wanted=selection)
+    choose = partial(gates.select_rows, selection=selection)
     combine = gates.AGGREGATES[aggregate]
     return ShownNumber(selection.text, selection.metric, choose, aggregate, combine)
 

@@ -25,17 +25,17 @@ NUMBERS = re.compile(r"(\d+)")
 
 
 def list_models(
-    given: Sequence[str],
+    sources: Sequence[str],
     patterns: Sequence[str],
     revisions: str | None = None,
     file: str | None = None,
 ) -> list[str]:
     """List the models: those named, then those of the file, then matches of the patterns in numeric
     order (checkpoint-900 before checkpoint-1000)."""
-    given = [*given, *(() if file is None else read_names(file))]
-    for text in given:
+    sources = [*sources, *(() if file is None else read_names(file))]
+    for text in sources:
         refuse_no_source(text)
-    found = list(given) if revisions is None else expand_revisions(given, revisions)
+    found = list(sources) if revisions is None else expand_revisions(sources, revisions)
     for pattern in patterns:
         matches = sorted(match_pattern(pattern), key=natural_sort_key)
         if not matches:
@@ -68,12 +68,12 @@ def refuse_no_source(text: str) -> None:
         parse_source(text)
 
 
-def expand_revisions(given: Sequence[str], pattern: str) -> list[str]:
+def expand_revisions(sources: Sequence[str], pattern: str) -> list[str]:
     """Each hub model at every revision that matches."""
     from attncli.models.files.revisions import list_revisions
 
     found = []
-    for text in given:
+    for text in sources:
         source = parse_source(text)
         if source.kind != "hub" or source.revision:
             raise UsageError(

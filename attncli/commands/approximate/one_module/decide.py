@@ -199,9 +199,9 @@ def describe_decision(one: Decision) -> str:
     return f"{one.proved} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {describe_open_widths(one, one.found)}"
 
 
-def describe_open_widths(one: Decision, found: int) -> str:
+def describe_open_widths(one: Decision, width: int) -> str:
     """Describe the widths below the one found: `d = 1 is impossible, d = 2 is open`."""
-    below, first, last = one.proved - 1, one.proved, found - 1
+    below, first, last = one.proved - 1, one.proved, width - 1
     impossible = f"d {'=' if below == 1 else '≤'} {below} is impossible, " if below else ""
     left = f"d = {first} is open" if first == last else f"d = {first} … {last} are open"
     faces = one.faces.d if one.faces else 1

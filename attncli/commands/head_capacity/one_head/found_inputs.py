@@ -119,13 +119,13 @@ def require_plain(head: Head) -> None:
         )
 
 
-def to_saved_fits(head: Head, found: Sequence[FoundInputs]) -> list[SavedFit]:
+def to_saved_fits(head: Head, inputs: Sequence[FoundInputs]) -> list[SavedFit]:
     """The float64 inputs as modules that anybody can check: biases as the weights of a constant feature, scale in w_q."""
     require_plain(head)
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale
     w_k = np.concatenate([head.w_k, head.b_k[None]])
     saved = []
-    for number, one in enumerate(found):
+    for number, one in enumerate(inputs):
         x = np.pad(one.shown[0].x, ((0, 0), (0, 1)), constant_values=1.0)
         module = ModuleArrays(w_q, w_k, x, "float64", head.causal)
         saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target, number))

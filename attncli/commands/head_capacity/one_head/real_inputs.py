@@ -84,7 +84,7 @@ def add_real_inputs(
     checkpoint: LoadedModel,
     subject: VerifiedModel,
     head: Head,
-    found: Sequence[FoundInputs],
+    inputs: Sequence[FoundInputs],
     request: FitRequest,
     seeds: Sequence[int],
     progress: Progress = ignore_progress,
@@ -92,13 +92,13 @@ def add_real_inputs(
     """Add to the report of free inputs, for each pattern, the result of the best text found."""
     tables: dict[int, TokenTable] = {}
     shown: list[ShownByTokens] = []
-    for one in found:
+    for one in inputs:
         length = one.target.shape[0]
         if length not in tables:
             tables[length] = build_token_table(checkpoint, head, length, seeds[0], progress)
         shown.append(search_tokens(checkpoint, subject, head, one, tables[length], seeds, progress))
     name = f"{head.described['folder']}:{head.described['layer']}.{head.described['head']}"
-    first = tables[found[0].target.shape[0]]
+    first = tables[inputs[0].target.shape[0]]
     drawn = (f"{len(first.ids):,} of {first.of:,} tokens were tried: a shorter length leaves room for more.",)  # fmt: skip
     return replace(
         report,

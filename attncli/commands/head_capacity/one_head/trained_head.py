@@ -41,27 +41,27 @@ VIEWS = (
 
 
 def build_report(
-    head: Head, found: Sequence[FoundInputs], request: FitRequest, seeds: Sequence[int]
+    head: Head, inputs: Sequence[FoundInputs], request: FitRequest, seeds: Sequence[int]
 ) -> Report:
     """Build the report: for each pattern and dtype, the map's distance from the pattern."""
     return Report(
         study="approximate module",
-        headline=format_headline(head, found),
-        rows=tuple(build_rows(head, found, request)),
+        headline=format_headline(head, inputs),
+        rows=tuple(build_rows(head, inputs, request)),
         metrics=HEAD_METRICS,
         source=describe_head(head, request),
-        input={"patterns": [one.pattern for one in found]},
+        input={"patterns": [one.pattern for one in inputs]},
         seeds=tuple(seeds),
         views=VIEWS,
         findings=tuple(
             Finding(str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
-            for one in found
+            for one in inputs
             for shown in one.shown
         ),
-        warnings=tuple(build_warnings(head, found)),
+        warnings=tuple(build_warnings(head, inputs)),
         verdicts=build_unmet_verdicts(
             (str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
-            for one in found
+            for one in inputs
             for shown in one.shown
             if shown.dtype == request.dtype and not shown.evidence.meets(request)
         ),
@@ -75,15 +75,15 @@ def describe_head(head: Head, request: FitRequest) -> dict[str, Any]:
     return {"kind": "trained head", "request": limits, "module": {**module, "rotary": rotary}}
 
 
-def format_headline(head: Head, found: Sequence[FoundInputs]) -> str:
+def format_headline(head: Head, inputs: Sequence[FoundInputs]) -> str:
     """The worst pattern in every dtype."""
     name = "{folder}:{layer}.{head} ({family}, d = {d})".format(**head.described, d=head.d)
     worst = {
-        dtype: max(one.shown[index].evidence.total_variation for one in found)
+        dtype: max(one.shown[index].evidence.total_variation for one in inputs)
         for index, dtype in enumerate(DTYPES)
     }
     said = ", ".join(f"{format_number(value)} in {dtype}" for dtype, value in worst.items())
-    count = f"{len(found)} pattern{'s' if len(found) > 1 else ''}"
+    count = f"{len(inputs)} pattern{'s' if len(inputs) > 1 else ''}"
     return f"{name} shows {count} by inputs alone: total variation at most {said}."
 
 
@@ -96,8 +96,8 @@ def row_keys(one: FoundInputs, shown: ShownPattern) -> dict[str, Scalar]:
     }
 
 
-def build_rows(head: Head, found: Sequence[FoundInputs], request: FitRequest) -> Iterator[Row]:
-    for one in found:
+def build_rows(head: Head, inputs: Sequence[FoundInputs], request: FitRequest) -> Iterator[Row]:
+    for one in inputs:
         for shown in one.shown:
             keys = row_keys(one, shown)
             yield Row("meets", int(shown.evidence.meets(request)), "0 or 1", keys=keys)
@@ -126,14 +126,14 @@ def describe_shown_pattern(shown: ShownPattern, request: FitRequest) -> str:
     return "meets the request" if met else describe_shortfall(shown.evidence, wanted)
 
 
-def build_warnings(head: Head, found: Sequence[FoundInputs]) -> Iterator[str]:
+def build_warnings(head: Head, inputs: Sequence[FoundInputs]) -> Iterator[str]:
     yield from head.warnings
-    far = [one.pattern for one in found if (largest_input_norm(head, one.shown[0].x) or 0.0) > 1.0]
+    far = [one.pattern for one in inputs if (largest_input_norm(head, one.shown[0].x) or 0.0) > 1.0]
     if far:
         yield (
             f"{', '.join(far)}: longer inputs than the norm before the head can put out (norm_reach > 1): "
             "they reach the head only if given past that norm."
         )
-    yield from warn_dense_rows({one.pattern: one.target for one in found})
+    yield from warn_dense_rows({one.pattern: one.target for one in inputs})
     if head.rotary is not None:
         yield "rotary positions: x is solved for each position, so a token's input serves its own place alone."

@@ -73,7 +73,7 @@ def decompose_networks(
 ) -> list[MeasuredTerms]:
     done, steps = 0, len(networks) * networks[0].spec.layers
 
-    def tick() -> None:
+    def advance() -> None:
         nonlocal done
         done += 1
         progress(done, steps, "layers")
@@ -81,31 +81,35 @@ def decompose_networks(
     found = []
     for network in networks:
         where = f"{variant}, seed {network.seed}"
-        terms = decompose_output(network, VARIANTS[variant], where, tick)
+        terms = decompose_output(network, VARIANTS[variant], where, advance)
         found.append(measure_decomposition(terms, metrics, where, COMPLETENESS.of("float64")))
     return found
 
 
-def build_finding(about: str, found: Sequence[MeasuredTerms], counts: dict[int, int]) -> Finding:
+def build_finding(
+    about: str, measurements: Sequence[MeasuredTerms], counts: dict[int, int]
+) -> Finding:
     """The headline's sentence, from means over seeds or texts."""
-    up_to = mean_by_length(found, CUMULATIVE)
+    up_to = mean_by_length(measurements, CUMULATIVE)
     by_count = cumulative_sums(length_shares(counts))
     known = {length: by_count.get(length, 0.0) for length in up_to}
-    text = describe_short_paths(up_to, known, mean_by_length(found, ERROR))
-    cancellation = mean([one.cancellation for one in found])
+    text = describe_short_paths(up_to, known, mean_by_length(measurements, ERROR))
+    cancellation = mean([one.cancellation for one in measurements])
     return Finding(about, text + describe_cancellation(cancellation))
 
 
-def mean_by_length(found: Sequence[MeasuredTerms], metric: str) -> dict[int, float]:
-    lengths = found[0].by_length[metric]
-    return {length: mean([one.by_length[metric][length] for one in found]) for length in lengths}
+def mean_by_length(measurements: Sequence[MeasuredTerms], metric: str) -> dict[int, float]:
+    lengths = measurements[0].by_length[metric]
+    return {
+        length: mean([one.by_length[metric][length] for one in measurements]) for length in lengths
+    }
 
 
-def build_length_rows(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
-    for metric, by_length in found[0].by_length.items():
+def build_length_rows(measurements: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
+    for metric, by_length in measurements[0].by_length.items():
         unit = metric_unit(metric)
         for length in by_length:
-            values = [one.by_length[metric][length] for one in found]
+            values = [one.by_length[metric][length] for one in measurements]
             keys = {"length": length}
             yield summarize_values(metric, unit, values, BEYOND, keys, variant=variant)
 
@@ -115,16 +119,16 @@ def metric_unit(metric: str) -> str:
     return known.unit if known else metric_definitions([metric])[metric].unit
 
 
-def build_completeness_rows(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
+def build_completeness_rows(measurements: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
     for metric, values in (
-        ("completeness_error", [one.completeness for one in found]),
-        ("completeness_error_residual", [one.completeness_of_residual for one in found]),
-        ("cancellation", [one.cancellation for one in found]),
+        ("completeness_error", [one.completeness for one in measurements]),
+        ("completeness_error_residual", [one.completeness_of_residual for one in measurements]),
+        ("cancellation", [one.cancellation for one in measurements]),
     ):
         yield summarize_values(metric, "1", values, BEYOND, variant=variant)
     for metric in OF_THE_SKIP:
-        if all(one.of_skip for one in found):
-            values = [one.of_skip[metric] for one in found]
+        if all(one.of_skip for one in measurements):
+            values = [one.of_skip[metric] for one in measurements]
             yield summarize_values(metric, "1", values, BEYOND, variant=variant)
 
 

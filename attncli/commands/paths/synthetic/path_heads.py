@@ -65,12 +65,12 @@ def measure_head_shares(
     variant = "SAN+skip" if skip else "SAN"
     done, steps = 0, len(networks) * networks[0].spec.layers
 
-    def tick() -> None:
+    def advance() -> None:
         nonlocal done
         done += 1
         progress(done, steps, "layers")
 
-    found = [compute_shares(network, variant, tick) for network in networks]
+    found = [compute_shares(network, variant, advance) for network in networks]
     rows = tuple(build_rows(found, variant))
     over = describe_averaging(len(networks), "seeds")
     titles = {name: f"{variant}: {name}{over}" for name in (OUTPUT, NORM)}
@@ -112,7 +112,7 @@ class PassageShares(NamedTuple):
     completeness: float
 
 
-def compute_shares(network: Network, variant: str, tick: Callable[[], None]) -> PassageShares:
+def compute_shares(network: Network, variant: str, advance: Callable[[], None]) -> PassageShares:
     """The part of the output through each passage point; all parts are propagated together."""
     spec = network.spec
     require_room(spec, streams=spec.layers * (spec.heads + 2))
@@ -123,7 +123,7 @@ def compute_shares(network: Network, variant: str, tick: Callable[[], None]) -> 
         parts = advance_parts(parts, frozen)
         parts.update(split_layer(state, frozen, layer))
         state = following
-        tick()
+        advance()
     by_layer = [
         {door: part for door, part in parts.items() if door.layer == layer}
         for layer in range(spec.layers)
@@ -199,16 +199,18 @@ def build_share_rows(
         yield summarize_values(metric, "1", values, why_null, {"through": door.through}, **at)
 
 
-def describe_largest_share(rows: Sequence[Row], beside: str = "skip") -> str:
+def describe_largest_share(rows: Sequence[Row], comparison: str = "skip") -> str:
     """Describe the head with the largest share if the errors separate it, and the share of the
     skips."""
     shares = [row for row in rows if row.metric == OUTPUT and row.value is not None]
     heads = sorted((row for row in shares if row.head is not None), key=lambda row: -(row.value or 0.0))  # fmt: skip
     text = format_first_head(heads)
-    skips = [row.value or 0.0 for row in shares if row.keys["through"] == beside]
+    skips = [row.value or 0.0 for row in shares if row.keys["through"] == comparison]
     if not skips:
         return text + "."
-    return f"{text}; {WHERE[beside]} {format_percent(min(skips))} to {format_percent(max(skips))}."
+    return (
+        f"{text}; {WHERE[comparison]} {format_percent(min(skips))} to {format_percent(max(skips))}."
+    )
 
 
 def format_first_head(order: Sequence[Row]) -> str:

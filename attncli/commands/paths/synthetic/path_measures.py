@@ -41,29 +41,43 @@ class MeasuredTerms:
 
 
 def measure_decomposition(
-    found: Decomposition, metrics: Sequence[str], where: str, tolerance: float, advice: str = ""
+    decomposition: Decomposition,
+    metrics: Sequence[str],
+    where: str,
+    tolerance: float,
+    advice: str = "",
 ) -> MeasuredTerms:
     """All numbers of one decomposition, refused where its terms do not add up to the output."""
-    rest = subtract_states(found.output, sum_terms(found.terms))
-    error = norm_ratio(rest, found.output)
+    rest = subtract_states(decomposition.output, sum_terms(decomposition.terms))
+    error = norm_ratio(rest, decomposition.output)
     if not error <= tolerance:
         raise Imprecise(
             f"{where}: the terms add up to the output within {error:.1g} only, above {tolerance:.1g}: "
             f"the decomposition cannot be trusted and is not reported{advice}."
         )
-    shares = norm_shares(found.terms)
+    shares = norm_shares(decomposition.terms)
     by_length = {
         NORM_SHARE: shares,
         CUMULATIVE: cumulative_sums(shares),
-        OUTPUT_SHARE: {k: inner_share(term, found.output) for k, term in found.terms.items()},
-        ERROR: reconstruction_errors(found, error),
+        OUTPUT_SHARE: {
+            k: inner_share(term, decomposition.output) for k, term in decomposition.terms.items()
+        },
+        ERROR: reconstruction_errors(decomposition, error),
     }
     for name in metrics:
-        by_length[name] = {length: measure_term(name, term) for length, term in found.terms.items()}
-    of_residual = log10_array_norm(rest.residual) - log10_array_norm(found.output.residual)
-    cancellation = math.fsum(norm_ratio(term, found.output) for term in found.terms.values())
+        by_length[name] = {
+            length: measure_term(name, term) for length, term in decomposition.terms.items()
+        }
+    of_residual = log10_array_norm(rest.residual) - log10_array_norm(decomposition.output.residual)
+    cancellation = math.fsum(
+        norm_ratio(term, decomposition.output) for term in decomposition.terms.values()
+    )
     return MeasuredTerms(
-        by_length, error, power_of_ten(of_residual), cancellation, path_residual_norms(found)
+        by_length,
+        error,
+        power_of_ten(of_residual),
+        cancellation,
+        path_residual_norms(decomposition),
     )
 
 
@@ -74,13 +88,13 @@ def measure_term(name: str, term: SplitState) -> float:
     return value
 
 
-def path_residual_norms(found: Decomposition) -> dict[str, float]:
+def path_residual_norms(decomposition: Decomposition) -> dict[str, float]:
     """‖res(·)‖_F of paths of length 0, of all others, and of the output, over ‖Y‖_F; the first two differ by no more than the last."""
-    if 0 not in found.terms or len(found.terms) == 1:
+    if 0 not in decomposition.terms or len(decomposition.terms) == 1:
         return {}
-    whole = log10_array_norm(found.output.states)
-    rest = sum_terms({length: term for length, term in found.terms.items() if length})
-    parts = (found.terms[0], rest, found.output)
+    whole = log10_array_norm(decomposition.output.states)
+    rest = sum_terms({length: term for length, term in decomposition.terms.items() if length})
+    parts = (decomposition.terms[0], rest, decomposition.output)
     skip, others, output = (power_of_ten(log10_array_norm(part.residual) - whole) for part in parts)
     return dict(zip(OF_THE_SKIP, (skip, others, skip - others, output), strict=True))
 
@@ -99,13 +113,13 @@ def cumulative_sums(shares: dict[int, float]) -> dict[int, float]:
     return {k: math.fsum(shares[j] for j in lengths if j <= k) for k in lengths}
 
 
-def reconstruction_errors(found: Decomposition, completeness: float) -> dict[int, float]:
+def reconstruction_errors(decomposition: Decomposition, completeness: float) -> dict[int, float]:
     """‖Y - Σ_(j≤k) T_j‖_F / ‖Y‖_F from the terms left out, which loses no digits where they are small."""
-    lengths = sorted(found.terms)
+    lengths = sorted(decomposition.terms)
     errors = {lengths[-1]: completeness}
     for place, length in enumerate(lengths[:-1]):
-        left_out = {k: found.terms[k] for k in lengths[place + 1 :]}
-        errors[length] = norm_ratio(sum_terms(left_out), found.output)
+        left_out = {k: decomposition.terms[k] for k in lengths[place + 1 :]}
+        errors[length] = norm_ratio(sum_terms(left_out), decomposition.output)
     return dict(sorted(errors.items()))
 
 

@@ -46,7 +46,7 @@ def freeze_layers(
 
 
 def decompose_output(
-    network: Network, switches: Switches, where: str, tick: Callable[[], None]
+    network: Network, switches: Switches, where: str, advance: Callable[[], None]
 ) -> Decomposition:
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
     require_room(network.spec, streams=network.spec.layers + 1)
@@ -54,7 +54,7 @@ def decompose_output(
     terms: Terms = {0: output.split()}
     for state, frozen in freeze_layers(network, switches, where):
         terms, output = advance_terms(terms, frozen), state
-        tick()
+        advance()
     return Decomposition(output, terms)
 
 

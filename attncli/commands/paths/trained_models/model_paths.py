@@ -148,26 +148,26 @@ def next_token_losses(logits: Tensor, text: ModelInput) -> list[float]:
     return [float(F.cross_entropy(one[:-1].double(), wanted)) for one in logits]
 
 
-def build_rows(found: Sequence[DecomposedText], step: str) -> Iterator[Row]:
+def build_rows(texts: Sequence[DecomposedText], step: str) -> Iterator[Row]:
     """Counts, terms, completeness and losses of one kind of step."""
-    of_step = [one.measured[step] for one in found]
-    yield from build_count_rows(found[0].counts[step], step)
+    of_step = [one.measured[step] for one in texts]
+    yield from build_count_rows(texts[0].counts[step], step)
     yield from build_length_rows(of_step, step)
     yield from build_completeness_rows(of_step, step)
-    for length, losses in enumerate(zip(*(one.losses.get(step, ()) for one in found), strict=True)):
+    for length, losses in enumerate(zip(*(one.losses.get(step, ()) for one in texts), strict=True)):
         yield summarize_values(
             "loss", "nats", losses, "not finite", {"length": length}, variant=step
         )
 
 
-def build_loss_rows(found: Sequence[DecomposedText]) -> Iterator[Row]:
-    losses = [one.full_loss for one in found if one.full_loss is not None]
+def build_loss_rows(texts: Sequence[DecomposedText]) -> Iterator[Row]:
+    losses = [one.full_loss for one in texts if one.full_loss is not None]
     if losses:
         yield summarize_values("full_loss", "nats", losses, "not finite")
 
 
-def build_model_finding(found: Sequence[DecomposedText], step: str) -> Finding:
-    return build_finding(step, [one.measured[step] for one in found], found[0].counts[step])
+def build_model_finding(texts: Sequence[DecomposedText], step: str) -> Finding:
+    return build_finding(step, [one.measured[step] for one in texts], texts[0].counts[step])
 
 
 def build_views(plan: PathPlan, texts: int) -> Iterator[View]:

@@ -107,7 +107,7 @@ def follow_paths_of_texts(
     model."""
     done, steps = 0, 2 * sum(len(paths_of(place)) for place in rank_share(texts))
 
-    def tick(numbers: int) -> None:
+    def advance(numbers: int) -> None:
         """Advance the progress by this many residuals or norms."""
         nonlocal done
         done += numbers
@@ -115,7 +115,7 @@ def follow_paths_of_texts(
 
     def work(place: int, text: ModelInput) -> tuple[Followed, bool]:
         return subject.read(
-            text, lambda model, given: follow_paths(model, given, paths_of(place), tick)
+            text, lambda model, given: follow_paths(model, given, paths_of(place), advance)
         )
 
     read = map_texts(subject.body, texts, work, subject.checkpoint.identity, what, (PathNumbers,))
@@ -126,16 +126,16 @@ def follow_paths_of_texts(
 
 
 def follow_paths(
-    subject: PathModel, text: ModelInput, paths: Sequence[Path], tick: Callable[[int], None]
+    subject: PathModel, text: ModelInput, paths: Sequence[Path], advance: Callable[[int], None]
 ) -> Followed:
     """The products by themselves; the norms where the architecture can be decomposed."""
     maps = StackMaps(subject, text)
     residuals = []
     for path in paths:
         residuals.append(maps.log10_residual(path))
-        tick(1)
+        advance(1)
     try:
-        norms = log10_norms(subject, text, maps.heads, paths, tick)
+        norms = log10_norms(subject, text, maps.heads, paths, advance)
     except Imprecise:
         raise
     except InputError as refused:
@@ -148,7 +148,7 @@ def log10_norms(
     text: ModelInput,
     heads: Sequence[int],
     paths: Sequence[Path],
-    tick: Callable[[int], None],
+    advance: Callable[[int], None],
 ) -> list[float]:
     """log10 of the norms of several paths, relative to the whole output, from one pass."""
     norms: list[float] = []
@@ -161,7 +161,7 @@ def log10_norms(
                 raise InputError("the attentions of its paths are not those of its maps.")
             subject.miss(output, whole, text)
             norms += [log10_ratio(term, whole) for term in terms]
-            tick(len(some))
+            advance(len(some))
     return norms
 
 

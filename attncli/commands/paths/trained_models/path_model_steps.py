@@ -99,17 +99,17 @@ def to_lists(grid: Tensor) -> list[list[float]]:
     return found
 
 
-def build_rows(found: Sequence[StepShares]) -> Iterator[Row]:
+def build_rows(shares: Sequence[StepShares]) -> Iterator[Row]:
     for metric, grids in (
-        (NORM_SHARE, [one.norm for one in found]),
-        (OUTPUT_SHARE, [one.output for one in found]),
+        (NORM_SHARE, [one.norm for one in shares]),
+        (OUTPUT_SHARE, [one.output for one in shares]),
     ):
         for attentions in range(len(grids[0])):
             for mlps in range(len(grids[0][0])):
                 keys: dict[str, Scalar] = {"attentions": attentions, "mlps": mlps}
                 values = [grid[attentions][mlps] for grid in grids]
                 yield summarize_values(metric, "1", values, "", keys, variant=STEP)
-    errors = [one.completeness for one in found]
+    errors = [one.completeness for one in shares]
     yield summarize_values(COMPLETENESS, "1", errors, "", variant=STEP)
 
 

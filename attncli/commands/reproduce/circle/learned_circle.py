@@ -113,7 +113,7 @@ def run_designs(
     each = experiment.training_steps + len(experiment.seeds) * (experiment.steps + 1)
     done = 0
 
-    def tick(steps: int) -> None:
+    def advance(steps: int) -> None:
         nonlocal done
         done += steps
         progress(done, each * len(designs), "steps")
@@ -122,7 +122,9 @@ def run_designs(
     for (width, variant), design in designs.items():
         name = f"{variant}-width{width}"
         seen = partial(watched, name)
-        runs[width, variant] = run_design(design, experiment, metrics, saved_as(name), seen, tick)
+        runs[width, variant] = run_design(
+            design, experiment, metrics, saved_as(name), seen, advance
+        )
     return runs
 
 
@@ -132,16 +134,16 @@ def run_design(
     metrics: Sequence[str],
     saved: SavedTraining | None,
     watched: Callable[..., AfterStep],
-    tick: Tick,
+    advance: Tick,
 ) -> list[CircleRun]:
     """Run all seeds of one width and variant."""
     network = CircleNetworks(design, experiment.seeds)
     loss_of_step = build_loss(network, experiment.seeds)
     watch = partial(watched, FirstCircle(network), build_training_pairs(network))
-    train(network, loss_of_step, experiment.plan(design), saved, tick, watch)
+    train(network, loss_of_step, experiment.plan(design), saved, advance, watch)
     losses = compute_training_losses(network, experiment.seeds)
     return [
-        run_recurrence(design, network.weights(index), loss, experiment.steps, metrics, tick)
+        run_recurrence(design, network.weights(index), loss, experiment.steps, metrics, advance)
         for index, loss in enumerate(losses)
     ]
 

@@ -38,13 +38,13 @@ def iterate_recurrence(design: Design, weights: Weights, steps: int) -> Iterator
         given = add_skip(given.split(), found.split().parts) if design.running_sum else found
 
 
-def predict_next(given: SplitState, design: Design, weights: Weights) -> SplitState:
+def predict_next(states: SplitState, design: Design, weights: Weights) -> SplitState:
     """Apply the network once; points that rounding cannot separate stay one point from there on."""
     step = partial(apply_network, design=design, weights=weights)
     try:
-        return run_sub_block(given, step, skip=False, spec=design.spec)
+        return run_sub_block(states, step, skip=False, spec=design.spec)
     except Unresolved:
-        return run_sub_block(merge_points(given), step, skip=False, spec=design.spec)
+        return run_sub_block(merge_points(states), step, skip=False, spec=design.spec)
 
 
 def merge_points(state: SplitState) -> SplitState:
@@ -53,11 +53,11 @@ def merge_points(state: SplitState) -> SplitState:
     return SplitState(common, make_scaled(np.zeros_like(varying.mantissa)), plain=False)
 
 
-def apply_network(given: SplitState, design: Design, weights: Weights) -> SplitParts:
+def apply_network(states: SplitState, design: Design, weights: Weights) -> SplitParts:
     """Apply the network and return the same form (split or plain) as the input."""
     layer, switches, spec = build_layer(weights), design.switches, design.spec
     hidden = SplitState(
-        *add_bias(given.parts @ weights["w_embed"], weights["b_embed"]), given.plain
+        *add_bias(states.parts @ weights["w_embed"], weights["b_embed"]), states.plain
     )
     hidden = apply_layer_norm(hidden, "embedding", weights)
     update = apply_attention(hidden, layer, spec, switches)

@@ -77,7 +77,7 @@ def run_recurrence(
     training_loss: float,
     steps: int,
     metrics: Sequence[str],
-    tick: Callable[[int], None],
+    advance: Callable[[int], None],
 ) -> CircleRun:
     """Apply the network this many times."""
     measures = {name: METRICS[name] for name in metrics}
@@ -87,7 +87,7 @@ def run_recurrence(
         for name, measure in measures.items():
             curves[name].append(measure(state))
         found.append(state.states.value())
-        tick(1)
+        advance(1)
     points = np.stack(found)
     distances = vector_lengths(points - arc_positions(steps + 1)).max(axis=1) / RADIUS
     moves = vector_lengths(np.diff(points, axis=0)).max(axis=1) / STEP

@@ -41,7 +41,7 @@ def collect_metrics(given: Sequence[str] | None, conditions: "Sequence[Condition
 
 
 def prepare_circle(
-    asked: CircleOptions,
+    options: CircleOptions,
     training: TrainingOptions,
     variants: Sequence[str],
     run: RunOptions,
@@ -54,10 +54,12 @@ def prepare_circle(
         training_steps=validate_number(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_TRAINING
         ),
-        steps=validate_number("recurrence", asked.recurrence, STEPS, 1, MOST_STEPS),
+        steps=validate_number("recurrence", options.recurrence, STEPS, 1, MOST_STEPS),
     )
-    designs = build_designs(variants, parse_widths(asked.width, asked.sweep), asked.as_published)
-    prefix = "circle-published" if asked.as_published else "circle"
+    designs = build_designs(
+        variants, parse_widths(options.width, options.sweep), options.as_published
+    )
+    prefix = "circle-published" if options.as_published else "circle"
     watched = build_training_callback(training, prefix)
     saved_as = open_training_folder(training.save_training, prefix)  # last: it makes the folder
     from attncli.commands.reproduce.circle.learned_circle import measure_circle
@@ -67,7 +69,7 @@ def prepare_circle(
         measure_circle,
         designs,
         experiment,
-        published=asked.as_published,
+        published=options.as_published,
         saved_as=saved_as,
         **known,
     )

@@ -79,36 +79,36 @@ class SeedResults(NamedTuple):
     completeness: float
 
 
-def measure_task_paths(asked: LabellingRequest, progress: Progress = ignore_progress) -> Report:
+def measure_task_paths(request: LabellingRequest, progress: Progress = ignore_progress) -> Report:
     """One network for each seed."""
-    require_room(asked)
-    whole = asked.steps + SEQUENCE_COST * asked.task.asked
+    require_room(request)
+    whole = request.steps + SEQUENCE_COST * request.task.asked
     done = 0
 
-    def tick(units: int) -> None:
+    def advance(units: int) -> None:
         nonlocal done
         done += units
-        progress(done, whole * len(asked.seeds), "steps")
+        progress(done, whole * len(request.seeds), "steps")
 
-    found = [train_and_evaluate(asked, seed, tick) for seed in asked.seeds]
-    rows = tuple(build_rows(asked, found))
+    found = [train_and_evaluate(request, seed, advance) for seed in request.seeds]
+    rows = tuple(build_rows(request, found))
     return Report(
         study="paths",
-        headline=format_headline(asked.name, rows, asked.evaluations, asked.numbers),
+        headline=format_headline(request.name, rows, request.evaluations, request.numbers),
         rows=rows,
         metrics=OWN_METRICS,
-        source=describe_source(asked),
-        input={"sequences": asked.task.asked, "tokens": asked.task.length},
-        seeds=tuple(asked.seeds),
-        views=tuple(build_views(asked)),
+        source=describe_source(request),
+        input={"sequences": request.task.asked, "tokens": request.task.length},
+        seeds=tuple(request.seeds),
+        views=tuple(build_views(request)),
         warnings=tuple(build_warnings(rows)),
     )
 
 
-def require_room(asked: LabellingRequest) -> None:
+def require_room(request: LabellingRequest) -> None:
     """Check the memory for the weights, Adam's moments, and the states of all paths in a block."""
-    task, sizes = asked.task, asked.sizes
-    drawn_paths = DRAWS * sum(asked.numbers) * (sizes.layers + 1)
+    task, sizes = request.task, request.sizes
+    drawn_paths = DRAWS * sum(request.numbers) * (sizes.layers + 1)
     paths = min(drawn_paths, (1 + sizes.heads) ** sizes.layers)
     weights = 4 * sizes.layers * sizes.width**2
     states = (1 + 2 * paths) * task.length * sizes.width
@@ -121,30 +121,30 @@ def require_room(asked: LabellingRequest) -> None:
 
 
 def train_and_evaluate(
-    asked: LabellingRequest, seed: int, tick: Callable[[int], None]
+    request: LabellingRequest, seed: int, advance: Callable[[int], None]
 ) -> SeedResults:
     """Train, then evaluate."""
-    task, sizes = asked.task, asked.sizes
-    plan = build_plan(asked.name, task, sizes, asked.steps, seed)
+    task, sizes = request.task, request.sizes
+    plan = build_plan(request.name, task, sizes, request.steps, seed)
     after = train_labeller(
-        task, sizes, plan, seed, asked.saved_as(f"seed{seed}"), tick, asked.watched
+        task, sizes, plan, seed, request.saved_as(f"seed{seed}"), advance, request.watched
     )
     stream = np.random.default_rng([seed, PATHS])
-    draws = draw_paths(sizes.layers, sizes.heads, asked.numbers, DRAWS, stream)
+    draws = draw_paths(sizes.layers, sizes.heads, request.numbers, DRAWS, stream)
     with limit_threads(), torch.no_grad():
-        return evaluate_paths(asked, after, draws, lambda: tick(SEQUENCE_COST))
+        return evaluate_paths(request, after, draws, lambda: advance(SEQUENCE_COST))
 
 
 def evaluate_paths(
-    asked: LabellingRequest, after: TrainedLabeller, draws: PathDraws, tick: Callable[[], None]
+    request: LabellingRequest, after: TrainedLabeller, draws: PathDraws, advance: Callable[[], None]
 ) -> SeedResults:
     inputs, labels = map(torch.from_numpy, after.asked)
-    frozen = measure_frozen_accuracies(after.network, inputs, labels, draws, tick)
+    frozen = measure_frozen_accuracies(after.network, inputs, labels, draws, advance)
     of_sums: dict[str, dict[int, float]] = {}
-    if "frozen" in asked.evaluations:
+    if "frozen" in request.evaluations:
         of_sums |= group_by_variant("frozen", frozen.accuracies)
         of_sums["frozen all"] = dict(enumerate(frozen.of_length))
-    if "rerun" in asked.evaluations:
+    if "rerun" in request.evaluations:
         of_sums |= group_by_variant(
             "rerun", measure_rerun_accuracies(after.network, inputs, labels, draws)
         )
@@ -167,63 +167,67 @@ def group_by_variant(
     return found
 
 
-def blind_accuracies(seen: Examples, asked: Examples) -> dict[str, float]:
+def blind_accuracies(seen: Examples, examples: Examples) -> dict[str, float]:
     """Accuracy of the most frequent training label, and of the most frequent one at each position."""
     most = np.bincount(seen.labels.ravel()).argmax()
     of_place = [np.bincount(labels).argmax() for labels in seen.labels.T]
     return {
-        MAJORITY: float((asked.labels == most).mean()),
-        MAJORITY_OF_PLACE: float((asked.labels == of_place).mean()),
+        MAJORITY: float((examples.labels == most).mean()),
+        MAJORITY_OF_PLACE: float((examples.labels == of_place).mean()),
     }
 
 
-def build_rows(asked: LabellingRequest, found: Sequence[SeedResults]) -> Iterator[Row]:
+def build_rows(request: LabellingRequest, results: Sequence[SeedResults]) -> Iterator[Row]:
     """By variant and length; the spread is that over the seeds."""
-    for variant, of_first in found[0].of_sums.items():
+    for variant, of_first in results[0].of_sums.items():
         for length in of_first:
             yield build_row(
-                ACCURACY, [one.of_sums[variant][length] for one in found], variant, length=length
+                ACCURACY, [one.of_sums[variant][length] for one in results], variant, length=length
             )
-    for name in found[0].beside:
-        yield build_row(ACCURACY, [one.beside[name] for one in found], name)
-    for length in range(asked.sizes.layers + 1):
-        yield build_row(UP_TO, [one.up_to_length[length] for one in found], None, length=length)
-    if asked.sizes.layers > 1:
-        for variant in found[0].of_sums:
+    for name in results[0].beside:
+        yield build_row(ACCURACY, [one.beside[name] for one in results], name)
+    for length in range(request.sizes.layers + 1):
+        yield build_row(UP_TO, [one.up_to_length[length] for one in results], None, length=length)
+    if request.sizes.layers > 1:
+        for variant in results[0].of_sums:
             yield build_row(
-                ADVANTAGE, [compare_short_and_long(one.of_sums[variant]) for one in found], variant
+                ADVANTAGE,
+                [compare_short_and_long(one.of_sums[variant]) for one in results],
+                variant,
             )
-    yield build_row("completeness_error", [one.completeness for one in found], None)
+    yield build_row("completeness_error", [one.completeness for one in results], None)
 
 
 def build_row(metric: str, values: Sequence[float], variant: str | None, **keys: int) -> Row:
     return summarize_values(metric, "1", values, "not finite", keys, variant=variant)
 
 
-def describe_source(asked: LabellingRequest) -> dict[str, Any]:
+def describe_source(request: LabellingRequest) -> dict[str, Any]:
     """Everything that the networks were made from."""
-    plan = asdict(build_plan(asked.name, asked.task, asked.sizes, asked.steps, asked.seeds[0]))
+    plan = asdict(
+        build_plan(request.name, request.task, request.sizes, request.steps, request.seeds[0])
+    )
     del plan["identity"]
     return {
         "kind": "trained",
-        "task": asked.name,
-        "definition": asked.definition,
-        "network": {**asdict(asked.sizes), "blocks": "LN(x + Attention(x))"},
-        "training": {"optimiser": "Adam", **plan, "batch": asked.task.batch},
-        **asked.task.told_apart,
+        "task": request.name,
+        "definition": request.definition,
+        "network": {**asdict(request.sizes), "blocks": "LN(x + Attention(x))"},
+        "training": {"optimiser": "Adam", **plan, "batch": request.task.batch},
+        **request.task.told_apart,
         "draws": DRAWS,
     }
 
 
-def build_views(asked: LabellingRequest) -> Iterator[View]:
-    over = describe_averaging(len(asked.seeds), "seeds")
+def build_views(request: LabellingRequest) -> Iterator[View]:
+    over = describe_averaging(len(request.seeds), "seeds")
     yield View(
-        f"{asked.name}: accuracy of sums of random paths by length{over}",
+        f"{request.name}: accuracy of sums of random paths by length{over}",
         "length",
         (ACCURACY,),
         across="variant",
     )
     yield View("Beside them", "variant", (ACCURACY,), where={"length": ""})
     yield View("All frozen paths up to a length together", "length", (UP_TO,))
-    if asked.sizes.layers > 1:
+    if request.sizes.layers > 1:
         yield View("Do short paths carry more than long ones?", "variant", (ADVANTAGE,))

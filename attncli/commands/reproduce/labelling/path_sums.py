@@ -74,7 +74,7 @@ class FrozenSums(NamedTuple):
 
 
 def measure_frozen_accuracies(
-    network: Labeller, inputs: Tensor, labels: Tensor, draws: PathDraws, tick: Callable[[], None]
+    network: Labeller, inputs: Tensor, labels: Tensor, draws: PathDraws, advance: Callable[[], None]
 ) -> FrozenSums:
     """Measure sums of terms, with attention and norm denominators of the full pass, so that terms
     add up.
@@ -94,7 +94,7 @@ def measure_frozen_accuracies(
             lengths, error = terms_by_length(network, stack, {"inputs": sequence[None]})
             of_lengths.append(network.classifier(lengths))
             errors.append(error)
-            tick()
+            advance()
     by_length = torch.stack(of_lengths, dim=1)
     return FrozenSums(
         correct_shares(right),
@@ -109,13 +109,13 @@ FEW = 3
 
 
 def verify_terms(
-    network: Labeller, stack: Stack, given: Mapping[str, Tensor], paths: Sequence[Path]
+    network: Labeller, stack: Stack, inputs: Mapping[str, Tensor], paths: Sequence[Path]
 ) -> None:
     """Verify that single paths' terms equal those of `attn paths MODEL --path`, on the first
     sequence."""
     few = [*paths[:FEW], *paths[-FEW:]]
-    ours = torch.cat(run_frozen_paths(network, given["inputs"], few))
-    own = run_along(network, stack, given, few).terms
+    ours = torch.cat(run_frozen_paths(network, inputs["inputs"], few))
+    own = run_along(network, stack, inputs, few).terms
     apart = float((ours - own).norm() / own.norm())
     if not apart <= COMPLETENESS.of(own.dtype):
         raise InputError(
@@ -124,11 +124,11 @@ def verify_terms(
 
 
 def terms_by_length(
-    network: Labeller, stack: Stack, given: Mapping[str, Tensor]
+    network: Labeller, stack: Stack, inputs: Mapping[str, Tensor]
 ) -> tuple[Tensor, float]:
     """The terms [length, token, feature], checked against the output of a plain pass."""
-    terms = run_by_length(network, stack, given, count_attention=True)[0].terms
-    output = network.states(**given)[0]
+    terms = run_by_length(network, stack, inputs, count_attention=True)[0].terms
+    output = network.states(**inputs)[0]
     error = float((terms.sum(dim=0) - output).norm() / output.norm())
     if not error <= COMPLETENESS.of(output.dtype):
         raise InputError(

@@ -34,14 +34,14 @@ MOST_SEQUENCES, MOST_LENGTH = 100_000, 4096
 
 def run_task(
     name: str,
-    asked: LabellingOptions,
+    options: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
     how: RunContext,
     memory: MemoriseOptions | None = None,
 ) -> "Report":
     """Train the networks of a task and measure sums of their paths."""
-    study = prepare_task(name, asked, training, run, how.conditions, memory)
+    study = prepare_task(name, options, training, run, how.conditions, memory)
     before_the_work()
     from attncli.models.loading.isolate_global_state import isolate_question
 
@@ -53,7 +53,7 @@ def run_task(
 
 def prepare_task(
     name: str,
-    asked: LabellingOptions,
+    options: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
     conditions: "Sequence[Condition]",
@@ -68,10 +68,10 @@ def prepare_task(
     task = TASKS[name]() if memory is None else build_memorise_task(memory)
     watched = build_training_callback(training, name)
     known: dict[str, Any] = {
-        "sizes": resolve_sizes(asked, task.sizes),
+        "sizes": resolve_sizes(options, task.sizes),
         "steps": validate_number("train_steps", training.train_steps, task.steps, 1, MOST_STEPS),
-        "evaluations": parse_evaluations(asked.evaluate),
-        "numbers": parse_numbers(asked.paths_per_sum),
+        "evaluations": parse_evaluations(options.evaluate),
+        "numbers": parse_numbers(options.paths_per_sum),
         "seeds": run.all_seeds(),
         "saved_as": open_training_folder(training.save_training, name),
     }
@@ -92,7 +92,7 @@ def describe_task(name: str, memory: MemoriseOptions | None, task: "Task") -> st
     return f"{task.asked:,} sequences of {task.length:,} tokens ({text}), with a random label of 0 or 1 for each token."
 
 
-def build_memorise_task(asked: MemoriseOptions) -> "Task":
+def build_memorise_task(options: MemoriseOptions) -> "Task":
     """The task with its own sequences, the requested ones, or the released script's."""
     from attncli.commands.reproduce.tasks.memorise import (
         LENGTH,
@@ -102,11 +102,11 @@ def build_memorise_task(asked: MemoriseOptions) -> "Task":
     )
 
     released = ReleasedScript()
-    own = (released.sequences, released.length) if asked.as_published else (SEQUENCES, LENGTH)
-    sequences = validate_number("sequences", asked.sequences, own[0], 1, MOST_SEQUENCES)
-    length = validate_number("length", asked.length, own[1], 2, MOST_LENGTH)
-    if asked.tokens_from is None:
-        if asked.as_published:
+    own = (released.sequences, released.length) if options.as_published else (SEQUENCES, LENGTH)
+    sequences = validate_number("sequences", options.sequences, own[0], 1, MOST_SEQUENCES)
+    length = validate_number("length", options.length, own[1], 2, MOST_LENGTH)
+    if options.tokens_from is None:
+        if options.as_published:
             raise UsageError(
                 "`as_published` learns a text by heart: name a file of words or token ids with `tokens_from`.",
                 about=["as_published"],
@@ -114,24 +114,24 @@ def build_memorise_task(asked: MemoriseOptions) -> "Task":
         return memorise(sequences, length)
     from attncli.commands.reproduce.token_streams import read_token_stream
 
-    stream = read_token_stream(asked.tokens_from, sequences * length)
-    return memorise(sequences, length, stream, asked.as_published)
+    stream = read_token_stream(options.tokens_from, sequences * length)
+    return memorise(sequences, length, stream, options.as_published)
 
 
-def parse_evaluations(given: Sequence[str]) -> list[str]:
+def parse_evaluations(texts: Sequence[str]) -> list[str]:
     from attncli.commands.reproduce.labelling.report import EVALUATIONS
 
-    names = list(dict.fromkeys(split_names(given or EVALUATIONS)))
+    names = list(dict.fromkeys(split_names(texts or EVALUATIONS)))
     for name in names:
         if name not in EVALUATIONS:
             raise unknown_name("evaluation", name, EVALUATIONS)
     return names
 
 
-def parse_numbers(given: Sequence[str]) -> list[int]:
+def parse_numbers(texts: Sequence[str]) -> list[int]:
     """How many paths are added, fewest first."""
     return parse_whole_numbers(
-        given or ["5", "20"],
+        texts or ["5", "20"],
         MOST_PATHS,
         lambda text: (
             f"`paths_per_sum={text!r}` must be a whole number from 1 to {MOST_PATHS:,}, or several with commas between."
@@ -139,11 +139,11 @@ def parse_numbers(given: Sequence[str]) -> list[int]:
     )
 
 
-def resolve_sizes(asked: LabellingOptions, own: "Sizes") -> "Sizes":
+def resolve_sizes(options: LabellingOptions, own: "Sizes") -> "Sizes":
     """The task's own sizes with the user's in their place, validated like those of any network."""
     from attncli.commands.reproduce.tasks import Sizes
 
-    given = asked.sizes()
+    given = options.sizes()
     layers, heads, width = (given.get(name, getattr(own, name)) for name in SIZES)
     if heads > 0 and width % heads:
         raise UsageError(

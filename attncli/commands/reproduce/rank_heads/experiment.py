@@ -31,66 +31,70 @@ Measured = Mapping[str, Sequence[float]]
 
 
 def rank_heads(
-    wanted: RankHeads,
+    setting: RankHeads,
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Train the layers of every seed and measure their errors."""
-    require_room(wanted)
-    layers = list(wanted.layers())
-    questions = draw_test_questions(wanted.tokens, wanted.dimension, wanted.seeds)
+    require_room(setting)
+    layers = list(setting.layers())
+    questions = draw_test_questions(setting.tokens, setting.dimension, setting.seeds)
     done = 0
 
-    def tick(steps: int) -> None:
+    def advance(steps: int) -> None:
         nonlocal done
         done += steps
-        progress(done, wanted.training_steps * len(layers), "steps")
+        progress(done, setting.training_steps * len(layers), "steps")
 
     found: dict[tuple[int, int], Measured] = {}
     for product, rank in layers:
-        layer = HeadLayer(wanted.dimension, rank, product // rank, wanted.seeds)
-        loss = build_loss(layer, wanted.tokens, wanted.dimension, wanted.seeds)
-        saved = saved_as(f"d{wanted.dimension}-n{wanted.tokens}-rank{rank}-heads{product // rank}")
-        train(layer, loss, wanted.plan(product, rank), saved, tick)
+        layer = HeadLayer(setting.dimension, rank, product // rank, setting.seeds)
+        loss = build_loss(layer, setting.tokens, setting.dimension, setting.seeds)
+        saved = saved_as(
+            f"d{setting.dimension}-n{setting.tokens}-rank{rank}-heads{product // rank}"
+        )
+        train(layer, loss, setting.plan(product, rank), saved, advance)
         found[product, rank] = evaluate_layer(questions, compute_answers(layer, questions))
     return Report(
         study="approximate rank-heads",
-        headline=format_headline(wanted, found),
+        headline=format_headline(setting, found),
         rows=tuple(
-            row for key, values in found.items() for row in build_rows(wanted, *key, values)
+            row for key, values in found.items() for row in build_rows(setting, *key, values)
         ),
         metrics=RANK_HEAD_METRICS,
-        source=describe_source(wanted),
+        source=describe_source(setting),
         input={
             "task": "rank-heads",
-            "tokens": wanted.tokens,
-            "dimension": wanted.dimension,
+            "tokens": setting.tokens,
+            "dimension": setting.dimension,
             "questions": len(questions[0].queries),
         },
-        seeds=tuple(wanted.seeds),
-        views=tuple(build_views(wanted)),
+        seeds=tuple(setting.seeds),
+        views=tuple(build_views(setting)),
         findings=tuple(
-            Finding(f"H · r = {product}", describe_errors(wanted, found, product))
-            for product in wanted.products
+            Finding(f"H · r = {product}", describe_errors(setting, found, product))
+            for product in setting.products
         ),
     )
 
 
-def require_room(wanted: RankHeads) -> None:
+def require_room(setting: RankHeads) -> None:
     """Check the memory for weights, gradients and two moments in float32, and a batch's
     activations."""
-    heads = max(product // rank for product, rank in wanted.layers())
-    d, widest = wanted.dimension, max(wanted.products)
+    heads = max(product // rank for product, rank in setting.layers())
+    d, widest = setting.dimension, max(setting.products)
     weights = 4 * 4 * (2 * d * widest + heads * d * d)
-    kept = 4 * 3 * BATCH * (wanted.tokens * widest + heads * (wanted.tokens + d))
+    kept = 4 * 3 * BATCH * (setting.tokens * widest + heads * (setting.tokens + d))
     advice = "lower `dimension`, `heads_times_rank` or `seeds`"
-    require_memory(len(wanted.seeds) * (weights + kept), "This training", advice)
+    require_memory(len(setting.seeds) * (weights + kept), "This training", advice)
 
 
-def evaluate_layer(questions: Sequence[SphereQuestions], given: Sequence[np.ndarray]) -> Measured:
+def evaluate_layer(
+    questions: Sequence[SphereQuestions], examples: Sequence[np.ndarray]
+) -> Measured:
     """Of every seed: the error, its share of uniform attention's, and how often the answer is nearest to the right token."""
     found: dict[str, list[float]] = {"error": [], "error_share": [], "right_choices": []}
-    for each, answer in zip(questions, given, strict=True):
+    for each, answer in zip(questions, examples, strict=True):
         error = mean_squared_distance(answer - each.nearest)
         chosen = np.square(each.tokens - answer[:, None]).sum(axis=2).argmin(axis=1)
         right = np.einsum("bnd,bd->bn", each.tokens, each.queries).argmax(axis=1)
@@ -113,22 +117,22 @@ def mean_squared_distance(distances: np.ndarray) -> float:
     return float(np.square(distances).sum(axis=1).mean())
 
 
-def build_rows(wanted: RankHeads, product: int, rank: int, values: Measured) -> Iterator[Row]:
+def build_rows(setting: RankHeads, product: int, rank: int, values: Measured) -> Iterator[Row]:
     keys: dict[str, Scalar] = {"heads_times_rank": product, "rank": rank, "heads": product // rank}
     for metric, each in values.items():
         yield summarize_values(metric, RANK_HEAD_METRICS[metric].unit, each, "", keys)
-    two = wanted.tokens == 2
-    closed = head_mean_squared_error(rank, wanted.dimension) if two else None
+    two = setting.tokens == 2
+    closed = head_mean_squared_error(rank, setting.dimension) if two else None
     unit = RANK_HEAD_METRICS["projecting_error"].unit
     yield Row("projecting_error", closed, unit, keys=keys, note=None if two else TWO_ALONE)
-    d = wanted.dimension
+    d = setting.dimension
     weights = float(2 * d * product + product // rank * d * d)
     yield Row("weights", weights, RANK_HEAD_METRICS["weights"].unit, keys=keys)
 
 
-def build_views(wanted: RankHeads) -> Iterator[View]:
-    over = describe_averaging(len(wanted.seeds), "seeds")
-    for product in wanted.products:
+def build_views(setting: RankHeads) -> Iterator[View]:
+    over = describe_averaging(len(setting.seeds), "seeds")
+    for product in setting.products:
         title = f"H · r = {product}{over}"
         yield View(title, "rank", tuple(RANK_HEAD_METRICS), where={"heads_times_rank": product})
     title = f"Error as a share of uniform attention's{over}"
@@ -137,12 +141,12 @@ def build_views(wanted: RankHeads) -> Iterator[View]:
 
 
 def describe_errors(
-    wanted: RankHeads, found: Mapping[tuple[int, int], Measured], product: int
+    setting: RankHeads, measured: Mapping[tuple[int, int], Measured], product: int
 ) -> str:
     """`35 ± 1 % of uniform attention's error with 8 heads of rank 1, …`"""
     parts = [
-        f"{format_share(found[own, rank]['error_share'])} with {format_heads(product // rank)} of rank {rank}"
-        for own, rank in wanted.layers()
+        f"{format_share(measured[own, rank]['error_share'])} with {format_heads(product // rank)} of rank {rank}"
+        for own, rank in setting.layers()
         if own == product
     ]
     return ", ".join(parts)
@@ -159,27 +163,27 @@ def format_heads(count: int) -> str:
     return format_count(count, "head")
 
 
-def format_headline(wanted: RankHeads, found: Mapping[tuple[int, int], Measured]) -> str:
+def format_headline(setting: RankHeads, measured: Mapping[tuple[int, int], Measured]) -> str:
     told = [
-        f"at H · r = {product} {describe_errors(wanted, found, product)}"
-        for product in wanted.products
+        f"at H · r = {product} {describe_errors(setting, measured, product)}"
+        for product in setting.products
     ]
     return (
-        f"The nearest of {format_count(wanted.tokens, 'token')} in {wanted.dimension} dimensions, error as a share of uniform attention's: "
+        f"The nearest of {format_count(setting.tokens, 'token')} in {setting.dimension} dimensions, error as a share of uniform attention's: "
         + "; ".join(told)
         + "."
     )
 
 
-def describe_source(wanted: RankHeads) -> dict[str, Scalar | dict[str, Scalar]]:
+def describe_source(setting: RankHeads) -> dict[str, Scalar | dict[str, Scalar]]:
     return {
         "kind": "trained here",
-        "dimension": wanted.dimension,
-        "tokens": wanted.tokens,
-        "ranks": ",".join(map(str, wanted.ranks)),
-        "heads_times_rank": ",".join(map(str, wanted.products)),
+        "dimension": setting.dimension,
+        "tokens": setting.tokens,
+        "ranks": ",".join(map(str, setting.ranks)),
+        "heads_times_rank": ",".join(map(str, setting.products)),
         "training": {
-            "steps": wanted.training_steps,
+            "steps": setting.training_steps,
             "learning_rate": LEARNING_RATE,
             "batch": BATCH,
         },

@@ -32,7 +32,7 @@ def refuse_other_gates(conditions: "Sequence[Condition]") -> None:
 
 
 def prepare_rank_heads(
-    asked: RankHeadOptions, training: KeptTraining, run: DrawOptions
+    options: RankHeadOptions, training: KeptTraining, run: DrawOptions
 ) -> "Callable[..., Report]":
     """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.rank_heads.head_plan import (
@@ -42,12 +42,12 @@ def prepare_rank_heads(
         RankHeads,
     )
 
-    dimension = validate_number("dimension", asked.dimension, DIMENSION, 2, MOST_DIMENSION)
-    ranks = parse_numbers("ranks", asked.ranks, dimension) or powers_of_two(dimension)
-    products = parse_numbers("heads_times_rank", asked.heads_times_rank, MOST_PRODUCT)
+    dimension = validate_number("dimension", options.dimension, DIMENSION, 2, MOST_DIMENSION)
+    ranks = parse_numbers("ranks", options.ranks, dimension) or powers_of_two(dimension)
+    products = parse_numbers("heads_times_rank", options.heads_times_rank, MOST_PRODUCT)
     wanted = RankHeads(
         dimension=dimension,
-        tokens=validate_number("length", asked.length, TOKENS, 2, MOST_TOKENS),
+        tokens=validate_number("length", options.length, TOKENS, 2, MOST_TOKENS),
         ranks=ranks,
         products=products or [dimension, 4 * dimension],
         seeds=run.all_seeds(),
@@ -68,10 +68,10 @@ def powers_of_two(dimension: int) -> list[int]:
     return [*found, dimension]
 
 
-def parse_numbers(name: str, given: Sequence[str], most: int) -> list[int]:
+def parse_numbers(name: str, texts: Sequence[str], most: int) -> list[int]:
     """Smallest first."""
     return parse_whole_numbers(
-        given,
+        texts,
         most,
         lambda text: (
             f"{quote_parameter(name)} must be whole numbers from 1 to {most:,} with commas between, not {text!r}."

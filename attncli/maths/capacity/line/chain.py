@@ -65,11 +65,11 @@ class LeastGaps(NamedTuple):
     """R / 2: the least logit scale."""
 
 
-def find_nested_order(asked: LineConstraints, found: Signs) -> Chain | None:
+def find_nested_order(constraints: LineConstraints, signs: Signs) -> Chain | None:
     """The order of the places; None where supports are not nested after all."""
-    length, rows = asked.target.shape[0], asked.rows
-    sign = found.sign[rows]
-    upper = (asked.target.toarray()[rows] > 0.0) == (sign > 0)[:, None]
+    length, rows = constraints.target.shape[0], constraints.rows
+    sign = signs.sign[rows]
+    upper = (constraints.target.toarray()[rows] > 0.0) == (sign > 0)[:, None]
     level = upper.sum(axis=0)
     cell = np.unique(level, return_inverse=True)[1]
     size = np.bincount(cell)
@@ -81,9 +81,9 @@ def find_nested_order(asked: LineConstraints, found: Signs) -> Chain | None:
         return None
     if ((cell[None, :] >= place[:, None]) != upper).any():
         return None
-    starts = asked.target.indptr[rows]
-    drop = -asked.off[starts]
-    spread = np.min([high[starts] - low[starts] for high, low in asked.ceilings], axis=0)
+    starts = constraints.target.indptr[rows]
+    drop = -constraints.off[starts]
+    spread = np.min([high[starts] - low[starts] for high, low in constraints.ceilings], axis=0)
     return Chain(cell, rows, sign, place - 1, drop, spread)
 
 

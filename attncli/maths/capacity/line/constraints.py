@@ -86,15 +86,17 @@ class LineConstraints:
         return bool((self.seen < self.target.shape[0]).any())
 
 
-def necessary_constraints(target: csr_array, causal: bool, wanted: Tolerances) -> LineConstraints:
+def necessary_constraints(
+    target: csr_array, causal: bool, tolerances: Tolerances
+) -> LineConstraints:
     """Bounds that every map within the tolerances keeps: where they contradict one another, there is none.
 
     From the total variation τ: no weight is further than τ from its target, so that M_x / M_y ≤ (A_x + τ) / (A_y - τ).
     """
     log_weight = np.log(target.data)
-    ceilings = [(log_weight, log_weight - wanted.log_ratio)]
-    tau = wanted.variation
-    off = np.full(len(target.data), wanted.log_off)
+    ceilings = [(log_weight, log_weight - tolerances.log_ratio)]
+    tau = tolerances.variation
+    off = np.full(len(target.data), tolerances.log_off)
     large = target.data > tau
     if large.any():
         rest = np.where(large, target.data - tau, 1.0)
@@ -103,29 +105,33 @@ def necessary_constraints(target: csr_array, causal: bool, wanted: Tolerances) -
         off = np.where(large, np.minimum(off, math.log(tau) - np.log(rest)), off)
     seen = visible_counts(target.shape[0], causal)
     return LineConstraints(
-        target, seen, tuple(ceilings), off, nonuniform_rows(target, seen, wanted)
+        target, seen, tuple(ceilings), off, nonuniform_rows(target, seen, tolerances)
     )
 
 
-def sufficient_constraints(asked: LineConstraints, spread: Array, gap: Array) -> LineConstraints:
+def sufficient_constraints(
+    constraints: LineConstraints, spread: Array, gap: Array
+) -> LineConstraints:
     """Other bounds for the same rows: errors on the support within `spread` [row], keys off it `gap` [row] below."""
-    counts = np.diff(asked.target.indptr)
-    log_weight = np.log(asked.target.data)
+    counts = np.diff(constraints.target.indptr)
+    log_weight = np.log(constraints.target.data)
     ceilings = ((log_weight, log_weight - np.repeat(spread, counts)),)
-    return LineConstraints(asked.target, asked.seen, ceilings, np.repeat(-gap, counts), asked.rows)
+    return LineConstraints(
+        constraints.target, constraints.seen, ceilings, np.repeat(-gap, counts), constraints.rows
+    )
 
 
 def visible_counts(length: int, causal: bool) -> Index:
     return np.arange(1, length + 1) if causal else np.full(length, length)
 
 
-def nonuniform_rows(target: csr_array, seen: Index, wanted: Tolerances) -> Index:
+def nonuniform_rows(target: csr_array, seen: Index, tolerances: Tolerances) -> Index:
     """Rows that equal weights over all that they see would not serve."""
     counts, starts = np.diff(target.indptr), target.indptr[:-1]
     log_weight = np.log(target.data)
     spread = np.maximum.reduceat(log_weight, starts) - np.minimum.reduceat(log_weight, starts)
     moved = np.abs(target.data - np.repeat(1.0 / seen, counts))
     variation = 0.5 * (np.add.reduceat(moved, starts) + (seen - counts) / seen)
-    served = (spread <= wanted.log_ratio) & (variation <= wanted.variation)
-    served &= (counts == seen) | (wanted.log_off >= 0.0)
+    served = (spread <= tolerances.log_ratio) & (variation <= tolerances.variation)
+    served &= (counts == seen) | (tolerances.log_off >= 0.0)
     return np.flatnonzero(~served)

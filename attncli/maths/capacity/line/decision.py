@@ -48,57 +48,61 @@ class LineDecision:
     sign: NDArray[np.int64] | None = None
 
 
-def decide_width_one(asked: LineConstraints, budget: float) -> LineDecision:
+def decide_width_one(constraints: LineConstraints, budget: float) -> LineDecision:
     """Whether keys on a line can meet the request with logits up to the budget, in exact arithmetic."""
-    length = asked.target.shape[0]
-    if not len(asked.rows):
+    length = constraints.target.shape[0]
+    if not len(constraints.rows):
         nothing = np.zeros(length), np.zeros(0), np.ones(length, dtype=np.int64)
         return LineDecision(True, "equal weights serve every row", None, 0.0, None, *nothing)
     if length > MOST_TOKENS:
         return LineDecision(None, f"more than {MOST_TOKENS:,} tokens are not compared row by row")
-    found = find_signs(asked)
+    found = find_signs(constraints)
     if found.odd:
-        return refute_with_proof(asked, LineProof(found.odd), "rows pull against each other")
-    if asked.even and not asked.masked:
-        answer = decide_by_chain(asked, found, budget)
+        return refute_with_proof(constraints, LineProof(found.odd), "rows pull against each other")
+    if constraints.even and not constraints.masked:
+        answer = decide_by_chain(constraints, found, budget)
         if answer is not None:
             return answer
-    return decide_by_programme(asked, found, budget)
+    return decide_by_programme(constraints, found, budget)
 
 
-def refute_with_proof(asked: LineConstraints, proof: LineProof, why: str) -> LineDecision:
+def refute_with_proof(constraints: LineConstraints, proof: LineProof, why: str) -> LineDecision:
     """A no is one only with a proof that holds."""
-    if proof_holds(proof, asked):
+    if proof_holds(proof, constraints):
         return LineDecision(False, why, proof)
     return LineDecision(None, f"{why}, but the proof does not outlast rounding")
 
 
-def decide_by_chain(asked: LineConstraints, found: Signs, budget: float) -> LineDecision | None:
-    chain = find_nested_order(asked, found)
+def decide_by_chain(
+    constraints: LineConstraints, signs: Signs, budget: float
+) -> LineDecision | None:
+    chain = find_nested_order(constraints, signs)
     if chain is None:
         return None
     least = least_gaps(chain)
 
     def proof(limit: float | None) -> LineProof:
         steps = find_contradiction(chain, least, limit)
-        return LineProof(tree_links(asked, found, {step.row for step in steps}), steps, limit)
+        return LineProof(tree_links(constraints, signs, {step.row for step in steps}), steps, limit)
 
     if least.circular:
-        return refute_with_proof(asked, proof(None), "two supports each need the wider gap")
+        return refute_with_proof(constraints, proof(None), "two supports each need the wider gap")
     if least.logits * SHORT > budget:
-        return refute_with_proof(asked, proof(budget), f"logits above {budget:.4g} are needed")
+        return refute_with_proof(
+            constraints, proof(budget), f"logits above {budget:.4g} are needed"
+        )
     keys, reach = chain_positions(chain, least)
     lower = proof(least.logits * SHORT)
-    proved = proof_holds(lower, asked)
+    proved = proof_holds(lower, constraints)
     return LineDecision(
         True, "the order of the keys is settled, and their gaps", None,
-        least.logits * SHORT if proved else 0.0, lower if proved else None, keys, reach, found.sign,
+        least.logits * SHORT if proved else 0.0, lower if proved else None, keys, reach, signs.sign,
     )  # fmt: skip
 
 
-def decide_by_programme(asked: LineConstraints, found: Signs, budget: float) -> LineDecision:
+def decide_by_programme(constraints: LineConstraints, signs: Signs, budget: float) -> LineDecision:
     """Every choice of signs that links leave open, one linear programme each."""
-    trees = np.unique(found.component[asked.rows])
+    trees = np.unique(signs.component[constraints.rows])
     cases: list[LineProof] = []
     exact = True
     for count, flips in enumerate(iter_sign_choices(len(trees))):
@@ -107,11 +111,11 @@ def decide_by_programme(asked: LineConstraints, found: Signs, budget: float) -> 
                 None,
                 f"{SEARCHED} of {2.0 ** (len(trees) - 1):.4g} sign choices were tried: not exact",
             )
-        sign = found.sign.copy()
+        sign = signs.sign.copy()
         for tree, flip in zip(trees, flips, strict=True):
-            sign[found.component == tree] *= flip
-        chosen = found._replace(sign=sign)
-        answer = solve_sign_choice(asked, chosen, budget, len(trees) == 1)
+            sign[signs.component == tree] *= flip
+        chosen = signs._replace(sign=sign)
+        answer = solve_sign_choice(constraints, chosen, budget, len(trees) == 1)
         if answer.possible:
             return answer
         exact &= answer.proof is not None
@@ -125,8 +129,8 @@ def decide_by_programme(asked: LineConstraints, found: Signs, budget: float) -> 
         return LineDecision(False, describe_proof(cases[0]), cases[0])
     rows = {row for case in cases for row in case.rows}
     return refute_with_proof(
-        asked,
-        LineProof(tree_links(asked, found, rows), cases=tuple(cases)),
+        constraints,
+        LineProof(tree_links(constraints, signs, rows), cases=tuple(cases)),
         "no choice of signs works",
     )
 
@@ -149,23 +153,23 @@ def describe_proof(proof: LineProof) -> str:
 
 
 def solve_sign_choice(
-    asked: LineConstraints, found: Signs, budget: float, alone: bool
+    constraints: LineConstraints, signs: Signs, budget: float, alone: bool
 ) -> LineDecision:
     """The linear programme without a budget, then with smaller and smaller ones."""
-    programme = LineProgramme(asked, found.sign)
+    programme = LineProgramme(constraints, signs.sign)
     placed = programme.solved(None)
     if placed.room < SMALLEST or not placed.finished:
-        proof = make_proof(asked, found, placed, None, alone) or prove_by_few_rows(
-            asked, found, None, alone
+        proof = make_proof(constraints, signs, placed, None, alone) or prove_by_few_rows(
+            constraints, signs, None, alone
         )
         if proof is not None:
             return LineDecision(False, "", proof)
-        high = solve_tower(asked, found.sign, budget)
+        high = solve_tower(constraints, signs.sign, budget)
         if high is None or not is_solved(high.placed):
-            proof = prove_by_tower(found, high, budget, alone)
+            proof = prove_by_tower(signs, high, budget, alone)
             return LineDecision(False if proof else None, "", proof)
         programme, placed = high.programme, high.placed
-    best, low, proof = least_budget(programme, asked, found, placed, budget, alone)
+    best, low, proof = least_budget(programme, constraints, signs, placed, budget, alone)
     if best is None:
         limited = proof if proof is not None and proof.budget == budget else None
         return LineDecision(False if limited else None, "", limited)
@@ -177,39 +181,43 @@ def solve_sign_choice(
         proof,
         best.keys,
         best.reach,
-        found.sign,
+        signs.sign,
     )
 
 
 def make_proof(
-    asked: LineConstraints, found: Signs, placed: LineSolution, budget: float | None, alone: bool
+    constraints: LineConstraints,
+    signs: Signs,
+    placed: LineSolution,
+    budget: float | None,
+    alone: bool,
 ) -> LineProof | None:
     """What the dual solution says, if it holds; with open signs it is one case and is checked among all."""
     if not placed.steps:
         return None
-    links = tree_links(asked, found, {step.row for step in placed.steps})
+    links = tree_links(constraints, signs, {step.row for step in placed.steps})
     proof = LineProof(links, placed.steps, budget)
-    return proof if not alone or proof_holds(proof, asked) else None
+    return proof if not alone or proof_holds(proof, constraints) else None
 
 
 def prove_by_tower(
-    found: Signs, high: Tower | None, budget: float, alone: bool
+    signs: Signs, high: Tower | None, budget: float, alone: bool
 ) -> LineProof | None:
     """Rows at the foot of a tower that need more than the budget."""
     if high is None or high.budget != budget:
         return None
-    return make_proof(high.programme.asked, found, high.placed, budget, alone)
+    return make_proof(high.programme.asked, signs, high.placed, budget, alone)
 
 
 def prove_by_few_rows(
-    asked: LineConstraints, found: Signs, budget: float | None, alone: bool
+    constraints: LineConstraints, signs: Signs, budget: float | None, alone: bool
 ) -> LineProof | None:
     for count in PREFIXES:
-        if count >= len(asked.rows):
+        if count >= len(constraints.rows):
             return None
-        few = asked.only(asked.rows[:count])
-        placed = LineProgramme(few, found.sign).solved(budget)
-        proof = make_proof(few, found, placed, budget, alone)
+        few = constraints.only(constraints.rows[:count])
+        placed = LineProgramme(few, signs.sign).solved(budget)
+        proof = make_proof(few, signs, placed, budget, alone)
         if proof is not None:
             return proof
     return None
@@ -217,23 +225,23 @@ def prove_by_few_rows(
 
 def least_budget(
     programme: LineProgramme,
-    asked: LineConstraints,
-    found: Signs,
+    constraints: LineConstraints,
+    signs: Signs,
     placed: LineSolution,
     budget: float,
     alone: bool,
 ) -> tuple[LineSolution | None, float, LineProof | None]:
     """The solution with the smallest logits, the largest budget proved too small, and the proof."""
-    reached = largest_logit(asked, centre_keys(asked, placed))
+    reached = largest_logit(constraints, centre_keys(constraints, placed))
     best = placed if reached <= budget else None
     high, low, proof, blind = min(reached, budget), 0.0, None, 0.0
     now = high if best is None else 0.5 * high
-    for _ in range(count_bisection_steps(asked)):
+    for _ in range(count_bisection_steps(constraints)):
         tried = programme.solved(now)
         if tried.room >= SMALLEST and tried.finished:
             best, high = tried, now
         else:
-            found_proof = make_proof(asked, found, tried, now, alone)
+            found_proof = make_proof(constraints, signs, tried, now, alone)
             low, proof = (now, found_proof) if found_proof is not None else (low, proof)
             blind = now
             if now >= budget:
@@ -244,42 +252,42 @@ def least_budget(
     return best, low, proof
 
 
-def count_bisection_steps(asked: LineConstraints) -> int:
+def count_bisection_steps(constraints: LineConstraints) -> int:
     """How closely the least budget is looked for: each step is a programme as large as the pattern."""
-    return HALVINGS if len(asked.rows) <= MANY_ROWS else FEW_HALVINGS
+    return HALVINGS if len(constraints.rows) <= MANY_ROWS else FEW_HALVINGS
 
 
-def centre_keys(asked: LineConstraints, placed: LineSolution) -> LineSolution:
+def centre_keys(constraints: LineConstraints, placed: LineSolution) -> LineSolution:
     """Without a mask only differences of keys count: the middle at 0 has the smallest logits."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
-    return placed if asked.masked else placed._replace(keys=placed.keys - middle)
+    return placed if constraints.masked else placed._replace(keys=placed.keys - middle)
 
 
-def largest_logit(asked: LineConstraints, placed: LineSolution) -> float:
+def largest_logit(constraints: LineConstraints, placed: LineSolution) -> float:
     """The largest |logit| of a visible pair."""
-    largest = np.maximum.accumulate(np.abs(placed.keys))[asked.seen[asked.rows] - 1]
+    largest = np.maximum.accumulate(np.abs(placed.keys))[constraints.seen[constraints.rows] - 1]
     return float((largest / placed.reach).max())
 
 
 def place_keys(
-    asked: LineConstraints, sign: NDArray[np.int64], budget: float
+    constraints: LineConstraints, sign: NDArray[np.int64], budget: float
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
     found = Signs(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
-    if asked.even and not asked.masked:
-        chain = find_nested_order(asked, found)
+    if constraints.even and not constraints.masked:
+        chain = find_nested_order(constraints, found)
         if chain is not None:
             least = least_gaps(chain)
             return chain_positions(chain, least) if least.logits <= budget else (None, None)
-    programme = LineProgramme(asked, sign)
+    programme = LineProgramme(constraints, sign)
     best = programme.solved(None)
     if not is_solved(best):
-        high = solve_tower(asked, sign, budget)
+        high = solve_tower(constraints, sign, budget)
         if high is None or not is_solved(high.placed):
             return None, None
         programme, best = high.programme, high.placed
-    now = largest_logit(asked, centre_keys(asked, best))
-    for _ in range(count_bisection_steps(asked)):
+    now = largest_logit(constraints, centre_keys(constraints, best))
+    for _ in range(count_bisection_steps(constraints)):
         now *= 0.5
         tried = programme.solved(now)
         if tried.room < SMALLEST or not tried.finished:

@@ -61,12 +61,12 @@ class LineProof:
         return said | ({"cases": [case.described() for case in self.cases]} if self.cases else {})
 
 
-def proof_holds(proof: LineProof, asked: LineConstraints) -> bool:
+def proof_holds(proof: LineProof, constraints: LineConstraints) -> bool:
     """Whether it proves its claim, by whole numbers and the request alone."""
-    if not all(link_holds(link, asked) for link in proof.links):
+    if not all(link_holds(link, constraints) for link in proof.links):
         return False
     if proof.cases:
-        return covers_every_choice(proof, asked)
+        return covers_every_choice(proof, constraints)
     if not proof.steps:
         walk = proof.links or (SignLink((0, 0), (0, 0), True),)
         closed = all(
@@ -75,7 +75,7 @@ def proof_holds(proof: LineProof, asked: LineConstraints) -> bool:
         both = {link.rows for link in walk}
         return (closed or len(both) == 1) and sum(not link.same for link in walk) % 2 == 1
     return len(set(link_trees(proof, proof.links).values())) == 1 and sums_to_contradiction(
-        proof, asked
+        proof, constraints
     )
 
 
@@ -94,14 +94,16 @@ def link_trees(proof: LineProof, links: Sequence[SignLink]) -> dict[int, tuple[i
     return {row: (tree[row][0], tree[row][1] * sign[row]) for row in sign}
 
 
-def covers_every_choice(proof: LineProof, asked: LineConstraints) -> bool:
+def covers_every_choice(proof: LineProof, constraints: LineConstraints) -> bool:
     """Whether the cases contradict every way to choose the signs of what the links leave open."""
     chosen = []
     for case in proof.cases:
         flips: dict[int, set[int]] = defaultdict(set)
         for tree, flip in link_trees(case, proof.links).values():
             flips[tree].add(flip)
-        if any(len(both) > 1 for both in flips.values()) or not sums_to_contradiction(case, asked):
+        if any(len(both) > 1 for both in flips.values()) or not sums_to_contradiction(
+            case, constraints
+        ):
             return False
         chosen.append({tree: both.pop() for tree, both in flips.items()})
     trees = sorted({tree for case in chosen for tree in case})
@@ -115,13 +117,13 @@ def covers_every_choice(proof: LineProof, asked: LineConstraints) -> bool:
     )
 
 
-def sums_to_contradiction(proof: LineProof, asked: LineConstraints) -> bool:
+def sums_to_contradiction(proof: LineProof, constraints: LineConstraints) -> bool:
     """Check that keys cancel, factors are negative, and no bound is below the request's."""
     keys: dict[int | None, int] = defaultdict(int)
     factor: dict[int, Fraction] = defaultdict(Fraction)
     size: dict[int, Fraction] = defaultdict(Fraction)
     for step in proof.steps:
-        if step.weight < 0 or step.bound < step_bound(step, proof, asked):
+        if step.weight < 0 or step.bound < step_bound(step, proof, constraints):
             return False
         keys[step.x] += step.sign * step.weight
         keys[step.y] -= step.sign * step.weight
@@ -133,12 +135,14 @@ def sums_to_contradiction(proof: LineProof, asked: LineConstraints) -> bool:
     return balanced and all(factor[row] < -margin * size[row] for row in factor)
 
 
-def step_bound(step: ProofStep, proof: LineProof, asked: LineConstraints) -> float:
+def step_bound(step: ProofStep, proof: LineProof, constraints: LineConstraints) -> float:
     """What the request, or the budget, says about the two keys of a step."""
     if step.x is None or step.y is None:
-        known = proof.budget is not None and max(step.x or 0, step.y or 0) < asked.seen[step.row]
+        known = (
+            proof.budget is not None and max(step.x or 0, step.y or 0) < constraints.seen[step.row]
+        )
         return proof.budget if known and proof.budget is not None else float("inf")
-    return asked.bound(step.row, step.x, step.y)
+    return constraints.bound(step.row, step.x, step.y)
 
 
 Weighed = tuple[int, int, int | None, int | None, float, float]

@@ -66,13 +66,15 @@ class LineProgramme:
     """Conditions are kept from one budget to the next."""
 
     def __init__(
-        self, asked: LineConstraints, sign: NDArray[np.int64], units: LineUnits | None = None
+        self, constraints: LineConstraints, sign: NDArray[np.int64], units: LineUnits | None = None
     ) -> None:
-        self.asked = asked
-        self.units = units or LineUnits(np.ones(asked.target.shape[0]), np.ones(len(asked.rows)))
-        self.sign = sign[asked.rows]
+        self.asked = constraints
+        self.units = units or LineUnits(
+            np.ones(constraints.target.shape[0]), np.ones(len(constraints.rows))
+        )
+        self.sign = sign[constraints.rows]
         self.held: dict[LineCondition, None] = {}
-        self.rank = rank_keys(asked, self.sign)
+        self.rank = rank_keys(constraints, self.sign)
 
     def solved(self, budget: float | None, rounds: int = ROUNDS) -> LineSolution:
         """To within rounding, or as near as the rounds come."""
@@ -225,9 +227,9 @@ class LineProgramme:
                     yield self.exactly(each.number, each.x, y, each.bound)
 
 
-def rank_keys(asked: LineConstraints, sign: NDArray[np.int64]) -> Array | None:
+def rank_keys(constraints: LineConstraints, sign: NDArray[np.int64]) -> Array | None:
     """One order of the keys that keeps every strict demand of every row; None where they go round in a circle."""
-    above = find_order_constraints(asked, sign)
+    above = find_order_constraints(constraints, sign)
     length = len(above)
     waiting = above.sum(axis=0)
     rank, free = np.full(length, -1.0), np.flatnonzero(waiting == 0).tolist()
@@ -241,17 +243,19 @@ def rank_keys(asked: LineConstraints, sign: NDArray[np.int64]) -> Array | None:
     return rank
 
 
-def find_order_constraints(asked: LineConstraints, sign: NDArray[np.int64]) -> NDArray[np.bool_]:
+def find_order_constraints(
+    constraints: LineConstraints, sign: NDArray[np.int64]
+) -> NDArray[np.bool_]:
     """[x, y]: whether some row puts x above y on the line."""
-    length = asked.target.shape[0]
+    length = constraints.target.shape[0]
     above = np.zeros((length, length), dtype=bool)
-    for number, row in enumerate(asked.rows):
-        count, part, keys = int(asked.seen[row]), asked.part(row), asked.keys(row)
-        wanted = asked.demanded(row) if length <= PAIRWISE_LIMIT else None
+    for number, row in enumerate(constraints.rows):
+        count, part, keys = int(constraints.seen[row]), constraints.part(row), constraints.keys(row)
+        wanted = constraints.demanded(row) if length <= PAIRWISE_LIMIT else None
         if wanted is None:
             off = np.ones(count, dtype=bool)
             off[keys] = False
-            place = np.ix_(keys[asked.off[part] < 0.0], np.flatnonzero(off))
+            place = np.ix_(keys[constraints.off[part] < 0.0], np.flatnonzero(off))
             if sign[number] > 0:
                 above[place] = True
             else:

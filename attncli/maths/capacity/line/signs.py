@@ -40,44 +40,50 @@ class Signs(NamedTuple):
     """A closed walk of links that contradict one another; empty if there is none."""
 
 
-def find_signs(asked: LineConstraints) -> Signs:
-    same, opposite = find_sign_links(asked)
+def find_signs(constraints: LineConstraints) -> Signs:
+    same, opposite = find_sign_links(constraints)
     crossing = np.argwhere(same & opposite)
-    length = asked.target.shape[0]
+    length = constraints.target.shape[0]
     empty = np.zeros(length, np.int64), np.full(length, -1), np.full(length, -1)
     if len(crossing):
         i, j = sorted(map(int, crossing[0]))
         return Signs(
-            *empty, (find_sign_witness(asked, i, j, True), find_sign_witness(asked, i, j, False))
+            *empty,
+            (
+                find_sign_witness(constraints, i, j, True),
+                find_sign_witness(constraints, i, j, False),
+            ),
         )
-    return colour_rows(asked, same, opposite)
+    return colour_rows(constraints, same, opposite)
 
 
-def find_sign_links(asked: LineConstraints) -> tuple[Flags, Flags]:
+def find_sign_links(constraints: LineConstraints) -> tuple[Flags, Flags]:
     """[row, row]: whether some two keys force equal signs, and whether some force opposite ones."""
-    length = asked.target.shape[0]
-    same, opposite = links_by_counting(asked)
+    length = constraints.target.shape[0]
+    same, opposite = links_by_counting(constraints)
     crossing = bool((same & opposite).any())
-    if length <= PAIRWISE_LIMIT and not asked.even and not crossing:
+    if length <= PAIRWISE_LIMIT and not constraints.even and not crossing:
         wanted = np.zeros((length, length, length), dtype=np.float32)
-        for row in asked.rows:
-            count = asked.seen[row]
-            wanted[row, :count, :count] = asked.demanded(row)
+        for row in constraints.rows:
+            count = constraints.seen[row]
+            wanted[row, :count, :count] = constraints.demanded(row)
         flat, turned = wanted.reshape(length, -1), wanted.swapaxes(1, 2).reshape(length, -1)
         same, opposite = flat @ flat.T > 0.0, flat @ turned.T > 0.0
     np.fill_diagonal(same, False)
     return same, opposite
 
 
-def links_by_counting(asked: LineConstraints) -> tuple[Flags, Flags]:
+def links_by_counting(constraints: LineConstraints) -> tuple[Flags, Flags]:
     """From how many keys two supports share, and have each for themselves, among those that both rows see."""
-    target, length = asked.target, asked.target.shape[0]
+    target, length = constraints.target, constraints.target.shape[0]
     support = (target.toarray() > 0.0).astype(np.float32)
     keen = np.zeros(length, dtype=bool)
-    keen[[row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0]] = True
+    keen[
+        [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0]
+    ] = True
     support[~keen] = 0.0
     both = support @ support.T
-    common = np.minimum(asked.seen[:, None], asked.seen[None, :])
+    common = np.minimum(constraints.seen[:, None], constraints.seen[None, :])
     within = np.take_along_axis(support.cumsum(axis=1), common - 1, axis=1)
     first, second = within - both, within.T - both
     rest = common - both - first - second
@@ -85,42 +91,42 @@ def links_by_counting(asked: LineConstraints) -> tuple[Flags, Flags]:
     return pair & (both > 0) & (rest > 0), pair & (first > 0) & (second > 0)
 
 
-def find_sign_witness(asked: LineConstraints, i: int, j: int, same: bool) -> SignLink:
+def find_sign_witness(constraints: LineConstraints, i: int, j: int, same: bool) -> SignLink:
     """Two keys that force the signs of two rows to be equal or opposite."""
-    count = int(min(asked.seen[i], asked.seen[j]))
-    on_i, on_j = (support_flags(asked, row, count) for row in (i, j))
+    count = int(min(constraints.seen[i], constraints.seen[j]))
+    on_i, on_j = (support_flags(constraints, row, count) for row in (i, j))
     x = np.flatnonzero(on_i & on_j if same else on_i & ~on_j)
     y = np.flatnonzero(~on_i & ~on_j if same else on_j & ~on_i)
     for first, second in zip(x[:4], y[:4], strict=False):
         link = SignLink((i, j), (int(first), int(second)), same)
-        if link_holds(link, asked):
+        if link_holds(link, constraints):
             return link
-    wanted = asked.demanded(i)[:count, :count]
-    other = asked.demanded(j)[:count, :count]
+    wanted = constraints.demanded(i)[:count, :count]
+    other = constraints.demanded(j)[:count, :count]
     first, second = np.argwhere(wanted & (other if same else other.T))[0]
     return SignLink((i, j), (int(first), int(second)), same)
 
 
-def support_flags(asked: LineConstraints, row: int, count: int) -> Flags:
+def support_flags(constraints: LineConstraints, row: int, count: int) -> Flags:
     found = np.zeros(count, dtype=bool)
-    keys = asked.keys(row)
+    keys = constraints.keys(row)
     found[keys[keys < count]] = True
     return found
 
 
-def link_holds(link: SignLink, asked: LineConstraints) -> bool:
+def link_holds(link: SignLink, constraints: LineConstraints) -> bool:
     """Whether both rows want what the link says of them."""
     (i, j), (x, y) = link.rows, link.keys
-    other = asked.bound(j, y, x) if link.same else asked.bound(j, x, y)
-    return asked.bound(i, y, x) < 0.0 and other < 0.0
+    other = constraints.bound(j, y, x) if link.same else constraints.bound(j, x, y)
+    return constraints.bound(i, y, x) < 0.0 and other < 0.0
 
 
-def colour_rows(asked: LineConstraints, same: Flags, opposite: Flags) -> Signs:
+def colour_rows(constraints: LineConstraints, same: Flags, opposite: Flags) -> Signs:
     """Breadth first, so that an odd cycle is a short one."""
     length = len(same)
     sign, component = np.zeros(length, np.int64), np.full(length, -1)
     parent = np.full(length, -1)
-    for number, root in enumerate(asked.rows):
+    for number, root in enumerate(constraints.rows):
         if sign[root]:
             continue
         sign[root], component[root] = 1, number
@@ -133,20 +139,20 @@ def colour_rows(asked: LineConstraints, same: Flags, opposite: Flags) -> Signs:
             waiting.extend(map(int, fresh))
             wrong = np.flatnonzero((pull != 0) & (sign * sign[row] != pull))
             if len(wrong):
-                odd = find_odd_cycle(asked, row, int(wrong[0]), parent, same)
+                odd = find_odd_cycle(constraints, row, int(wrong[0]), parent, same)
                 return Signs(sign, component, parent, odd)
     return Signs(sign, component, parent, ())
 
 
 def find_odd_cycle(
-    asked: LineConstraints, row: int, other: int, parent: NDArray[np.int64], same: Flags
+    constraints: LineConstraints, row: int, other: int, parent: NDArray[np.int64], same: Flags
 ) -> tuple[SignLink, ...]:
     """From one row up to where both meet and down to the other, and back over the link that is wrong."""
     left, right = ancestors(row, parent), ancestors(other, parent)
     meeting = next(each for each in left if each in right)
     path = left[: left.index(meeting) + 1] + right[: right.index(meeting)][::-1]
     steps = zip(path, [*path[1:], path[0]], strict=True)
-    return tuple(find_sign_witness(asked, a, b, bool(same[a, b])) for a, b in steps)
+    return tuple(find_sign_witness(constraints, a, b, bool(same[a, b])) for a, b in steps)
 
 
 def ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
@@ -156,14 +162,16 @@ def ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
     return path
 
 
-def tree_links(asked: LineConstraints, found: Signs, rows: set[int]) -> tuple[SignLink, ...]:
+def tree_links(constraints: LineConstraints, signs: Signs, rows: set[int]) -> tuple[SignLink, ...]:
     """Links that force the signs of these rows to one another, up to one flip for each component."""
-    needed = {each for row in rows for each in ancestors(row, found.parent)}
+    needed = {each for row in rows for each in ancestors(row, signs.parent)}
     made = []
     for row in sorted(needed):
-        above = int(found.parent[row])
+        above = int(signs.parent[row])
         if above >= 0:
             made.append(
-                find_sign_witness(asked, above, row, bool(found.sign[row] == found.sign[above]))
+                find_sign_witness(
+                    constraints, above, row, bool(signs.sign[row] == signs.sign[above])
+                )
             )
     return tuple(made)

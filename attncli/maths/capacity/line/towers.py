@@ -44,15 +44,17 @@ class Tower(NamedTuple):
     """That the places keep, or that the contradiction is of."""
 
 
-def solve_tower(asked: LineConstraints, sign: NDArray[np.int64], budget: float) -> Tower | None:
+def solve_tower(
+    constraints: LineConstraints, sign: NDArray[np.int64], budget: float
+) -> Tower | None:
     """Places of all rows within the budget, or rows that contradict it; None where neither was found."""
-    rank = rank_keys(asked, sign[asked.rows])
-    if rank is None or len(asked.rows) > MOST_ROWS:
+    rank = rank_keys(constraints, sign[constraints.rows])
+    if rank is None or len(constraints.rows) > MOST_ROWS:
         return None
     order = np.argsort(rank)
     found: list[Tower] = []
-    for count in range(min(FIRST, len(asked.rows)), len(asked.rows) + 1):
-        few = asked.only(asked.rows[:count])
+    for count in range(min(FIRST, len(constraints.rows)), len(constraints.rows) + 1):
+        few = constraints.only(constraints.rows[:count])
         higher = add_tower_row(few, sign, order, found[-2:], min(budget, HIGHEST))
         if higher is None or not is_solved(higher.placed):
             return higher

@@ -120,13 +120,8 @@ def prepare_inspection(
     advice = "cut it with `tokens`, or lower `strip_memory`"
     for text in texts:
         require_memory_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
-    twin = None
-    if request.with_random_init:
-        refuse_no_config(checkpoint.body)
-        twin = prepare_heads(
-            body_of(make_random_init_model(checkpoint.model, request.seed)), texts[0]
-        )
-    study: Study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
+    random_init = load_random_init(checkpoint, texts[0], request)
+    study: Study = partial(inspect_model, checkpoint, subject, random_init, texts, plan)
     if request.for_page:
         study = add_thumbnails(
             study, subject, plan, texts[0], bool(heads.given() or request.save_maps)
@@ -159,6 +154,16 @@ def prepare_inspection(
         return replace(report, pictures=tuple(pictures))
 
     return with_maps
+
+
+def load_random_init(
+    checkpoint: LoadedModel, text: ModelInput, request: InspectionRequest
+) -> VerifiedModel | None:
+    """Prepare the same architecture with random weights, if it is requested as a control."""
+    if not request.with_random_init:
+        return None
+    refuse_no_config(checkpoint.body)
+    return prepare_heads(body_of(make_random_init_model(checkpoint.model, request.seed)), text)
 
 
 def before_weights(plan: HeadPlan, requested: RequestedInput) -> Ahead:

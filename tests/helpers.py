@@ -10,7 +10,7 @@ from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
 from attncli.analysis.states.trajectories import run_variants
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.layer import run_block
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
 from attncli.networks.spec import NetworkSpec

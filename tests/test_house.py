@@ -257,7 +257,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")
 WRITES_COMMAND_LINES = {
     "declare/commands.py",
     "declare/moved.py",
-    "processes/runs.py",
+    "processes/command_runs.py",
     "ranks.py",
     "python/keyword_help.py",
 }
@@ -403,7 +403,7 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
 ALWAYS_SEVERAL = {
     "analysis/fits/chosen_patterns.py",
     "commands/about/ci/command.py",
-    "gates/selection.py",
+    "gates/row_selection.py",
     "render/plots/labels.py",
     "analysis/heads/map_export/collected_maps.py",
     "capture/stacks/module_paths.py",

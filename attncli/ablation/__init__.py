@@ -8,16 +8,16 @@ a recurrence or a convolution, is treated as attention is.
 norm_modules       recognise norm modules and functions
 tags               one block while it runs: tags on its tensors, and what is kept of its additions and norms
 anatomy            the recognised structure of a model
-guards             what every block must satisfy before anything is ablated
+structure_checks   what every block must satisfy before anything is ablated
 tracking           the context in which every block runs with tags
 trials             further forwards: which branches mix tokens, and verification of the anatomy
-examine            recognise a model's anatomy and verify it
+recognise_anatomy  recognise a model's anatomy and verify it
 albert_activation  what the code behind the published figures leaves in ALBERT
 switches           the context in which parts are off
 """
 
 from attncli.ablation.anatomy import Anatomy
-from attncli.ablation.examine import recognise_anatomy
+from attncli.ablation.recognise_anatomy import recognise_anatomy
 from attncli.ablation.switches import ablate
 
 __all__ = ["Anatomy", "ablate", "recognise_anatomy"]

@@ -10,7 +10,7 @@ from torch import nn
 
 from attncli.ablation.albert_activation import keep_albert_activation
 from attncli.ablation.anatomy import Anatomy, block_operations, stream_lineages
-from attncli.ablation.guards import describe_block
+from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.call_sites import CallSite
 from attncli.ablation.tags.keep_policy import Keep

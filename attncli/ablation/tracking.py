@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.ablation.guards import describe_block
 from attncli.ablation.norm_modules import is_norm
+from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import KeepPolicy
 from attncli.ablation.tags.tags import StreamPoint, Tag, attach_tag

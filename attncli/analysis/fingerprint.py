@@ -16,7 +16,7 @@ from typing import Any
 
 from attncli.errors import AttnError
 from attncli.models.files.weight_files import NOT_WEIGHTS
-from attncli.models.inputs.id_lists import FILE
+from attncli.models.inputs.token_id_lists import FILE
 from attncli.reports.provenance import LIBRARIES
 from attncli.sources import expand_path
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.declare.commands import COMMANDS
 from attncli.errors import UsageError
-from attncli.io.whole_files import resolve_links
+from attncli.io.atomic_files import resolve_links
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.sources import (

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attncli.maths.noise import Interval, confidence_interval, mean, standard_deviation
+from attncli.maths.significance import Interval, confidence_interval, mean, standard_deviation
 from attncli.records import HIGH, LOW, Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attncli.errors import UsageError
-from attncli.head_weights.configs import HeadConfig
+from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_files import open_tensors, require_matching_config
 from attncli.models.files.folders import refuse_quantised
 from attncli.models.files.local_folder import FetchSettings, find_local_folder

@@ -15,7 +15,7 @@ from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.groups import flat_parameters, gathered, group_parameters
 from attncli.declare.options import Option
 from attncli.errors import FAILED_GATE, UsageError
-from attncli.io.whole_files import is_stream
+from attncli.io.atomic_files import is_stream
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.processes.stderr import print_to_stderr as print_line
@@ -171,7 +171,7 @@ def module_file(
 ) -> tuple[OutputOptions, Path | None]:
     """Split the output: -o FILE.safetensors of a fit is for the module, and the report then goes to
     stdout."""
-    from attncli.io.tensor_names import TENSORS
+    from attncli.io.tensor_file_names import TENSORS
 
     path = output.file
     if "save_module" not in vars(asked)["own"] or path is None or path.suffix != TENSORS:

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli import gates
 from attncli.errors import UsageError
-from attncli.io.standard_output import write_stdout
-from attncli.io.tensor_names import TENSORS, require_tensor_file
-from attncli.io.whole_files import (
+from attncli.io.atomic_files import (
     needs_no_ending,
     require_writable_place,
     resolve_links,
@@ -20,6 +18,8 @@ from attncli.io.whole_files import (
     write_content,
     write_whole,
 )
+from attncli.io.standard_output import write_stdout
+from attncli.io.tensor_file_names import TENSORS, require_tensor_file
 from attncli.limits import whole_number
 from attncli.options.shared import OutputOptions
 from attncli.processes.stderr import print_to_stderr

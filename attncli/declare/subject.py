@@ -45,7 +45,7 @@ def subject_of(command: str, values: Mapping[str, Any]) -> Subject | None:
 
 def model_of_patterns(patterns: Any) -> Subject:
     """Heads of models may be patterns."""
-    from attncli.patterns._heads import parse_model_head
+    from attncli.patterns._head_patterns import parse_model_head
 
     heads = [head for text in patterns or () if (head := parse_model_head(text)) is not None]
     named_by = "give `pattern='MODEL:LAYER.HEAD:top=4'`"

@@ -18,8 +18,8 @@ from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import InputError, UsageError
 from attncli.fits._types import FitRequest
-from attncli.io.arrays import StoredArrays
 from attncli.io.json_files import BROKEN_JSON
+from attncli.io.safetensors_arrays import StoredArrays
 from attncli.limits import whole_number
 from attncli.maths.rounding import Floats
 from attncli.tolerances import TARGET_ROW_SUM

@@ -8,9 +8,9 @@ from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
 from attncli.fits._best_queries import solve_queries
+from attncli.fits._initial_keys import iter_arranged_modules, spectral_start
 from attncli.fits._losses import likelihood_loss, make_loss_setting, margin_loss, run_lbfgs
 from attncli.fits._registry import method
-from attncli.fits._starts import iter_arranged_modules, spectral_start
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal, make_module
 from attncli.fits._verify import verify
 from attncli.limits import require_memory

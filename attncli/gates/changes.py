@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from attncli.errors import NoBaseline, UsageError
 from attncli.gates.conditions import AGGREGATES
-from attncli.gates.selection import (
+from attncli.gates.row_selection import (
     SUBJECT,
     Selection,
     describe_lost_number,
@@ -18,7 +18,7 @@ from attncli.gates.selection import (
     parse_selectors,
     select_rows,
 )
-from attncli.maths.noise import adjust_holm
+from attncli.maths.significance import adjust_holm
 from attncli.records import Report, Row, Verdict
 from attncli.reports import RowPair, aggregate_pairs, pair_rows
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attncli.errors import UsageError
-from attncli.gates.selection import (
+from attncli.gates.row_selection import (
     SUBJECT,
     Selection,
     describe_lost_number,
@@ -17,7 +17,7 @@ from attncli.gates.selection import (
     parse_selectors,
     select_rows,
 )
-from attncli.maths.noise import mean
+from attncli.maths.significance import mean
 from attncli.records import Report, Row, Verdict
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {

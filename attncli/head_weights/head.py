@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from attncli.errors import UsageError
-from attncli.head_weights.configs import HeadConfig
+from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_files import open_tensors
 from attncli.head_weights.head_projections import (
     Array,

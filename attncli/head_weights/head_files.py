@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from attncli.errors import InputError
-from attncli.head_weights.configs import HeadConfig
-from attncli.head_weights.families import HeadFamily
+from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.in_memory_tensors import read_pickled_tensors
+from attncli.head_weights.model_families import HeadFamily
 from attncli.models.files.folders import refuse_changed_weights
 from attncli.models.files.tensor_reader import TensorReader
 from attncli.models.files.weight_files import choose_pickles

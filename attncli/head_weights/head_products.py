@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.head_weights.configs import HeadConfig
+from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_projections import (
     Array,
     find_input_norm,
@@ -14,7 +14,7 @@ from attncli.head_weights.head_projections import (
     read_output_projection,
     read_projection,
 )
-from attncli.maths.matrices.factored import Factored
+from attncli.maths.matrices.low_rank_product import Factored
 from attncli.models.files.tensor_reader import TensorReader
 
 EXTREME = 1e70

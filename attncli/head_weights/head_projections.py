@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.head_weights.configs import HeadConfig
-from attncli.head_weights.families import HeadFamily
+from attncli.head_weights.head_configs import HeadConfig
+from attncli.head_weights.model_families import HeadFamily
 from attncli.models.files.tensor_reader import TensorReader
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attncli.errors import NotFinite
-from attncli.io.headers import TensorPlace
+from attncli.io.safetensors_headers import TensorPlace
 from attncli.models.files.tensor_reader import Array, TensorReader
 
 
@@ -27,13 +27,13 @@ class InMemoryTensors(TensorReader):
 
     def dtype(self, name: str) -> str:
         """The dtype by the name that files use."""
-        from attncli.models.files.whole_weights import name_stored_dtype
+        from attncli.models.files.load_weights import name_stored_dtype
 
         return name_stored_dtype(self.state[name])
 
     def sha256(self) -> str:
         """The hash that the same tensors would have in a file."""
-        from attncli.models.files.whole_weights import hash_state
+        from attncli.models.files.load_weights import hash_state
 
         return hash_state(str(self.folder), {name: self.state[name] for name in self.read_from})
 
@@ -47,7 +47,7 @@ class InMemoryTensors(TensorReader):
 
 def read_pickled_tensors(folder: Path) -> InMemoryTensors:
     """Read all pickled tensors of a folder; torch, which alone can read them, runs no code in them."""
-    from attncli.models.files.whole_weights import read_weights
+    from attncli.models.files.load_weights import read_weights
 
     with read_weights(folder, allow_pickle=True).opened() as state:
         return InMemoryTensors(str(folder), state)

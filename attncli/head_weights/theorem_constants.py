@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.head_weights.configs import HeadConfig
+from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_projections import (
     Array,
     find_query_norm,

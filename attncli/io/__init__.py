@@ -1,16 +1,16 @@
 """Read files without torch, and trust them only after checks; write files whole or not at all.
 
-json_files        config.json and the like
-headers           headers of safetensors files
-stamps            detect files that change while they are read
-arrays            the tensors of a safetensors file, read and never mapped
-numpy_files       arrays in .npy and .npz files
-label_files       the tokens of a text
-addresses         files at an fsspec address, read and written whole
-in_memory_arrays  arrays in memory, with the interface of those in files
-file_kinds        detect a file's kind by its content
-tensor_files      write safetensors files, the same bytes every time
-tensor_names      file names of tensors, without importing numpy
-whole_files       write a file whole or not at all
-standard_output   write to stdout completely, or report the error
+json_files           config.json and the like
+safetensors_headers  headers of safetensors files
+file_stamps          detect files that change while they are read
+safetensors_arrays   the tensors of a safetensors file, read and never mapped
+numpy_files          arrays in .npy and .npz files
+label_files          the tokens of a text
+remote_files         files at an fsspec address, read and written whole
+in_memory_arrays     arrays in memory, with the interface of those in files
+file_kinds           detect a file's kind by its content
+tensor_files         write safetensors files, the same bytes every time
+tensor_file_names    file names of tensors, without importing numpy
+atomic_files         write a file whole or not at all
+standard_output      write to stdout completely, or report the error
 """

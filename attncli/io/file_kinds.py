@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from attncli.errors import InputError
-from attncli.io.headers import read_header
+from attncli.io.safetensors_headers import read_header
 
 FileKind = Literal["network", "maps", "fit", "pattern", "weights", "report", "pickle", "other"]
 

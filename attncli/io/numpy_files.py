@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.io.arrays import DTYPES, StoredArrays
-from attncli.io.headers import Header, TensorPlace
 from attncli.io.in_memory_arrays import ALONE, InMemoryArrays
+from attncli.io.safetensors_arrays import DTYPES, StoredArrays
+from attncli.io.safetensors_headers import Header, TensorPlace
 from attncli.limits import require_memory
 
 NPY, ARCHIVE = ".npy", b"PK\x03\x04"

@@ -6,7 +6,7 @@ import sys
 from typing import TextIO
 
 from attncli.errors import UsageError
-from attncli.io.whole_files import os_error_sentence
+from attncli.io.atomic_files import os_error_sentence
 
 
 def is_terminal() -> bool:

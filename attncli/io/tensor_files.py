@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attncli.io.whole_files import write_whole
+from attncli.io.atomic_files import write_whole
 
 DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
 

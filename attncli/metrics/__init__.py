@@ -8,7 +8,7 @@ definition in the first line of the docstring. A magnitude that can leave float 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.records import Definition
 from attncli.registry import Registry
 

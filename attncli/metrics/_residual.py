@@ -3,7 +3,7 @@
 import math
 
 from attncli.maths.matrices.norms import Norm, log10_norm
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 
 
 def log10_relative(state: SplitState, norm: Norm) -> float:

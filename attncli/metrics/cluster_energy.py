@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import unit
 from attncli.metrics._unit_tokens import cosine_blocks, unit_tokens
 

@@ -1,5 +1,5 @@
 from attncli.maths.matrices.norms import composite_norm
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import unit
 from attncli.metrics._residual import log10_relative
 

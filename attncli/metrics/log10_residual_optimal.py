@@ -4,8 +4,8 @@ import math
 
 from attncli.errors import LimitError, format_count
 from attncli.maths.matrices.norms import composite_norm, log10_norm
-from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import Array
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import unit
 from attncli.tolerances import OPTIMAL_RESIDUAL
 
@@ -31,8 +31,8 @@ def log10_residual_optimal(state: SplitState) -> float:
 
 def nearest_centre(matrix: Array) -> Array:
     """The row x [feature] that minimises ‖M - 1x^T‖_{1,∞}."""
-    from attncli.maths.matrices.nearest_row import (
-        find_nearest_row,  # scipy's optimizers: 0.4 s to import, needed here alone
+    from attncli.maths.matrices.nearest_constant_row import (  # scipy's optimizers: 0.4 s to import, needed here alone
+        find_nearest_row,
     )
 
     tokens, width = matrix.shape

@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 
-from attncli.maths.residuals.scaled import add_scaled, make_scaled
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import add_scaled, make_scaled
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import unit
 
 

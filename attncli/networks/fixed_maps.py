@@ -3,8 +3,8 @@
 import numpy as np
 
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled import Array, make_scaled
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import Array, make_scaled
+from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.layer import attention_logits
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches

@@ -11,7 +11,7 @@ import numpy as np
 
 from attncli.errors import InputError
 from attncli.maths.residuals.logits import Logits
-from attncli.maths.residuals.scaled import (
+from attncli.maths.residuals.scaled_arrays import (
     Array,
     Scaled,
     add_scaled,
@@ -20,7 +20,7 @@ from attncli.maths.residuals.scaled import (
     multiply_by_plain,
     multiply_scaled,
 )
-from attncli.maths.residuals.split import SplitParts, SplitState, add_skip, subtract_mean
+from attncli.maths.residuals.split_state import SplitParts, SplitState, add_skip, subtract_mean
 from attncli.networks.layer import (
     APART,
     SAFE,

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled import Array, add_scaled, make_scaled
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import Array, add_scaled, make_scaled
+from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.layer import add_head_bias, apply_norm, attention_logits, project_per_head
 from attncli.networks.positions import visibility_mask
 from attncli.networks.spec import NetworkSpec

@@ -9,7 +9,7 @@ from attncli.errors import InputError, Unresolved
 from attncli.maths.residuals.activations import ACTIVATIONS, multiply_by_sigmoid
 from attncli.maths.residuals.logits import Logits, largest_deviation
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled import (
+from attncli.maths.residuals.scaled_arrays import (
     Array,
     Scaled,
     add_scaled,
@@ -23,7 +23,7 @@ from attncli.maths.residuals.softmax import (
     reference_offset,
     softmax_deviation,
 )
-from attncli.maths.residuals.split import (
+from attncli.maths.residuals.split_state import (
     SplitParts,
     SplitState,
     add_bias,

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from attncli.errors import InputError, UsageError, format_count
-from attncli.io.arrays import StoredArrays
+from attncli.io.safetensors_arrays import StoredArrays
 from attncli.limits import whole_number
-from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.scaled_arrays import Array
 from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.networks.weights import Layer, Network

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.residuals.scaled import Array, Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import Array, Scaled, make_scaled
 from attncli.networks.spec import ROPE_BASE
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.scaled_arrays import Array
 from attncli.networks.spec import NetworkSpec
 
 

@@ -33,7 +33,7 @@ def name_matrices(value: Any) -> Any:
         raise UsageError("`pattern`: give a matrix as an array, such as numpy.array(…).")
     if not any(getattr(each, "shape", ()) for each in several):
         return several or value
-    from attncli.patterns._matrices import name_patterns
+    from attncli.patterns._user_matrices import name_patterns
 
     return name_patterns(several)
 

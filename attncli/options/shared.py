@@ -11,7 +11,7 @@ from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.commands import GATE
 from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError
-from attncli.io.addresses import is_address
+from attncli.io.remote_files import is_address
 from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import (
     SETS,

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import AttnError, InputError, UsageError, first_line, format_count
-from attncli.io.arrays import StoredArrays
+from attncli.io.safetensors_arrays import StoredArrays
 from attncli.limits import whole_number
-from attncli.patterns._arrays import parse_number, read_mtx, read_npy, read_npz
+from attncli.patterns._array_files import parse_number, read_mtx, read_npy, read_npz
 from attncli.patterns._checks import (
     check_numbers,
     check_rows,

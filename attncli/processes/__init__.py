@@ -7,7 +7,7 @@ spawn         processes that attn starts by itself
 signals       a message where torchrun ends the processes
 resume_cache  results of an unfinished loop, saved next to its report
 work_sharing  a loop whose items are divided over the ranks and whose results are gathered in order
-runs          attn run by attn, each in a process of its own
+command_runs  attn run by attn, each in a process of its own
 jobs          such a run as a value that can be sent to a worker, and its execution
 engines       run many jobs at a time, one engine per file
 

@@ -16,9 +16,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import AttnError
-from attncli.io.addresses import is_address, write_address
+from attncli.io.remote_files import is_address, write_address
 from attncli.limits import MEMORY
-from attncli.processes.runs import SETTING, ProcessRun, last_line, merge_settings, output_arguments
+from attncli.processes.command_runs import (
+    SETTING,
+    ProcessRun,
+    last_line,
+    merge_settings,
+    output_arguments,
+)
 from attncli.ranks import environment_without_launch
 
 

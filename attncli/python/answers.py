@@ -13,7 +13,7 @@ from attncli import gates
 from attncli.analysis.report_selection import select_rows
 from attncli.declare.values import as_number, operator_index, single
 from attncli.errors import UsageError
-from attncli.io.whole_files import require_writable, write_whole
+from attncli.io.atomic_files import require_writable, write_whole
 from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
 from attncli.python.baselines import build_baseline
 from attncli.records import Report

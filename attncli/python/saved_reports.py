@@ -4,7 +4,7 @@ import os
 from os import PathLike
 
 from attncli.errors import UsageError
-from attncli.io.addresses import is_address
+from attncli.io.remote_files import is_address
 from attncli.python.answers import Answer, require_path, to_answer
 from attncli.reports import read_report
 from attncli.reports.reading import STDIN

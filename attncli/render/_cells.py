@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attncli.maths.digits import (
+from attncli.maths.number_format import (
     decimal_places,
     format_fixed,
     format_number,

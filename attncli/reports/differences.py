@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.errors import first_capital, format_count
-from attncli.maths.noise import adjust_holm
+from attncli.maths.significance import adjust_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import RowPair, pair_rows
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from attncli.errors import InputError
-from attncli.io.addresses import is_address, read_address
+from attncli.io.remote_files import is_address, read_address
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
 from attncli.reports.json_records import require_entries, type_error, validate_value
 

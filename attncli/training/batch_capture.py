@@ -22,7 +22,7 @@ from attncli.capture.strips.differential import is_differential
 from attncli.errors import InputError, NotFinite, UsageError
 from attncli.metrics.attention import is_map_metric, metric_spec
 from attncli.metrics.attention._totals import MetricTotals, Values
-from attncli.models.forward_names import forward_signature
+from attncli.models.forward_signatures import forward_signature
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_turn

@@ -10,9 +10,9 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from attncli.declare.values import with_suggestions
 from attncli.errors import UsageError
-from attncli.training.decisions import Said
 from attncli.training.monitor import PROBE, Monitor, convert_arguments, validate_request
 from attncli.training.probe_runs import Probe
+from attncli.training.stop_rules import Said
 
 FOLDER = "attn"
 """In the Trainer's output folder."""

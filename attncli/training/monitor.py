@@ -23,9 +23,7 @@ from attncli.training.batch_capture import (
     refuse_not_of_maps,
     require_batches,
 )
-from attncli.training.decisions import Decisions, Rules, Said, parse_conditions
 from attncli.training.head_growth import WINDOW, HeadGrowth
-from attncli.training.history import History
 from attncli.training.probe_runs import (
     Probe,
     ProbeRuns,
@@ -36,6 +34,8 @@ from attncli.training.probe_runs import (
 from attncli.training.rank_zero import broadcast_first, gather_all, is_first
 from attncli.training.scalars import summarize_scalars
 from attncli.training.step_reports import StepReports
+from attncli.training.stop_rules import Decisions, Rules, Said, parse_conditions
+from attncli.training.training_history import History
 
 LOG = logging.getLogger("attncli.training")
 """Logger for warnings; without any configuration Python prints them on stderr."""

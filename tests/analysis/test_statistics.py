@@ -3,7 +3,7 @@
 import pytest
 
 from attncli.analysis.statistics import summarize_values
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.render.plots.chart import squeeze, unsqueeze
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest, FittedModule
-from attncli.fits._line import fit_width_one
-from attncli.fits._search import Attempt, find_narrowest, find_width, try_width
 from attncli.fits._verify import verify
+from attncli.fits._width_one import fit_width_one
+from attncli.fits._width_search import Attempt, find_narrowest, find_width, try_width
 from attncli.patterns import build_pattern
 
 VARIATION_ONLY = {"ratio_error": 1e6, "off_support": 1e6}

@@ -30,7 +30,7 @@ from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.metrics.attention import metric_spec
 from attncli.metrics.attention._totals import measure_maps
-from attncli.models.inputs.repeated import make_repeated_tokens
+from attncli.models.inputs.repeated_tokens import make_repeated_tokens
 from attncli.models.random.random_models import build_model
 
 REPEATS = 4

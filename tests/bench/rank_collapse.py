@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS

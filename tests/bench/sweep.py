@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from attncli.processes.runs import run_to_file
+from attncli.processes.command_runs import run_to_file
 
 ITEMS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 MODELS = [f"random:gpt2?layers=8&width={width}&heads=4" for width in range(8, 8 + 8 * ITEMS, 8)]

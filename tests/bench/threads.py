@@ -12,7 +12,7 @@ import scipy.linalg  # noqa: F401 - so that its BLAS is there from the start
 from threadpoolctl import threadpool_info
 
 from attncli.fits import FitRequest
-from attncli.fits._search import try_width
+from attncli.fits._width_search import try_width
 from attncli.patterns import build_pattern
 
 REPEATED = 3

@@ -16,7 +16,7 @@ from attncli.capture.saved_maps.map_files import MapFile
 from attncli.cli.config.config_file import load_config_file
 from attncli.errors import InputError, LimitError, UsageError, list_few, unknown_name
 from attncli.gates import parse_change, parse_condition
-from attncli.gates.selection import parse_subject
+from attncli.gates.row_selection import parse_subject
 from attncli.limits import gibibytes, whole_number
 from attncli.models.library_errors import translate_library_errors
 

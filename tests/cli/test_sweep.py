@@ -19,8 +19,8 @@ from commands import ATTN, PLAIN, attn, files_in
 
 from attncli.commands.about.sweep.items import list_models, parse_steps, read_finished, report_name
 from attncli.errors import InputError, UsageError
+from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import local
-from attncli.processes.runs import ProcessRun
 
 SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
 

@@ -78,7 +78,7 @@ import signal, sys
 for name in ("SIGTERM", "SIGHUP"):  # which who starts this may have had ignored
     signal.signal(getattr(signal, name), signal.SIG_DFL)
 from pathlib import Path
-from attncli.io.whole_files import write_whole
+from attncli.io.atomic_files import write_whole
 
 def write(path):
     path.write_text("half")

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits import FITS, FitRequest, FittedModule, MethodRefusal, verify
 from attncli.fits._module_files import ModuleArrays, SavedFit, fit_metadata, fit_tensors, read_fits
-from attncli.fits._search import run_method, try_width
+from attncli.fits._width_search import run_method, try_width
 from attncli.patterns import PATTERNS, build_pattern
 
 LENGTH = 24

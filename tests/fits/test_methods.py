@@ -12,10 +12,10 @@ from attncli.fits import FitRequest, FittedModule, MethodRefusal, verify
 from attncli.fits._best_queries import solve_queries
 from attncli.fits._fixed_keys import make_fixed_keys
 from attncli.fits._losses import likelihood_loss, make_loss_setting, margin_loss
-from attncli.fits._search import find_smallest_logits, find_width, run_method, try_width
+from attncli.fits._width_search import find_smallest_logits, find_width, run_method, try_width
 from attncli.fits.cyclic import product_coefficients
-from attncli.maths.capacity.widths import circle_logit_scale
-from attncli.maths.curves.growth import fit_laws
+from attncli.maths.capacity.width_formulas import circle_logit_scale
+from attncli.maths.curves.width_growth import fit_laws
 from attncli.patterns import build_pattern
 
 

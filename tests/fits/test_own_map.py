@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.fits._own_map import narrowest_module
-from attncli.maths.capacity.map_widths import find_cuts, has_order_cycle, least_map_width
+from attncli.fits._dense_map import narrowest_module
+from attncli.maths.capacity.dense_map_width import find_cuts, has_order_cycle, least_map_width
 
 LIMIT = 0.05
 

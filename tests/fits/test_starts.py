@@ -6,9 +6,9 @@ from scipy.sparse import csr_array
 
 from attncli.commands.approximate.one_module.solutions import solve
 from attncli.fits import FitRequest
+from attncli.fits._initial_keys import spectral_order, spectral_start
 from attncli.fits._registry import fixed_width_methods
-from attncli.fits._search import find_narrowest, find_smallest_logits, find_width, try_width
-from attncli.fits._starts import spectral_order, spectral_start
+from attncli.fits._width_search import find_narrowest, find_smallest_logits, find_width, try_width
 from attncli.patterns import build_pattern
 
 

@@ -21,14 +21,16 @@ CHARACTERS = ("\x00", "\ud800", "\u202e", "\ufeff", "\r", "\x0b", "\x85", "a" * 
 
 def own_maps(rng: Random, material: Material, folder: Path) -> Case:
     """Arrays as other programs save them."""
-    arrays = {}
+    safetensors_arrays = {}
     key = rng.choice(KEYS)
     shape = rng.choice(SHAPES)
     for index in range(rng.randrange(1, 4)):
         name = (key if rng.random() < 0.8 else rng.choice(KEYS)).replace("{}", str(index))
-        arrays[name] = some_array(rng, shape if rng.random() < 0.8 else rng.choice(SHAPES))
+        safetensors_arrays[name] = some_array(
+            rng, shape if rng.random() < 0.8 else rng.choice(SHAPES)
+        )
     ending = rng.choice((".npz", ".npy", ".pt"))
-    content = saved_as(rng, ending, arrays)
+    content = saved_as(rng, ending, safetensors_arrays)
     (folder / f"maps{ending}").write_bytes(
         spoilt_bytes(rng, content) if rng.random() < 0.3 else content
     )
@@ -158,10 +160,10 @@ def reading(rng: Random, material: Material, folder: Path) -> Case:
 
 def harmed_after(reads: int, harm: Callable[[], object]) -> None:
     """In the process of the case alone."""
-    from attncli.io import arrays
+    from attncli.io import safetensors_arrays
     from attncli.models.files import hashing, lazy_tensors
 
-    done, real = 0, arrays.read_bytes
+    done, real = 0, safetensors_arrays.read_bytes
 
     def harmed(*place: object) -> None:
         nonlocal done
@@ -170,5 +172,5 @@ def harmed_after(reads: int, harm: Callable[[], object]) -> None:
         done += 1
         real(*place)  # type: ignore[arg-type]
 
-    for module in (hashing, lazy_tensors, arrays):
+    for module in (hashing, lazy_tensors, safetensors_arrays):
         module.read_bytes = harmed  # type: ignore[attr-defined]

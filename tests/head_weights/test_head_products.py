@@ -11,9 +11,9 @@ from safetensors.numpy import load_file, save_file
 from transformers import AttentionInterface
 
 from attncli.errors import InputError
-from attncli.head_weights.configs import HeadConfig
-from attncli.head_weights.families import FAMILIES
+from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_products import HeadProducts, iter_head_products
+from attncli.head_weights.model_families import FAMILIES
 from attncli.models.files.tensor_reader import TensorReader
 
 READERS = ("query", "key", "value", "q_lin", "k_lin", "v_lin", "q_proj", "k_proj", "v_proj")

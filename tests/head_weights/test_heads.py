@@ -11,7 +11,6 @@ from safetensors.numpy import load_file, save_file
 
 from attncli.commands.inspect_weights.report import weights_only
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.head_weights.families import FAMILIES
 from attncli.head_weights.head import read_head
 from attncli.head_weights.inputs_for_scores import (
     invert_projections,
@@ -19,6 +18,7 @@ from attncli.head_weights.inputs_for_scores import (
     projections_for_scores,
     solve_inputs,
 )
+from attncli.head_weights.model_families import FAMILIES
 from attncli.models.files.local_folder import FetchSettings
 
 torch = pytest.importorskip("torch")

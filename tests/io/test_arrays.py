@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
 from attncli.errors import InputError
-from attncli.io.arrays import DTYPES, StoredArrays
+from attncli.io.safetensors_arrays import DTYPES, StoredArrays
 from attncli.models.files.tensor_reader import TensorReader
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
 from attncli.networks.spec import NetworkSpec

@@ -10,8 +10,8 @@ import pytest
 
 from attncli import limits
 from attncli.errors import InputError, LimitError
-from attncli.io.arrays import StoredArrays
 from attncli.io.numpy_files import open_numpy_file
+from attncli.io.safetensors_arrays import StoredArrays
 
 ARRAY = np.random.default_rng(0).random((2, 3, 4, 5))
 

@@ -7,7 +7,7 @@ import pytest
 
 from attncli.maths import bounds
 from attncli.maths.matrices.norms import composite_norm, infinity_norm, one_norm
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.log10_residual_norm import log10_residual_norm
 from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec

@@ -1,6 +1,6 @@
 import pytest
 
-from attncli.maths.digits import format_number, format_with_deviation
+from attncli.maths.number_format import format_number, format_with_deviation
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest
-from attncli.fits._line import request_tolerances
-from attncli.fits._search import find_narrowest
-from attncli.maths.capacity.least_widths import (
+from attncli.fits._width_one import request_tolerances
+from attncli.fits._width_search import find_narrowest
+from attncli.maths.capacity.width_lower_bounds import (
     LeastWidth,
     budget_bound,
     face_chain_bound,
@@ -20,7 +20,7 @@ from attncli.maths.capacity.least_widths import (
     spectral_logits,
     spectral_width,
 )
-from attncli.maths.capacity.line.constraints import (
+from attncli.maths.capacity.width_one.constraints import (
     LineConstraints,
     Tolerances,
     necessary_constraints,

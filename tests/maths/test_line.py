@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.line.constraints import Tolerances, necessary_constraints
-from attncli.maths.capacity.line.decision import LineDecision, decide_width_one
-from attncli.maths.capacity.line.infeasibility import LineProof
+from attncli.maths.capacity.width_one.constraints import Tolerances, necessary_constraints
+from attncli.maths.capacity.width_one.decision import LineDecision, decide_width_one
+from attncli.maths.capacity.width_one.infeasibility_proof import LineProof
 
 RATIO = OFF = 0.2
 
@@ -204,7 +204,7 @@ def test_rows_beyond_the_range_of_a_type_are_refused_with_a_proof() -> None:
 def test_a_spoiled_proof_does_not_hold() -> None:
     from dataclasses import replace
 
-    from attncli.maths.capacity.line.infeasibility import proof_holds
+    from attncli.maths.capacity.width_one.infeasibility_proof import proof_holds
 
     asked = necessary_constraints(csr_array(upper(5)), False, wanted())
     proof = decide(upper(5), budget=100.0).proof

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from attncli.maths.noise import (
+from attncli.maths.significance import (
     adjust_holm,
     standard_deviation,
     student_quantile,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.residuals.scaled import (
+from attncli.maths.residuals.scaled_arrays import (
     Scaled,
     add_scaled,
     align_exponent,

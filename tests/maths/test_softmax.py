@@ -6,7 +6,7 @@ import pytest
 
 from attncli.maths.residuals.logits import Logits, bias_rows, iter_blocks
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled import align_exponent, make_scaled
+from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled
 from attncli.maths.residuals.sinkhorn import sinkhorn_deviation
 from attncli.maths.residuals.softmax import reference_offset, softmax_deviation
 

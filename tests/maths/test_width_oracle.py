@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.least_widths import (
+from attncli.maths.capacity.separated_rows import find_separated_rows
+from attncli.maths.capacity.width_lower_bounds import (
     budget_bound,
     face_chain_bound,
     min_logit_bound,
@@ -17,13 +18,12 @@ from attncli.maths.capacity.least_widths import (
     shattered_keys_bound,
     spectral_width,
 )
-from attncli.maths.capacity.line.constraints import (
+from attncli.maths.capacity.width_one.constraints import (
     LineConstraints,
     Tolerances,
     necessary_constraints,
 )
-from attncli.maths.capacity.line.decision import decide_width_one
-from attncli.maths.capacity.separated_rows import find_separated_rows
+from attncli.maths.capacity.width_one.decision import decide_width_one
 
 NEARLY = 1.0 + 1e-9
 Asked = tuple[LineConstraints, float, float]

@@ -8,11 +8,11 @@ import pytest
 from scipy.optimize import linprog
 
 from attncli.errors import LimitError
-from attncli.maths.matrices.nearest_row import find_nearest_row
+from attncli.maths.matrices.nearest_constant_row import find_nearest_row
+from attncli.maths.matrices.norm_linear_programme import lower_bound
 from attncli.maths.matrices.norms import composite_norm, log10_norm
-from attncli.maths.matrices.programme import lower_bound
-from attncli.maths.residuals.scaled import Scaled, make_scaled
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import Scaled, make_scaled
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import METRICS, definition
 from attncli.metrics.log10_residual_optimal import nearest_centre
 

@@ -17,12 +17,12 @@ from small_checkpoints import saved
 
 import attncli as attn
 from attncli.errors import InputError
-from attncli.io import arrays
+from attncli.io import safetensors_arrays
 from attncli.models.files import hashing, lazy_tensors
 from attncli.models.loading.load import load_model
 
 WEIGHTS = "model.safetensors"
-READERS = (hashing, lazy_tensors, arrays)
+READERS = (hashing, lazy_tensors, safetensors_arrays)
 
 MAPPED = """
 import os, sys
@@ -51,7 +51,7 @@ def after(reads: int, harm: Callable[[], object], monkeypatch: pytest.MonkeyPatc
             harm()
         real(path, *place)
 
-    real = arrays.read_bytes
+    real = safetensors_arrays.read_bytes
     for module in READERS:
         monkeypatch.setattr(module, "read_bytes", reading)
 

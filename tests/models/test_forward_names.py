@@ -8,7 +8,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaModel
 
 import attncli as attn
-from attncli.models.forward_names import forward_signature, parameters_with_names
+from attncli.models.forward_signatures import forward_signature, parameters_with_names
 
 CONFIG = LlamaConfig(
     vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24

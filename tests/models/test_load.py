@@ -21,7 +21,7 @@ from attncli.models.files import hashing
 from attncli.models.loading import load as load_module
 from attncli.models.loading.load import LoadedModel, load_model
 from attncli.models.loading.load_options import LoadOptions
-from attncli.models.loading.strictness import is_computed_alike
+from attncli.models.loading.loading_issues import is_computed_alike
 from attncli.sources import parse_source
 
 

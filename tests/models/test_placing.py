@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from attncli.errors import InputError, UsageError
 from attncli.models.loading import load as loading
-from attncli.models.loading.split_layers import refuse_split_heads, refuse_without_plan
+from attncli.models.loading.tensor_parallel import refuse_split_heads, refuse_without_plan
 
 PLACES = {"transformer.wte": "cpu", "transformer.wpe": "cpu", "transformer.h.0": "cpu",
           "transformer.h.1": "disk", "transformer.ln_f": "cpu", "lm_head": "cpu"}  # fmt: skip

@@ -14,7 +14,7 @@ from attncli.models.loading.random_init import make_random_init_model
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model, make_random_model
-from attncli.models.random.size_words import resolve_sizes
+from attncli.models.random.size_overrides import resolve_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_overrides import OVERRIDES
 from attncli.models.random.tiny_sizes import Units

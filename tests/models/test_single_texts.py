@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import UsageError
-from attncli.models.inputs.single_texts import split_batch
+from attncli.models.inputs.split_batch import split_batch
 from attncli.models.loading.body import body_of
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs

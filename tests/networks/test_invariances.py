@@ -5,7 +5,7 @@ import pytest
 from helpers import ALL_VARIANTS, final_state
 
 from attncli.maths.bounds import log10_attention_constant, log10_mlp_constant
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.log10_residual_frobenius import log10_residual_frobenius
 from attncli.metrics.log10_residual_norm import log10_residual_norm
 from attncli.networks.layer import run_block

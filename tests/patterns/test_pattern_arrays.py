@@ -17,7 +17,7 @@ from scipy.io import mmread, mmwrite
 from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, save_npz
 
 from attncli.errors import AttnError, InputError, LimitError
-from attncli.patterns._arrays import read_mtx, read_npy, read_npz
+from attncli.patterns._array_files import read_mtx, read_npy, read_npz
 from attncli.patterns._pattern_files import read_pattern
 from attncli.patterns._sparse import normalise_rows
 
@@ -36,7 +36,7 @@ def test_npy_and_npz(kind: str, layout: str, tmp_path: Path) -> None:
 
 
 def test_rows_are_read_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attncli.patterns._arrays.ROWS_AT_ONCE", 13)
+    monkeypatch.setattr("attncli.patterns._array_files.ROWS_AT_ONCE", 13)
     np.save(tmp_path / "a.npy", MATRIX)
     np.testing.assert_array_equal(read_npy(tmp_path / "a.npy").toarray(), MATRIX)
 

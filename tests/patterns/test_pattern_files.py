@@ -12,7 +12,7 @@ from scipy.sparse import coo_array, csr_array, save_npz
 
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.patterns import build_pattern
-from attncli.patterns._arrays import read_mtx
+from attncli.patterns._array_files import read_mtx
 
 RNG = np.random.default_rng(0)
 DENSE = np.array([[0.5, 0.5, 0.0], [0.0, 2.0, 0.0], [1.0, 0.0, 3.0]])

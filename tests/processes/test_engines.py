@@ -461,7 +461,7 @@ def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     from fsspec.implementations.memory import MemoryFileSystem
 
     from attncli.commands.about.sweep.items import list_reports, read_finished
-    from attncli.io.addresses import read_address, remove_address, write_address
+    from attncli.io.remote_files import read_address, remove_address, write_address
 
     place = "memory://sweep/a/net-1.json"
     assert read_address(place) is None

@@ -10,10 +10,10 @@ from attncli.commands.about.sweep.items import remove_leftovers
 from attncli.commands.about.sweep.report import Item
 from attncli.commands.about.sweep.runs import SweepPlan, run_all
 from attncli.errors import UsageError
-from attncli.io.whole_files import write_whole
+from attncli.io.atomic_files import write_whole
+from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Outcomes
 from attncli.processes.jobs import Job
-from attncli.processes.runs import ProcessRun
 
 
 def test_a_file_that_is_being_written_is_nobodys_leftover(tmp_path: Path) -> None:

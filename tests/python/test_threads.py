@@ -10,7 +10,7 @@ from helpers import LONG
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 import attncli as attn
-from attncli.fits import _search
+from attncli.fits import _width_search
 from attncli.threads import one_blas_thread
 
 SMALL: dict[str, Any] = {"pattern": "window:3", "length": 8, "method": "learned"}
@@ -34,13 +34,13 @@ def _two_threads() -> Iterator[None]:
 @pytest.mark.usefixtures("_two_threads")
 def test_a_question_uses_one_and_gives_the_others_back(monkeypatch: pytest.MonkeyPatch) -> None:
     before, inside = threads(), []
-    honest = _search.run_method
+    honest = _width_search.run_method
 
     def look(*given: Any) -> Any:
         inside.append(threads())
         return honest(*given)
 
-    monkeypatch.setattr(_search, "run_method", look)
+    monkeypatch.setattr(_width_search, "run_method", look)
     attn.approximate(**SMALL)
     assert threads() == before
     assert set(before) == {2}

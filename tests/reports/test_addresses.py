@@ -9,7 +9,7 @@ import pytest
 from commands import attn
 
 import attncli
-from attncli.io.addresses import read_address, write_address
+from attncli.io.remote_files import read_address, write_address
 
 fsspec = pytest.importorskip("fsspec")
 

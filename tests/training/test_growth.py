@@ -8,8 +8,8 @@ from training_runs import PROBE, llama, train
 
 import attncli as attn
 from attncli.records import Row
-from attncli.training.decisions import Rules, parse_conditions
 from attncli.training.head_growth import HeadGrowth
+from attncli.training.stop_rules import Rules, parse_conditions
 
 
 def rows(value: float | None, metric: str = "max_logit") -> list[Row]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import nn
 
-from attncli.ablation.guards import describe_block
+from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.trials.unnamed_norms import refuse_unnamed_norms
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.ablation.guards import describe_block
+from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import DropAdditions, KeepPolicy, Mixing
 from attncli.ablation.tracking import Feed, alias_stream, track_blocks

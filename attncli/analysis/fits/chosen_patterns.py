@@ -11,7 +11,7 @@ from attncli.options.patterns import DEFAULT_LENGTH, PatternOptions
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from attncli.patterns._heads import ModelHead
+    from attncli.patterns._head_patterns import ModelHead
     from attncli.records import Report
 
 
@@ -32,9 +32,9 @@ class ChosenPatterns:
 
         from attncli.patterns import build_pattern
         from attncli.patterns._checks import check_rows
-        from attncli.patterns._matrices import UserMatrix
         from attncli.patterns._pattern_files import is_pattern_file
         from attncli.patterns._sparse import normalise_rows
+        from attncli.patterns._user_matrices import UserMatrix
 
         targets: dict[str, csr_array] = {}
         for index, text in enumerate(self.options.chosen):
@@ -55,7 +55,7 @@ class ChosenPatterns:
 
     def noted(self, report: "Report") -> "Report":
         """The report with the models and matrices that patterns were taken from."""
-        from attncli.patterns._matrices import describe_matrices
+        from attncli.patterns._user_matrices import describe_matrices
 
         said = {"models": self.models, "matrices": describe_matrices(self.options.chosen)}
         input = {**report.input, **{key: value for key, value in said.items() if value}}
@@ -74,7 +74,7 @@ def choose_patterns(
     `idle`: options that mean nothing unless a pattern names a model.
     """
     from attncli.analysis.network_sources import refuse_other_files
-    from attncli.patterns._heads import parse_model_head
+    from attncli.patterns._head_patterns import parse_model_head
     from attncli.patterns._pattern_files import is_pattern_file, pattern_path
 
     for text in filter(is_pattern_file, options.chosen):

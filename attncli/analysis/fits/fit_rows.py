@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._module_files import ModuleArrays, SavedFit
-from attncli.fits._search import Attempt
 from attncli.fits._types import FitRequest
-from attncli.maths.capacity import widths
+from attncli.fits._width_search import Attempt
+from attncli.maths.capacity import width_formulas
 from attncli.records import Definition, Row, Scalar, View
 
 FIT_METRICS: Mapping[str, Definition] = {
@@ -98,15 +98,15 @@ def compute_size_values(target: csr_array, request: FitRequest) -> dict[str, flo
     length = target.shape[0]
     k = max_keys_per_row(target)
     theorem_k = max(k, int(np.bincount(target.indices).max()))
-    sufficient = widths.theorem_width(
+    sufficient = width_formulas.theorem_width(
         length, theorem_k, request.ratio_error, request.off_support, max_weight_ratio(target)
     )
     return {
         "length": length,
         "k": k,
         "sufficient_d": sufficient,
-        "all_supports_d": widths.width_limit_for_all_supports(length, k),
-        "counting_d": widths.width_limit_by_counting(k),
+        "all_supports_d": width_formulas.width_limit_for_all_supports(length, k),
+        "counting_d": width_formulas.width_limit_by_counting(k),
     }
 
 
@@ -126,7 +126,7 @@ def compute_fixed_keys_value(
         return None
     scale = attempt.evidence.logit_scale
     k = max_keys_per_row(target)
-    return widths.width_limit_for_fixed_keys(target.shape[0], k, request.off_support, scale)
+    return width_formulas.width_limit_for_fixed_keys(target.shape[0], k, request.off_support, scale)
 
 
 def max_keys_per_row(target: csr_array) -> int:
@@ -145,10 +145,10 @@ def warn_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
     for pattern, target in targets.items():
         k, length = max_keys_per_row(target), target.shape[0]
         if k > MANY and k > DENSE * length:
-            most = widths.width_limit_for_all_supports(length, k)
+            most = width_formulas.width_limit_for_all_supports(length, k)
             yield (
                 f"{pattern} is dense: rows of up to k = {k} of {length} keys. Most such patterns need d ≥ "
-                f"{widths.width_limit_by_counting(k)}, all of them d = {most}, and a search costs n² d an attempt; "
+                f"{width_formulas.width_limit_by_counting(k)}, all of them d = {most}, and a search costs n² d an attempt; "
                 "of a file, FILE:top=K keeps the K largest weights of a row, FILE:above=T those above T."
             )
 

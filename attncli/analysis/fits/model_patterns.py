@@ -13,7 +13,7 @@ from attncli.errors import InputError, UsageError
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import LoadedModel
 from attncli.models.random.dummy_inputs import make_example_inputs
-from attncli.patterns._heads import ModelHead
+from attncli.patterns._head_patterns import ModelHead
 from attncli.patterns._sparse import require_affordable
 
 

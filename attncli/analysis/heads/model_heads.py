@@ -81,8 +81,8 @@ from attncli.capture.stacks.blocks import Stack
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
 from attncli.metrics.activations._state import Peak
-from attncli.models.inputs.repeated import DRAWS, make_repeated_tokens
-from attncli.models.inputs.shuffled import shuffle_tokens
+from attncli.models.inputs.repeated_tokens import DRAWS, make_repeated_tokens
+from attncli.models.inputs.shuffled_tokens import shuffle_tokens
 from attncli.models.inputs.synthetic_texts import make_synthetic_texts
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel

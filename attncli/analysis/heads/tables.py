@@ -10,7 +10,7 @@ from attncli.analysis.heads.ordering import HeadRanking
 from attncli.analysis.heads.rows.extra_definitions import PAIR
 from attncli.analysis.heads.rows.token_pairs import build_pair_views
 from attncli.analysis.statistics import describe_averaging
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.records import Row, Scalar, View
 
 FEW = 3

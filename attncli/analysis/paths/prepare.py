@@ -16,8 +16,8 @@ from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, unknown_name
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
+from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import LoadedModel, load_model
-from attncli.models.loading.placing import require_one_device
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions

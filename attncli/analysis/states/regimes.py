@@ -11,14 +11,14 @@ from attncli.analysis.states.trajectories import (
     Trajectory,
     is_bound_applicable,
 )
-from attncli.maths.curves.regime import (
+from attncli.maths.curves.collapse_regime import (
     DOUBLY,
     NAMES,
     describe_regime,
     doubly_exponential_order,
     name_order,
 )
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.records import Finding

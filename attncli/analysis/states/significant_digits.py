@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from attncli.analysis.states.trajectories import EXACT
-from attncli.maths.digits import format_number
-from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.number_format import format_number
+from attncli.maths.residuals.scaled_arrays import Array
+from attncli.maths.residuals.split_state import SplitState
 from attncli.tolerances import KNOWN_NUMBER, KNOWN_NUMBER_AT_ZERO
 
 MOVES = 2.0

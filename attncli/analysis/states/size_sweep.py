@@ -8,7 +8,7 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.states.network_collapse import build_rows, metric_definitions, run_networks
 from attncli.analysis.states.trajectories import require_days
 from attncli.analysis.states.value_gradients import DEFINITION, GRADIENT, build_gradient_rows
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches, network_switch_values
 from attncli.networks.weights import GeneratedNetwork

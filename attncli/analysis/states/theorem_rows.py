@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from attncli.analysis.states.trajectories import RESIDUAL_NORM, Ensemble
 from attncli.analysis.statistics import summarize_values
 from attncli.errors import format_count
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Row, View
 
 THEOREM_METRICS: Mapping[str, Definition] = {

@@ -12,8 +12,8 @@ from attncli.limits import require_finishable, require_memory
 from attncli.maths import bounds
 from attncli.maths.residuals.activations import STEEPEST
 from attncli.maths.residuals.logits import BLOCK_ELEMENTS
-from attncli.maths.residuals.scaled import log10_of, matmul_scaled
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import log10_of, matmul_scaled
+from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.analysis.states.trajectories import advance_state
 from attncli.analysis.statistics import NOTHING, summarize_values
-from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import Array
+from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.fixed_maps import compute_fixed_map, gradient_norms, is_linear_attention
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network

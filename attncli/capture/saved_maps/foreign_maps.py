@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from attncli.capture.saved_maps.map_names import NAME
 from attncli.errors import AttnError, InputError, UsageError, format_count
-from attncli.io.arrays import StoredArrays
 from attncli.io.in_memory_arrays import InMemoryArrays
+from attncli.io.safetensors_arrays import StoredArrays
 
 SHAPES = (
     "[query, key], [head, query, key], [layer, head, query, key] or [layer, batch, head, query, key] in one array, or for "

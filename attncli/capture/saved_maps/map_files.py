@@ -25,7 +25,7 @@ from attncli.capture.saved_maps.foreign_maps import ForeignMaps, refuse_other_la
 from attncli.capture.saved_maps.map_names import NAME, PLAIN, map_sort_key, visible_tensor_name
 from attncli.capture.strips.attention_sites import SELF
 from attncli.errors import InputError, format_count
-from attncli.io.arrays import StoredArrays
+from attncli.io.safetensors_arrays import StoredArrays
 from attncli.tolerances import SAVED_HIDDEN_WEIGHT, SAVED_ROW_SUM
 
 ELEMENTS = 2**22

@@ -14,7 +14,7 @@ from attncli.cli.spelling import spell_as_options
 from attncli.declare.settle import Given, Settled, is_set, rules_of, settle
 from attncli.declare.subject import subject_of
 from attncli.errors import AttnError
-from attncli.io.tensor_names import TENSORS
+from attncli.io.tensor_file_names import TENSORS
 
 
 def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:

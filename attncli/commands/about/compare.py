@@ -122,7 +122,7 @@ def run_for_report(words: list[str], settings: "Mapping[str, str] | None") -> Re
     import tempfile
     from pathlib import Path
 
-    from attncli.processes.runs import RunStopped, run_to_file
+    from attncli.processes.command_runs import RunStopped, run_to_file
     from attncli.reports import read_report
 
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:

@@ -6,7 +6,7 @@ from attncli.declare.applies import Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.errors import unknown_name
-from attncli.io.tensor_names import require_tensor_file
+from attncli.io.tensor_file_names import require_tensor_file
 from attncli.options.model import InputOptions, PatternModelOptions
 from attncli.options.patterns import (
     DrawOptions,

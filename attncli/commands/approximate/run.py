@@ -19,8 +19,8 @@ from attncli.fits._registry import fixed_width_methods, is_width_one_method
 from attncli.options.patterns import DrawOptions, PatternOptions, SearchOptions
 from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build_pattern
-from attncli.patterns._heads import parse_model_head
-from attncli.patterns._matrices import UserMatrix
+from attncli.patterns._head_patterns import parse_model_head
+from attncli.patterns._user_matrices import UserMatrix
 from attncli.python.question import RunContext
 from attncli.records import Report
 

@@ -51,7 +51,7 @@ def read_sizes(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[s
     if source.kind == "live":
         own = build_in_memory_config(source.live.model, str(source.live))
         return own.layers, own.heads, source.live.identity()
-    from attncli.head_weights.configs import HeadConfig
+    from attncli.head_weights.head_configs import HeadConfig
     from attncli.models.files.local_folder import find_local_folder
 
     local = find_local_folder(source, replace(files.to_fetch(), config_alone=True))

@@ -35,8 +35,8 @@ def generate_maps(
     """Attention maps with known answers: one layer for every --map, [head, query, key] in float64."""
     import numpy as np
 
+    from attncli.io.tensor_file_names import require_tensor_file
     from attncli.io.tensor_files import save_tensors
-    from attncli.io.tensor_names import require_tensor_file
     from attncli.limits import require_memory
     from attncli.maps import MAPS
     from attncli.registry import call_spec

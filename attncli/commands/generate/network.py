@@ -41,8 +41,8 @@ def generate_network(
     variant is meant, and `attn rank-collapse` then computes that one.
     """
     from attncli.analysis.network_sources import build_spec
+    from attncli.io.tensor_file_names import require_tensor_file
     from attncli.io.tensor_files import save_tensors
-    from attncli.io.tensor_names import require_tensor_file
     from attncli.limits import require_memory
     from attncli.networks.network_files import network_metadata, network_tensors
     from attncli.networks.weights import GeneratedNetwork

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from attncli.declare.applies import Applies
 from attncli.declare.options import Argument, Option
-from attncli.io.tensor_names import require_tensor_file
+from attncli.io.tensor_file_names import require_tensor_file
 from attncli.options.completion import complete_names, complete_source
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import (

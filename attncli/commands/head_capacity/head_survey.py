@@ -30,7 +30,7 @@ from attncli.commands.head_capacity.survey_rows import (
 from attncli.errors import AttnError
 from attncli.fits._types import FitRequest
 from attncli.head_weights.head import Reader
-from attncli.models.inputs.shuffled import shuffle_tokens
+from attncli.models.inputs.shuffled_tokens import shuffle_tokens
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
 from attncli.records import Report, Row

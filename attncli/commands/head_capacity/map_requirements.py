@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.analysis.fits.fit_rows import max_weight_ratio
-from attncli.fits._own_map import narrowest_module, sparsify_rows
+from attncli.fits._dense_map import narrowest_module, sparsify_rows
 from attncli.fits._types import FitRequest
-from attncli.maths.capacity.map_widths import least_map_width
-from attncli.maths.capacity.widths import theorem_width
+from attncli.maths.capacity.dense_map_width import least_map_width
+from attncli.maths.capacity.width_formulas import theorem_width
 from attncli.records import Definition
 
 Array = NDArray[np.float64]

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.commands.head_capacity.one_head.found_inputs import fit_queries_and_keys, show_pattern
-from attncli.fits._search import Attempt
+from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
+    fit_queries_and_keys,
+    show_pattern,
+)
 from attncli.fits._types import FitRequest
+from attncli.fits._width_search import Attempt
 from attncli.head_weights.head import Head
 from attncli.head_weights.inputs_for_scores import invert_projections, projections_for_scores
 from attncli.patterns import build_pattern

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from attncli.analysis import Progress
 from attncli.analysis.heads.prepare import prepare_softmax_heads
-from attncli.commands.head_capacity.one_head.found_inputs import FoundInputs
-from attncli.commands.head_capacity.one_head.real_inputs import add_real_inputs
+from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs
+from attncli.commands.head_capacity.one_head.token_inputs import add_real_inputs
 from attncli.commands.head_capacity.one_head.token_table import refuse_deeper_layers
 from attncli.fits import FitRequest
 from attncli.head_weights.head import Head

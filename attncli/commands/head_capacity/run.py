@@ -13,7 +13,7 @@ from attncli.analysis.heads.prepare import prepare_softmax_heads
 from attncli.analysis.network_sources import resolve_source
 from attncli.analysis.prepare import refuse_at_once
 from attncli.commands.head_capacity.head_survey import SurveyPlan, survey_heads
-from attncli.commands.head_capacity.one_head.found_inputs import (
+from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
     find_inputs,
     require_plain,
     to_saved_fits,

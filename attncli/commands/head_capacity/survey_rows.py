@@ -11,8 +11,8 @@ from attncli.analysis.statistics import row_interval, select_near_largest, summa
 from attncli.commands.head_capacity.map_requirements import OWN_MAP_METRICS, MapRequirements
 from attncli.commands.head_capacity.random_patterns import CAPACITY_METRICS, max_fully_shown
 from attncli.errors import format_count
-from attncli.maths.digits import format_approximately, format_number, format_with_deviation
-from attncli.maths.noise import share_standard_deviation, standard_deviation
+from attncli.maths.number_format import format_approximately, format_number, format_with_deviation
+from attncli.maths.significance import share_standard_deviation, standard_deviation
 from attncli.records import Definition, Finding, Row, Scalar, View
 
 SURVEY_METRICS: Mapping[str, Definition] = {

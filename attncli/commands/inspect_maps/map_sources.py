@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.errors import InputError
-from attncli.io.arrays import StoredArrays
 from attncli.io.numpy_files import NPY, open_numpy_file
+from attncli.io.safetensors_arrays import StoredArrays
 from attncli.sources import Source, advise_reader
 
 if TYPE_CHECKING:

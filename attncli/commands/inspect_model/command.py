@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import UsageError
-from attncli.io.tensor_names import require_tensor_file
+from attncli.io.tensor_file_names import require_tensor_file
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
 from attncli.options.model import InputOptions, ModelOptions

@@ -30,8 +30,8 @@ from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip
 from attncli.capture.linear.linear_layers import LinearLayer
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import UsageError
+from attncli.io.atomic_files import write_whole
 from attncli.io.tensor_files import write_tensors
-from attncli.io.whole_files import write_whole
 from attncli.models.inputs.requested_input import RequestedInput
 from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
 from attncli.models.loading.body import body_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from attncli.errors import format_count
-from attncli.head_weights.census import AttentionCensus
-from attncli.maths.digits import format_number
+from attncli.head_weights.attention_counts import AttentionCensus
+from attncli.maths.number_format import format_number
 from attncli.metrics.weights._products import ZERO
 from attncli.records import Finding, Row
 

@@ -15,9 +15,9 @@ from attncli.analysis.statistics import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
 from attncli.commands.inspect_weights.findings import build_findings, format_headline
 from attncli.errors import Unresolved, UsageError, unknown_name
-from attncli.head_weights.census import AttentionCensus, count_attention
+from attncli.head_weights.attention_counts import AttentionCensus, count_attention
 from attncli.head_weights.head_products import NORMALISED, HeadProducts, iter_head_products
-from attncli.maths.matrices.factored import Factored
+from attncli.maths.matrices.low_rank_product import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, metric_product
 from attncli.models.files.local_folder import NOTHING_TRUSTED, FetchSettings
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View

@@ -26,8 +26,8 @@ from attncli.analysis.states.variant_runs import CollapseModel, Curves, StateLoc
 from attncli.analysis.statistics import describe_averaging
 from attncli.analysis.texts import map_texts
 from attncli.capture.attention_properties import AttentionProperties
+from attncli.maths.curves.collapse_regime import describe_regime
 from attncli.maths.curves.decay_laws import FEWEST_POINTS
-from attncli.maths.curves.regime import describe_regime
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
 from attncli.networks.variants import Switches

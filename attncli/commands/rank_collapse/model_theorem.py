@@ -26,18 +26,18 @@ from attncli.analysis.states.theorem_rows import (
 from attncli.analysis.statistics import summarize_values
 from attncli.capture.stacks.module_paths import find_module_by_name
 from attncli.errors import AttnError, InputError, format_count
-from attncli.head_weights.configs import HeadConfig
-from attncli.head_weights.families import explain_no_family, find_family
+from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.in_memory_tensors import InMemoryTensors
+from attncli.head_weights.model_families import explain_no_family, find_family
 from attncli.head_weights.theorem_constants import (
     LayerConstant,
     compute_layer_constant,
     explain_not_covered,
     logit_range,
 )
-from attncli.maths.digits import format_number
 from attncli.maths.matrices.norms import composite_norm
+from attncli.maths.number_format import format_number
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision

@@ -7,8 +7,8 @@ import numpy as np
 
 from attncli.analysis.states.trajectories import advance_state
 from attncli.analysis.statistics import summarize_values
-from attncli.maths.digits import format_number
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.number_format import format_number
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.attention import ATTENTION, definition, metric_spec
 from attncli.metrics.attention._gates import Gates
 from attncli.networks.gated_heads import compute_gated_heads

@@ -88,7 +88,7 @@ def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
 
 def explain_inexact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str) -> str | None:
     """Why no variant can be exact, whatever its functions; None if nothing prevents it."""
-    from attncli.models.loading.placing import require_one_device
+    from attncli.models.loading.device_placement import require_one_device
 
     if arithmetic == EXACTLY:
         require_one_device(loaded, "`exact`")

@@ -13,7 +13,7 @@ from attncli.limits import whole_number
 from attncli.options.shared import split_names
 
 if TYPE_CHECKING:
-    from attncli.commands.reproduce.saving import SavedTraining
+    from attncli.commands.reproduce.saved_training import SavedTraining
 
 task_option = partial(Option, panel="Task")
 
@@ -83,13 +83,13 @@ def open_training_folder(
     """One file for each training in the folder, which is created if missing."""
     if folder is None:
         return lambda name: None
-    from attncli.io.whole_files import require_folder, require_writable, write_whole
+    from attncli.io.atomic_files import require_folder, require_writable, write_whole
 
     require_folder(folder)
     require_writable(folder / f"{prefix}.safetensors")
 
     def saved(name: str) -> "SavedTraining":
-        from attncli.commands.reproduce.saving import SavedTraining
+        from attncli.commands.reproduce.saved_training import SavedTraining
 
         return SavedTraining(folder / f"{prefix}-{name}.safetensors", write_whole)
 

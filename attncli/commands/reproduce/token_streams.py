@@ -8,8 +8,8 @@ import numpy as np
 
 from attncli.commands.reproduce.tasks.memorise import TokenStream
 from attncli.errors import InputError, format_count
-from attncli.models.inputs.id_lists import parse_id_lines, parse_json_ids
 from attncli.models.inputs.text_files import read_text_file
+from attncli.models.inputs.token_id_lists import parse_id_lines, parse_json_ids
 
 WORD = re.compile(r"\w+|[^\w\s]")
 """Words and punctuation marks, as in the first split of BERT's tokenizer."""

@@ -10,8 +10,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.plan import TrainingPlan
-from attncli.commands.reproduce.saving import SavedTraining, TrainingInterrupted, TrainingState
+from attncli.commands.reproduce.saved_training import (
+    SavedTraining,
+    TrainingInterrupted,
+    TrainingState,
+)
+from attncli.commands.reproduce.training_plan import TrainingPlan
 from attncli.errors import InputError
 
 EVERY = 2.0

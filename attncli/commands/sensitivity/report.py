@@ -17,8 +17,8 @@ from attncli.analysis.statistics import (
 )
 from attncli.errors import format_count
 from attncli.maths.curves.slopes import fit_slopes
-from attncli.maths.digits import format_number
-from attncli.maths.noise import Interval, confidence_interval, standard_deviation
+from attncli.maths.number_format import format_number
+from attncli.maths.significance import Interval, confidence_interval, standard_deviation
 from attncli.records import HIGH, LOW, NOT_APPLICABLE, Definition, Row, Scalar, View
 
 SENSITIVITY, SHARE, PATHS = "sensitivity", "sensitivity_share", "path_sum"

@@ -13,8 +13,8 @@ from attncli.analysis.fits.fit_rows import (
 )
 from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.fits._module_files import patterns_without_module, read_fits
-from attncli.fits._search import Attempt, describe_shortfall
 from attncli.fits._verify import verify
+from attncli.fits._width_search import Attempt, describe_shortfall
 from attncli.records import Finding, Report, Row
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from attncli.maths.capacity.line.constraints import Array, Index, LineConstraints
+from attncli.maths.capacity.width_one.constraints import Array, Index, LineConstraints
 
 DEGREES = range(1, 9)
 CUTS = 24

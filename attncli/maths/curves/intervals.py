@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import mean, stdev
 
-from attncli.maths.noise import CONFIDENCE, Interval, student_quantile
+from attncli.maths.significance import CONFIDENCE, Interval, student_quantile
 
 
 def interval_of_mean(values: Sequence[float]) -> Interval:

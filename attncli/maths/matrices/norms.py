@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.residuals.scaled import Array, Scaled, log10_of
+from attncli.maths.residuals.scaled_arrays import Array, Scaled, log10_of
 
 Norm = Callable[[Array], float]
 

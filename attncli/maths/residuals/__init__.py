@@ -1,7 +1,7 @@
 """The c+R arithmetic: 1c^T + R, its common row and what varies, each with its own magnitude and free of cancellation.
 
-scaled         arrays whose magnitude may leave float range
-split          a hidden state, split so
+scaled_arrays  arrays whose magnitude may leave float range
+split_state    a hidden state, split so
 activations    token-wise functions of it
 logits         attention logits as a reference row plus a deviation
 plain_softmax  softmax attention as anyone computes it

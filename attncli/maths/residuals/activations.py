@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.maths.residuals.scaled import (
+from attncli.maths.residuals.scaled_arrays import (
     Array,
     Scaled,
     add_scaled,
@@ -21,7 +21,7 @@ from attncli.maths.residuals.scaled import (
     multiply_by_plain,
     multiply_scaled,
 )
-from attncli.maths.residuals.split import SplitParts
+from attncli.maths.residuals.split_state import SplitParts
 
 LARGEST_INPUT = 1e90
 """gelu takes the cube of its input."""

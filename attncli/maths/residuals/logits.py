@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.maths.residuals.scaled import Array, Scaled, log2_of
+from attncli.maths.residuals.scaled_arrays import Array, Scaled, log2_of
 
 BLOCK_ELEMENTS = 1 << 20
 """Largest number of logits in memory at once (8 MiB), unless one row is longer."""

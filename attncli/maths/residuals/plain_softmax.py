@@ -11,7 +11,7 @@ from attncli.maths.residuals.logits import (
     logit_deviation,
     reference_row,
 )
-from attncli.maths.residuals.scaled import Array, Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import Array, Scaled, make_scaled
 
 MODERATE = math.log2(300.0)
 """Largest log2 |E| for which e^E times any weight stays inside float range."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from attncli.maths.residuals.logits import Logits, largest_deviation, logit_deviation, reference_row
 from attncli.maths.residuals.plain_softmax import log_softmax
-from attncli.maths.residuals.scaled import NEGLIGIBLE, Array, Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import NEGLIGIBLE, Array, Scaled, make_scaled
 
 EXPM1_BEST = 1.0
 """Below this, log mean e^x is taken as log1p(mean expm1(x)), which keeps the digits of small x."""

@@ -35,7 +35,7 @@ from attncli.maths.residuals.plain_softmax import (
     mask_logits,
     softmax_output,
 )
-from attncli.maths.residuals.scaled import (
+from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     Scaled,

@@ -5,7 +5,7 @@ A file holds a function of its own name under `@unit(…)`: of two split states 
 
 from collections.abc import Callable
 
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.records import Definition
 from attncli.registry import Registry
 

@@ -1,4 +1,4 @@
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import unit
 from attncli.metrics.steps._directions import chord_lengths
 

@@ -13,7 +13,7 @@ that it measures and its unit.
 from collections.abc import Callable
 from typing import Literal
 
-from attncli.maths.matrices.factored import Factored
+from attncli.maths.matrices.low_rank_product import Factored
 from attncli.records import Definition
 from attncli.registry import Registry
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attncli.errors import Unresolved
-from attncli.maths.matrices.factored import Factored
+from attncli.maths.matrices.low_rank_product import Factored
 
 ZERO = "the product is zero"
 

@@ -1,4 +1,4 @@
-from attncli.maths.matrices.factored import Factored
+from attncli.maths.matrices.low_rank_product import Factored
 from attncli.metrics.weights import measures
 from attncli.metrics.weights._products import positive_share
 

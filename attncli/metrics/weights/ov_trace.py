@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maths.matrices.factored import Factored
+from attncli.maths.matrices.low_rank_product import Factored
 from attncli.metrics.weights import measures
 
 

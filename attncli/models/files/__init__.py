@@ -6,7 +6,7 @@ local_folder   SOURCE as a folder
 weight_files   which files are the weights: one, shards, pickles
 tensor_reader  one tensor at a time, bfloat16 included
 lazy_tensors   tensors that are read on access, and mapped only where memory is short
-whole_weights  all tensors, for loading
+load_weights   all tensors, for loading
 hashing        one hash over all weights, and whether they are finite
 revisions      branches and tags of a hub model
 """

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.io.arrays import read_bytes
-from attncli.io.headers import TensorPlace
+from attncli.io.safetensors_arrays import read_bytes
+from attncli.io.safetensors_headers import TensorPlace
 
 CHUNK = 1 << 22
 """Bytes read at a time; a multiple of every width."""

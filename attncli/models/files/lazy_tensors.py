@@ -16,8 +16,8 @@ import torch
 from safetensors import safe_open
 
 from attncli.errors import InputError
-from attncli.io.arrays import read_bytes
-from attncli.io.headers import TensorPlace
+from attncli.io.safetensors_arrays import read_bytes
+from attncli.io.safetensors_headers import TensorPlace
 from attncli.limits import fits_memory
 
 STORED_AS = {

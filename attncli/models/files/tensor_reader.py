@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.io.arrays import FLOATS, StoredArrays
-from attncli.io.headers import Header
-from attncli.io.stamps import refuse_changed, take_stamps
+from attncli.io.file_stamps import refuse_changed, take_stamps
+from attncli.io.safetensors_arrays import FLOATS, StoredArrays
+from attncli.io.safetensors_headers import Header
 from attncli.models.files.hashing import hash_weights, iter_stored_weights
 from attncli.models.files.weight_files import find_weight_files, read_headers
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import InputError, list_few
-from attncli.io.headers import TensorPlace, read_tensor_places
 from attncli.io.json_files import read_json
+from attncli.io.safetensors_headers import TensorPlace, read_tensor_places
 
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"

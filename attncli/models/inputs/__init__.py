@@ -3,16 +3,16 @@
 requested_input  options, checked before any heavy import
 texts            texts, token ids, random tokens or images as the model's arguments
 padding          remove padding from one text
-single_texts     split a batch
+split_batch      split a batch
 user_inputs      inputs given by a Python caller
 text_files       files of texts: plain, JSON lines, tables
-id_lists         token ids of the command line and of files
+token_id_lists   token ids of the command line and of files
 tokenizing       the folder's tokenizer
 token_texts      the text of each token
 token_ranges     which ids and lengths a model knows
 extra_inputs     what a forward needs in addition to ids
 decoder_inputs   what the decoder of an encoder–decoder reads
-shuffled         the same tokens in another order
-repeated         random tokens, repeated twice
+shuffled_tokens  the same tokens in another order
+repeated_tokens  random tokens, repeated twice
 synthetic_texts  needles far back, and Markov chains
 """

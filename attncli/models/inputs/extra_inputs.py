@@ -12,7 +12,7 @@ from attncli.capture.reruns.float64 import native_precision
 from attncli.capture.stacks.probe_forward import probe_forward
 from attncli.capture.verification import output_tensors
 from attncli.errors import UsageError, join_parameters
-from attncli.models.forward_names import forward_signature
+from attncli.models.forward_signatures import forward_signature
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,
     list_required_inputs,

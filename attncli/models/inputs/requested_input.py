@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attncli.errors import UsageError
-from attncli.models.inputs.id_lists import FILE, parse_ids
+from attncli.models.inputs.token_id_lists import FILE, parse_ids
 
 MOST_SAMPLES = 10_000
 """All samples are drawn before the first is measured."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.models.inputs.repeated import token_argument_names
+from attncli.models.inputs.repeated_tokens import token_argument_names
 from attncli.models.inputs.token_ranges import max_positions, ordinary_ids
 
 TEXTS = 3

@@ -17,9 +17,9 @@ from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.errors import InputError, UsageError, join_parameters
 from attncli.models.inputs.decoder_inputs import shift_ids_right
 from attncli.models.inputs.extra_inputs import TEXT_OPTIONS, WORDS, ExtraInputs, find_extra_inputs
-from attncli.models.inputs.id_lists import Named, read_id_lists
 from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible
 from attncli.models.inputs.text_files import read_text_file
+from attncli.models.inputs.token_id_lists import Named, read_id_lists
 from attncli.models.inputs.token_ranges import max_positions, vocabulary_size
 from attncli.models.inputs.tokenizing import Encoded, encode_text, label_ids, load_tokenizer
 from attncli.models.inputs.user_inputs import (

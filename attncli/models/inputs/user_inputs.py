@@ -13,8 +13,8 @@ from attncli.capture.model_errors import run_or_refuse
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.capture.unseen_attention import explain_unseen_attention
 from attncli.errors import InputError, UsageError, quote_parameter, with_article
-from attncli.models.forward_names import forward_signature
-from attncli.models.inputs.single_texts import split_batch
+from attncli.models.forward_signatures import forward_signature
+from attncli.models.inputs.split_batch import split_batch
 
 PLAIN = (Tensor, bool, int, float, str, type(None))
 

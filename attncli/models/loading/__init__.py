@@ -3,12 +3,12 @@
 load_options          options, checked before any heavy import
 architectures         the config's class, without memory for its weights
 precision             dtypes and devices
-split_layers          models over several processes
-placing               models over several devices
+tensor_parallel       models over several processes
+device_placement      models over several devices
 isolate_global_state  neutral global state of torch, and one run at a time
 memory_estimate       the memory of a model and its run
 body                  the part of a model that is run
-strictness            missing, unexpected and computed weights
+loading_issues        missing, unexpected and computed weights
 state_dict            fill a model from its files' tensors
 in_memory             modules in the caller's process: unwrapped, measured in place, restored
 load                  SOURCE → LoadedModel

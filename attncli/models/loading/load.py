@@ -11,17 +11,25 @@ from transformers import PreTrainedModel
 from attncli.errors import UsageError
 from attncli.models.casting import cast_model
 from attncli.models.files.folders import read_config
+from attncli.models.files.load_weights import LoadedWeights, hash_state, read_weights
 from attncli.models.files.local_folder import FetchSettings, choose_revision, find_local_folder
 from attncli.models.files.weight_files import describe_unread_shards
-from attncli.models.files.whole_weights import LoadedWeights, hash_state, read_weights
 from attncli.models.loading.architectures import Architecture, find_architecture
 from attncli.models.loading.body import body_of
+from attncli.models.loading.device_placement import placement_arguments, refuse_no_device
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
 from attncli.models.loading.in_memory.in_memory_model import InMemoryModel
 from attncli.models.loading.isolate_global_state import isolate_question
 from attncli.models.loading.load_options import LoadOptions
+from attncli.models.loading.loading_issues import (
+    LoadingResult,
+    classify_issues,
+    find_computed_weights,
+    foreign_prefix,
+    refuse_mismatches,
+    report_issues,
+)
 from attncli.models.loading.memory_estimate import require_memory_for_weights
-from attncli.models.loading.placing import placement_arguments, refuse_no_device
 from attncli.models.loading.precision import (
     choose_dtype,
     choose_stored_dtype,
@@ -37,14 +45,6 @@ from attncli.models.loading.state_dict import (
     refuse_integer_weights,
     refuse_oversize,
     refuse_prefix_duplicates,
-)
-from attncli.models.loading.strictness import (
-    LoadingResult,
-    classify_issues,
-    find_computed_weights,
-    foreign_prefix,
-    refuse_mismatches,
-    report_issues,
 )
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.ranks import read_launch

@@ -9,10 +9,10 @@ from transformers import PreTrainedModel
 
 from attncli.errors import InputError
 from attncli.models.files.hashing import FLOATS
-from attncli.models.files.whole_weights import LoadedWeights, State
+from attncli.models.files.load_weights import LoadedWeights, State
 from attncli.models.library_errors import translate_library_errors
 from attncli.models.loading.architectures import Architecture
-from attncli.models.loading.strictness import LoadingResult
+from attncli.models.loading.loading_issues import LoadingResult
 
 OVERSIZE = 4
 """A model with this many times the numbers of its files is of another config; tied weights make it 2 at most."""

@@ -1,6 +1,6 @@
 """Any model type of transformers with seeded random weights, and inputs under which it runs.
 
-size_words      layers, width, heads … under each config's own names
+size_overrides  layers, width, heads … under each config's own names
 tiny_sizes      rules that shrink sizes, by the names of attributes
 tiny_overrides  exceptions for single types
 timm_backbones  replace timm's backbones by parts of transformers

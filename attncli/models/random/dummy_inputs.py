@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.capture.reruns.float64 import native_precision
 from attncli.errors import InputError
-from attncli.models.forward_names import forward_signature, parameters_with_names
+from attncli.models.forward_signatures import forward_signature, parameters_with_names
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.makers import InputSampler, find_maker
 

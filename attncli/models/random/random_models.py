@@ -27,7 +27,7 @@ from attncli.models.files.folders import refuse_oversized_values
 from attncli.models.library_errors import describe_zero_division, name_missing_library
 from attncli.models.model_classes import body_class, body_classes, iter_configs
 from attncli.models.quiet_libraries import silence_libraries
-from attncli.models.random.size_words import apply_sizes, check_sizes, resolve_sizes
+from attncli.models.random.size_overrides import apply_sizes, check_sizes, resolve_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
 from attncli.models.text_configs import text_config

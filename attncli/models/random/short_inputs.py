@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from attncli.capture.context import force_eager_attention
 from attncli.capture.stacks.truncate_stream import StreamTruncation, find_truncation
-from attncli.models.forward_names import forward_signature
+from attncli.models.forward_signatures import forward_signature
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
 

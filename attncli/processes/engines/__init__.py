@@ -17,8 +17,8 @@ stops the workers.
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from attncli.errors import UsageError
+from attncli.processes.command_runs import ProcessRun
 from attncli.processes.jobs import Job
-from attncli.processes.runs import ProcessRun
 from attncli.registry import Registry
 
 ENGINES = Registry("engine", "attncli.processes.engines")

@@ -18,10 +18,10 @@ from typing import Any
 import ray
 
 from attncli.errors import first_line
+from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines._futures import outcome_of_lost_job
 from attncli.processes.engines.ray import REFUSED
 from attncli.processes.jobs import Job, run_job
-from attncli.processes.runs import ProcessRun
 
 
 def serve_jobs() -> None:

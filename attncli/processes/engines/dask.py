@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from attncli.errors import UsageError
+from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import (
     Engine,
     EngineOptions,
@@ -18,7 +19,6 @@ from attncli.processes.engines._futures import (
     silence_loggers,
 )
 from attncli.processes.jobs import Job, run_job
-from attncli.processes.runs import ProcessRun
 
 OWN = ("workers", "memory_limit")
 """Of a cluster on this machine."""

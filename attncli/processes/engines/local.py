@@ -9,9 +9,9 @@ from selectors import EVENT_READ, DefaultSelector
 
 from attncli.errors import UsageError
 from attncli.limits import MEMORY, free_memory, whole_number
+from attncli.processes.command_runs import ProcessRun, describe_exit
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
-from attncli.processes.runs import ProcessRun, describe_exit
 from attncli.ranks import environment_without_launch
 
 WORKER = "attncli.processes.engines._warm_worker"

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 from attncli.errors import UsageError
+from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import (
     Engine,
     EngineOptions,
@@ -15,7 +16,6 @@ from attncli.processes.engines import (
 )
 from attncli.processes.engines._futures import scheduler_lost_error
 from attncli.processes.jobs import Job
-from attncli.processes.runs import ProcessRun
 
 DRIVER = "attncli.processes.engines._ray_driver"
 REFUSED = -1

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import UsageError, first_line
+from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, no_library_error
 from attncli.processes.engines._futures import outcome_of_lost_job, silence_loggers
 from attncli.processes.jobs import Job, run_job
-from attncli.processes.runs import ProcessRun
 
 POLLED = 0.2
 """Seconds between two polls of the jobs' results."""

@@ -2,9 +2,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from attncli.errors import UsageError
+from attncli.processes.command_runs import run_to_file
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
-from attncli.processes.runs import run_to_file
 from attncli.ranks import read_launch
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attncli.render.page.columns import PackedColumn
+from attncli.render.page.packed_columns import PackedColumn
 
 
 class ByteStore:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.records import FOUND_KEYS, Report, Row, View
 from attncli.render._cells import NOTHING, Grid
 from attncli.sanitize import make_visible

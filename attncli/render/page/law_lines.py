@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.maths.curves.laws import CONSTANT, RATES, evaluate_law
+from attncli.maths.curves.evaluate_law import CONSTANT, RATES, evaluate_law
 from attncli.records import Report
 from attncli.sanitize import make_visible
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from attncli.records import Picture, Report, Tile
 from attncli.render.page.byte_store import ByteStore
-from attncli.render.page.columns import PackedColumn
+from attncli.render.page.packed_columns import PackedColumn
 from attncli.render.plots.maps import panel_scales
 from attncli.sanitize import make_visible
 

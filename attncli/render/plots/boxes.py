@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.records import Report, View
 from attncli.render.plots.labels import format_label
 

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.records import Report
 from attncli.render.plots.chart import (
     Chart,

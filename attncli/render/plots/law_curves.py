@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attncli.maths.curves.laws import CONSTANT, LOG, RATES, evaluate_law
-from attncli.maths.digits import format_number
+from attncli.maths.curves.evaluate_law import CONSTANT, LOG, RATES, evaluate_law
+from attncli.maths.number_format import format_number
 from attncli.records import Report
 
 STEPS = 64

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.records import Picture
 
 SHADES = " ░▒▓█"

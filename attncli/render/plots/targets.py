@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from attncli.errors import UsageError
-from attncli.io.whole_files import require_writable
+from attncli.io.atomic_files import require_writable
 
 FIGURES = (".png", ".svg", ".pdf")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.records import Picture, Report
 from attncli.render.plots.boxes import BoxPlot, collect_box_plots, draw_box_lines
 from attncli.render.plots.chart import Chart, collect_charts, needs_squeeze, squeeze, unsqueeze

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals.scaled import Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import Scaled, make_scaled
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, rule
 
 

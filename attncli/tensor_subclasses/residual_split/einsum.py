@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.maths.residuals.scaled import make_scaled
+from attncli.maths.residuals.scaled_arrays import make_scaled
 from attncli.tensor_subclasses.dispatch import StreamTensor
 from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
 from attncli.tensor_subclasses.residual_split.split_scores import SCORE_RULES, WEIGHT_RULES

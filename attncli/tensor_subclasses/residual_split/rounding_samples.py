@@ -7,7 +7,7 @@ of the result: two runs that differ in them alone show which digits are known.
 
 import numpy as np
 
-from attncli.maths.residuals.scaled import Scaled, multiply_by_plain
+from attncli.maths.residuals.scaled_arrays import Scaled, multiply_by_plain
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centre_split
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals.scaled import (
+from attncli.maths.residuals.scaled_arrays import (
     Array,
     Scaled,
     add_scaled,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attncli.errors import Unresolved
 from attncli.maths.residuals.logits import Logits
-from attncli.maths.residuals.scaled import (
+from attncli.maths.residuals.scaled_arrays import (
     Array,
     Scaled,
     add_scaled,

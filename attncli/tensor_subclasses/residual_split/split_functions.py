@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.maths.residuals import activations
-from attncli.maths.residuals.scaled import (
+from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     Scaled,
     add_scaled,
@@ -20,7 +20,7 @@ from attncli.maths.residuals.scaled import (
     multiply_by_plain,
     multiply_scaled,
 )
-from attncli.maths.residuals.split import SplitParts, SplitState, normalise_tokens
+from attncli.maths.residuals.split_state import SplitParts, SplitState, normalise_tokens
 from attncli.tensor_subclasses.residual_split.score_terms import terms_of_scores
 from attncli.tensor_subclasses.residual_split.split_arithmetic import (
     add,

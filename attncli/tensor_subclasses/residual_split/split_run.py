@@ -22,7 +22,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
 )
 from attncli.errors import InputError, NoRule, Unresolved, first_line, is_memory_error
 from attncli.maths.residuals.softmax import RESOLVED_BITS
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)
     convolution,
     einsum,

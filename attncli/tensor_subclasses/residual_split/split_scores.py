@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map
 
 from attncli.capture.strips.masks import materialise_mask
 from attncli.errors import NoRule
-from attncli.maths.residuals.scaled import make_scaled
+from attncli.maths.residuals.scaled_arrays import make_scaled
 from attncli.tensor_subclasses.dispatch import (
     KNOWN_WITHOUT_NUMBERS,
     StreamTensor,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.maths.residuals.scaled import make_scaled
+from attncli.maths.residuals.scaled_arrays import make_scaled
 from attncli.tensor_subclasses.residual_split.split_shapes import getitem
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
 

@@ -18,7 +18,7 @@ from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, observe_repeats
 from attncli.capture import verify_capture
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.models.inputs.repeated import DRAWS, make_repeated_tokens
+from attncli.models.inputs.repeated_tokens import DRAWS, make_repeated_tokens
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.records import Row
 

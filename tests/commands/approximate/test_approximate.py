@@ -15,8 +15,8 @@ from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
 from attncli.fits._module_files import fit_metadata, fit_tensors, read_fits
-from attncli.maths.capacity.widths import theorem_width
-from attncli.maths.digits import format_approximately, format_number
+from attncli.maths.capacity.width_formulas import theorem_width
+from attncli.maths.number_format import format_approximately, format_number
 from attncli.patterns import build_pattern
 from attncli.records import Report
 

@@ -11,7 +11,7 @@ from commands import attn
 from scipy.sparse import csr_array, save_npz
 
 from attncli.fits import FitRequest, verify
-from attncli.fits._line import fit_width_one
+from attncli.fits._width_one import fit_width_one
 from attncli.patterns import build_pattern
 
 FAST = ("--seeds", "1", "-q")

@@ -15,7 +15,7 @@ from small_checkpoints import saved
 from trained_models import trained
 
 from attncli.commands.head_capacity.map_requirements import smallest_logit_scale
-from attncli.fits._own_map import sparsify_rows
+from attncli.fits._dense_map import sparsify_rows
 
 IDS = ("3,5,4,3,2,1,4,5", "7,1,9,9,2,6,4,8")
 

@@ -29,7 +29,7 @@ from attncli.commands.paths.synthetic.path_terms import (
     sum_terms,
 )
 from attncli.errors import InputError
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork

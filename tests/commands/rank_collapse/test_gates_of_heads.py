@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import attncli as attn
 from attncli.commands.rank_collapse.network_gates import gate_metrics
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._gates import Gates
 from attncli.networks.gated_heads import compute_gated_heads

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.commands.reproduce.circle import recurrences
+from attncli.commands.reproduce.circle import recurrence_runs
 from attncli.commands.reproduce.circle.arcs import PAIRS, RADIUS, STEP, arc_positions
 from attncli.commands.reproduce.circle.circle_network import draw_weights
 from attncli.commands.reproduce.circle.design import Design, as_published, design_by_name
 from attncli.commands.reproduce.circle.experiment import Experiment
 from attncli.commands.reproduce.circle.learned_circle import measure_circle
-from attncli.commands.reproduce.circle.recurrences import (
+from attncli.commands.reproduce.circle.recurrence_runs import (
     CircleRun,
     first_lasting_index,
     run_recurrence,
@@ -27,8 +27,8 @@ from attncli.commands.reproduce.circle.report import (
     format_headline,
     select_shown_steps,
 )
-from attncli.maths.residuals.scaled import make_scaled
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import make_scaled
+from attncli.maths.residuals.split_state import SplitState
 from attncli.records import Report, Row
 from attncli.render import FORMATS
 
@@ -67,7 +67,7 @@ def run_of(states: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> CircleRun:
     def walk(design: Design, weights: object, steps: int) -> Iterator[SplitState]:
         yield from (SplitState.of(np.asarray(state)) for state in states)
 
-    monkeypatch.setattr(recurrences, "iterate_recurrence", walk)
+    monkeypatch.setattr(recurrence_runs, "iterate_recurrence", walk)
     return run_recurrence(SAN, {}, 0.0, len(states) - 1, [RESIDUAL], lambda steps: None)
 
 
@@ -137,7 +137,7 @@ def test_points_that_rounding_cannot_tell_apart_are_one(monkeypatch: pytest.Monk
     def walk(design: Design, weights: object, steps: int) -> Iterator[SplitState]:
         yield from [*falling, one, one]
 
-    monkeypatch.setattr(recurrences, "iterate_recurrence", walk)
+    monkeypatch.setattr(recurrence_runs, "iterate_recurrence", walk)
     run = run_recurrence(SAN, {}, 0.0, 6, [RESIDUAL], lambda steps: None)
     assert run.collapse_step == 1
     assert run.collapse_order == pytest.approx(3.0, rel=0.05)

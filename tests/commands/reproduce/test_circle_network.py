@@ -26,8 +26,8 @@ from attncli.commands.reproduce.circle.experiment import Experiment
 from attncli.commands.reproduce.circle.recurrence import iterate_recurrence
 from attncli.commands.reproduce.training import train
 from attncli.errors import Unresolved, UsageError
-from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import SplitParts, SplitState
+from attncli.maths.residuals.scaled_arrays import Array
+from attncli.maths.residuals.split_state import SplitParts, SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.variants import VARIANTS, Switches
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from attncli.commands.reproduce.learning import QUESTIONS, build_batches
 from attncli.commands.reproduce.tasks import TASKS, Examples, Task
 from attncli.commands.reproduce.tasks.convex_hull import find_corners
+from attncli.commands.reproduce.train_labeller import QUESTIONS, build_batches
 
 
 def drawn(name: str, seed: int, number: int = 40) -> tuple[Task, Examples]:

@@ -10,10 +10,10 @@ import torch
 from commands import attn
 
 import attncli
-from attncli.commands.reproduce.learning import QUESTIONS, build_plan, train_labeller
 from attncli.commands.reproduce.tasks import Sizes
 from attncli.commands.reproduce.tasks.memorise import ReleasedScript, TokenStream, memorise
 from attncli.commands.reproduce.token_streams import read_token_stream
+from attncli.commands.reproduce.train_labeller import QUESTIONS, build_plan, train_labeller
 from attncli.errors import InputError
 
 TINY = Sizes(layers=1, heads=2, width=8)

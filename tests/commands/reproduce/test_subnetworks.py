@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from attncli.commands.reproduce.labeller import Labeller, build_labeller
-from attncli.commands.reproduce.learning import build_plan, train_labeller
 from attncli.commands.reproduce.subnetworks import normalize_states, run_subnetworks
 from attncli.commands.reproduce.tasks import TASKS, Sizes
+from attncli.commands.reproduce.train_labeller import build_plan, train_labeller
 
 Array = NDArray[np.float64]
 SIZES = Sizes(layers=3, heads=2, width=12)

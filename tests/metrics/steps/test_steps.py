@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli.maths.residuals.scaled import Scaled, make_scaled
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import Scaled, make_scaled
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.steps import STEPS, definition
 
 RNG = np.random.default_rng(7)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attncli.errors import Unresolved
-from attncli.maths.matrices.factored import Factored
+from attncli.maths.matrices.low_rank_product import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, metric_product
 
 NAMES = WEIGHTS.names()

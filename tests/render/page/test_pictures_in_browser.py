@@ -9,7 +9,7 @@ import pytest
 from browser import Opened
 from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_words
 
-from attncli.maths.digits import format_with_deviation
+from attncli.maths.number_format import format_with_deviation
 from attncli.records import Report, Row, View
 from attncli.render.html import html
 from attncli.reports.differences import compare_reports

@@ -21,7 +21,7 @@ from attncli.analysis.heads.classification.roles import (
 from attncli.analysis.heads.classification.roles import UNIFORM as EVEN
 from attncli.capture.other_mixers.mixer_descriptions import format_layers
 from attncli.errors import format_count
-from attncli.maths.digits import format_number, format_with_deviation
+from attncli.maths.number_format import format_number, format_with_deviation
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
 from attncli.tolerances import SAME_TOKEN

@@ -13,7 +13,7 @@ from attncli.capture import AttentionSite
 from attncli.capture.linear.linear_layers import LinearHeads, LinearLayers
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.errors import format_count
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Row, Scalar
 
 OUTSIDE = "what makes its values (projections, convolutions, gates) and what follows its outputs (norms, gates, projections)"

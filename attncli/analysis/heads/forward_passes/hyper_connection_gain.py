@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from attncli.capture.other_mixers.hyper_connections import StreamMixing
 from attncli.capture.stacks.blocks import Stack
-from attncli.maths.digits import format_number
 from attncli.maths.matrices.stream_gain import StreamGain, compute_gains
+from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Row, Scalar
 
 FORWARD, BACKWARD = "stream_gain_forward", "stream_gain_backward"

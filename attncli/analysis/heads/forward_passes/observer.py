@@ -23,7 +23,7 @@ from attncli.capture.linear.linear_layers import NO_LINEAR, LinearHeads, capture
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.stacks.blocks import Stack, observe_states
 from attncli.errors import InputError, NotFinite
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._state import ActivationState, Peak

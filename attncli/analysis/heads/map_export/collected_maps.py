@@ -16,7 +16,7 @@ from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.capture.saved_maps.map_names import FORMAT, map_tensor_name, visible_tensor_name
 from attncli.errors import InputError, UsageError
-from attncli.io.whole_files import require_writable
+from attncli.io.atomic_files import require_writable
 from attncli.limits import require_memory
 from attncli.records import Picture
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from attncli.commands.about.ci.check_runs import CheckResult
 from attncli.errors import UsageError, format_count
-from attncli.io.addresses import is_address
-from attncli.io.whole_files import require_folder, require_writable_place, write_content
+from attncli.io.atomic_files import require_folder, require_writable_place, write_content
+from attncli.io.remote_files import is_address
 from attncli.records import Finding, Report, Row, View
 from attncli.render import FORMATS
 from attncli.reports.differences import compare_reports

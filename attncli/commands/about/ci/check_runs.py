@@ -107,7 +107,7 @@ def stop_verdict(check: "Check", error: AttnError) -> Verdict:
 
 
 def make_report(check: "Check", scratch: Path) -> Report:
-    from attncli.processes.runs import RunStopped, run_to_file
+    from attncli.processes.command_runs import RunStopped, run_to_file
     from attncli.reports import read_report
 
     path = scratch / f"{check.name}.json"

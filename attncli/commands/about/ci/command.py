@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.cli.typer_options import grouped
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import AttnError, UsageError, first_capital, unknown_name
-from attncli.io.addresses import is_address, join_address
-from attncli.io.whole_files import require_folder, resolve_links
+from attncli.io.atomic_files import require_folder, resolve_links
+from attncli.io.remote_files import is_address, join_address
 from attncli.options.completion import complete_names
 from attncli.options.shared import OutputOptions
 from attncli.records import Definition, Report, Row, View

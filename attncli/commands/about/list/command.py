@@ -103,7 +103,7 @@ def fold_line(line: str, width: int) -> list[str]:
 
 def choose_format(format: str | None, output: Path | None) -> str:
     """Return the requested format, or the one that the file's extension implies."""
-    from attncli.io.whole_files import needs_no_ending, require_writable
+    from attncli.io.atomic_files import needs_no_ending, require_writable
 
     if format is not None and format not in MANNERS:
         raise unknown_name("format of lists", format, MANNERS)
@@ -119,8 +119,8 @@ def choose_format(format: str | None, output: Path | None) -> str:
 
 
 def write_listing(text: str, output: Path | None) -> None:
+    from attncli.io.atomic_files import write_whole
     from attncli.io.standard_output import write_stdout
-    from attncli.io.whole_files import write_whole
 
     if output is None:
         write_stdout(text)

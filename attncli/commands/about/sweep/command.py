@@ -26,8 +26,8 @@ from attncli.declare.options import Option
 from attncli.declare.values import converted, of_python, parts_of, second_names
 from attncli.errors import InputError, UsageError, unknown_name, with_article
 from attncli.gates import Condition
-from attncli.io.addresses import is_address, open_file_system
-from attncli.io.whole_files import require_folder
+from attncli.io.atomic_files import require_folder
+from attncli.io.remote_files import is_address, open_file_system
 from attncli.options.shared import OutputOptions
 from attncli.processes.engines import Engine, open_engine
 from attncli.python.answers import Answer, to_answer

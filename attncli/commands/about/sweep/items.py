@@ -8,14 +8,14 @@ from pathlib import Path
 
 from attncli.analysis.fingerprint import SOURCE, Options, fingerprint
 from attncli.errors import InputError, UsageError
-from attncli.io.addresses import (
+from attncli.io.atomic_files import remove_abandoned
+from attncli.io.remote_files import (
     files_under,
     is_address,
     match_addresses,
     read_address,
     remove_address,
 )
-from attncli.io.whole_files import remove_abandoned
 from attncli.records import Report
 from attncli.sources import parse_source, spell_path
 

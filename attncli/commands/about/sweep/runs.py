@@ -17,10 +17,10 @@ from attncli.commands.about.sweep.items import (
 )
 from attncli.commands.about.sweep.report import Item
 from attncli.errors import InputError
-from attncli.io.addresses import join_address
+from attncli.io.remote_files import join_address
+from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine
 from attncli.processes.jobs import Job
-from attncli.processes.runs import ProcessRun
 from attncli.processes.work_sharing import rank_share, share_work
 from attncli.ranks import read_launch
 

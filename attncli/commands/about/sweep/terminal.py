@@ -12,7 +12,7 @@ from attncli.commands.about.sweep.options import EngineOptions, ItemOptions
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError
-from attncli.io.addresses import is_address
+from attncli.io.remote_files import is_address
 from attncli.options.completion import complete_names
 from attncli.options.shared import OutputOptions
 
@@ -74,8 +74,8 @@ def sweep(
     from attncli.cli.config.option_values import resolve_options
     from attncli.cli.writer import prepare_output, write_report
     from attncli.commands.about.sweep.command import SweepQuestion, plan_sweep, run_sweep
+    from attncli.io.atomic_files import require_folder
     from attncli.io.standard_output import write_stdout
-    from attncli.io.whole_files import require_folder
     from attncli.processes.jobs import option_settings
     from attncli.python.progress import progress_bar
     from attncli.reports.provenance import add_provenance

@@ -9,15 +9,15 @@ from scipy.sparse import csr_array
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import FIT_METRICS, max_keys_per_row
 from attncli.analysis.fits.unmet import build_unmet_verdicts
-from attncli.fits._line import request_tolerances
 from attncli.fits._registry import auto_methods, is_width_one_method
-from attncli.fits._search import Attempt, try_width
 from attncli.fits._types import FitRequest
-from attncli.maths.capacity.least_widths import MOST_BOUNDED, min_logit_bound
-from attncli.maths.capacity.line.constraints import necessary_constraints
-from attncli.maths.capacity.line.decision import decide_width_one
-from attncli.maths.capacity.widths import width_limit_for_fixed_keys
-from attncli.maths.digits import format_number
+from attncli.fits._width_one import request_tolerances
+from attncli.fits._width_search import Attempt, try_width
+from attncli.maths.capacity.width_formulas import width_limit_for_fixed_keys
+from attncli.maths.capacity.width_lower_bounds import MOST_BOUNDED, min_logit_bound
+from attncli.maths.capacity.width_one.constraints import necessary_constraints
+from attncli.maths.capacity.width_one.decision import decide_width_one
+from attncli.maths.number_format import format_number
 from attncli.maths.rounding import DTYPES
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 

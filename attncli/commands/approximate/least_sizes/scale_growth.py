@@ -10,11 +10,11 @@ from attncli.analysis.fits.fit_rows import FIT_METRICS, max_keys_per_row
 from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.approximate.least_sizes.width_growth import Make
-from attncli.fits._search import try_width
 from attncli.fits._types import FitRequest
-from attncli.maths.capacity.widths import permutation_exponent
-from attncli.maths.curves.growth import FEWEST_LENGTHS, least_squares
-from attncli.maths.digits import format_number
+from attncli.fits._width_search import try_width
+from attncli.maths.capacity.width_formulas import permutation_exponent
+from attncli.maths.curves.width_growth import FEWEST_LENGTHS, least_squares
+from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 
 SCALE_METRICS = {

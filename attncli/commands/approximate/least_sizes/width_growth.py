@@ -12,10 +12,10 @@ from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.analysis.statistics import summarize_values
 from attncli.errors import format_count
-from attncli.fits._search import find_narrowest, find_width
 from attncli.fits._types import FitRequest
-from attncli.maths.curves.growth import FEWEST_LENGTHS, GrowthLaw, fit_laws
-from attncli.maths.curves.laws import RATES
+from attncli.fits._width_search import find_narrowest, find_width
+from attncli.maths.curves.evaluate_law import RATES
+from attncli.maths.curves.width_growth import FEWEST_LENGTHS, GrowthLaw, fit_laws
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 
 GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "probes")} | {

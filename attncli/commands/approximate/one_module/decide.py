@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import build_row
 from attncli.errors import format_count
-from attncli.fits._line import WidthOneResult, fit_width_one, request_tolerances
-from attncli.fits._search import Attempt, find_narrowest
 from attncli.fits._types import FitRequest
-from attncli.maths.capacity.least_widths import (
+from attncli.fits._width_one import WidthOneResult, fit_width_one, request_tolerances
+from attncli.fits._width_search import Attempt, find_narrowest
+from attncli.maths.capacity.width_lower_bounds import (
     MOST_BOUNDED,
     LeastWidth,
     budget_bound,
@@ -22,9 +22,9 @@ from attncli.maths.capacity.least_widths import (
     planarity_bound,
     shattered_keys_bound,
 )
-from attncli.maths.capacity.line.constraints import necessary_constraints
-from attncli.maths.capacity.line.infeasibility import LineProof
-from attncli.maths.digits import format_number
+from attncli.maths.capacity.width_one.constraints import necessary_constraints
+from attncli.maths.capacity.width_one.infeasibility_proof import LineProof
+from attncli.maths.number_format import format_number
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
 
 DECISION_METRICS = {

@@ -18,7 +18,7 @@ from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.commands.approximate.one_module.solutions import Solution, SolvedPattern
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest
-from attncli.maths.digits import format_approximately, format_number
+from attncli.maths.number_format import format_approximately, format_number
 from attncli.records import Finding, Report, Row
 
 

@@ -8,7 +8,8 @@ from scipy.sparse import csr_array
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.fits._module_files import ModuleArrays, SavedFit
-from attncli.fits._search import (
+from attncli.fits._types import FitRequest
+from attncli.fits._width_search import (
     DENSE_LIMIT,
     Attempt,
     best_attempt,
@@ -17,7 +18,6 @@ from attncli.fits._search import (
     find_width,
     try_width,
 )
-from attncli.fits._types import FitRequest
 from attncli.limits import require_finishable
 
 VERIFICATIONS = 100

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from attncli.analysis import Progress
 from attncli.capture.stacks.module_paths import find_module_by_name
 from attncli.errors import InputError, UsageError
-from attncli.head_weights.configs import HeadConfig
 from attncli.head_weights.head import Head
+from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.inputs_for_scores import project_inputs
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.token_ranges import max_positions, vocabulary_size

@@ -14,12 +14,12 @@ from attncli.analysis.fits.fit_rows import (
     warn_dense_rows,
 )
 from attncli.analysis.fits.unmet import build_unmet_verdicts
-from attncli.commands.head_capacity.one_head.found_inputs import FoundInputs, ShownPattern
-from attncli.fits._search import describe_shortfall
+from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs, ShownPattern
 from attncli.fits._types import FitRequest
+from attncli.fits._width_search import describe_shortfall
 from attncli.head_weights.head import Head
 from attncli.head_weights.inputs_for_scores import invert_projections, largest_input_norm
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.maths.rounding import DTYPES
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 

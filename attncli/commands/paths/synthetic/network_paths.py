@@ -26,8 +26,8 @@ from attncli.commands.paths.synthetic.path_measures import (
 )
 from attncli.commands.paths.synthetic.path_samples import describe_source
 from attncli.commands.paths.synthetic.path_terms import decompose_output
-from attncli.maths.noise import mean
 from attncli.maths.path_counts import count_paths_by_length, length_shares
+from attncli.maths.significance import mean
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Finding, Report, Row, View

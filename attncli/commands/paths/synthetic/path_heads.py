@@ -17,8 +17,8 @@ from attncli.commands.paths.synthetic.path_terms import (
     sum_terms,
 )
 from attncli.errors import InputError, format_count
-from attncli.maths.digits import format_with_deviation
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.number_format import format_with_deviation
+from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.frozen_layers import FrozenLayer, add_states
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network

@@ -14,9 +14,9 @@ from attncli.analysis.quantiles import quantile_errors
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.paths.synthetic.path_measures import log10_array_norm
 from attncli.commands.paths.synthetic.path_terms import freeze_layers, require_room
-from attncli.maths.curves.regime import single_rate
-from attncli.maths.digits import format_power_of_ten
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.curves.collapse_regime import single_rate
+from attncli.maths.number_format import format_power_of_ten
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.frozen_layers import FrozenLayer
 from attncli.networks.variants import VARIANTS

@@ -26,7 +26,7 @@ from attncli.commands.paths.synthetic.network_paths import (
 from attncli.commands.paths.synthetic.path_measures import MeasuredTerms, measure_decomposition
 from attncli.commands.paths.synthetic.path_terms import Decomposition
 from attncli.maths.path_counts import count_paths_by_choices
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.split_state import SplitState
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, View

@@ -8,8 +8,8 @@ from attncli.analysis.paths.path_model import PathModel
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.strips.attention_sites import enclosing_stack
 from attncli.errors import InputError
-from attncli.maths.residuals.scaled import Array, Scaled, make_scaled
-from attncli.maths.residuals.split import SplitState
+from attncli.maths.residuals.scaled_arrays import Array, Scaled, make_scaled
+from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision

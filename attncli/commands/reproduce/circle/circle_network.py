@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncli.commands.reproduce.circle.arcs import PAIRS, arc_positions
 from attncli.commands.reproduce.circle.design import HEADS, NORM_EPSILON, Design
-from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.scaled_arrays import Array
 
 BATCH = 30
 """Pairs of a step, in their order along the arcs, as released; the last batch is shorter."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from attncli.commands.reproduce.circle.design import Design
-from attncli.commands.reproduce.plan import TrainingPlan
+from attncli.commands.reproduce.training_plan import TrainingPlan
 
 WIDTHS = (32, 64, 128)
 STEPS = 300

@@ -18,7 +18,7 @@ from attncli.commands.reproduce.circle.circle_network import (
 from attncli.commands.reproduce.circle.design import DROPOUT, HEADS, Design
 from attncli.commands.reproduce.circle.experiment import LEARNING_RATE, Experiment
 from attncli.commands.reproduce.circle.first_circle import FirstCircle, build_training_pairs
-from attncli.commands.reproduce.circle.recurrences import CircleRun, run_recurrence
+from attncli.commands.reproduce.circle.recurrence_runs import CircleRun, run_recurrence
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
     Runs,
@@ -27,10 +27,10 @@ from attncli.commands.reproduce.circle.report import (
     build_views,
     format_headline,
 )
-from attncli.commands.reproduce.saving import SavedTraining
+from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.training import AfterStep, Tick, Watched, ignore_training, train
 from attncli.limits import require_memory
-from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import definition
 from attncli.networks.variants import network_switch_values
 from attncli.records import Definition, Report, Track

@@ -12,8 +12,8 @@ import numpy as np
 from attncli.commands.reproduce.circle.arcs import arc_positions
 from attncli.commands.reproduce.circle.design import NORM_EPSILON, Design
 from attncli.errors import Unresolved
-from attncli.maths.residuals.scaled import Array, make_scaled, multiply_scaled
-from attncli.maths.residuals.split import (
+from attncli.maths.residuals.scaled_arrays import Array, make_scaled, multiply_scaled
+from attncli.maths.residuals.split_state import (
     SplitParts,
     SplitState,
     add_bias,

@@ -7,9 +7,9 @@ from statistics import median
 from attncli.analysis.quantiles import quantile_errors
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.reproduce.circle.arcs import RADIUS, STEP
-from attncli.commands.reproduce.circle.recurrences import ASTRAY, STILL, TOGETHER, CircleRun
+from attncli.commands.reproduce.circle.recurrence_runs import ASTRAY, STILL, TOGETHER, CircleRun
 from attncli.errors import format_count
-from attncli.maths.noise import share_standard_deviation, standard_deviation
+from attncli.maths.significance import share_standard_deviation, standard_deviation
 from attncli.metrics import definition
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
 

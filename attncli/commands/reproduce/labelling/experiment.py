@@ -29,9 +29,9 @@ from attncli.commands.reproduce.labelling.report import (
     compare_short_and_long,
     format_headline,
 )
-from attncli.commands.reproduce.learning import TrainedLabeller, build_plan, train_labeller
-from attncli.commands.reproduce.saving import SavedTraining
+from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
+from attncli.commands.reproduce.train_labeller import TrainedLabeller, build_plan, train_labeller
 from attncli.commands.reproduce.training import Watched, ignore_training, limit_threads
 from attncli.limits import require_memory
 from attncli.records import Report, Row, View

@@ -4,7 +4,7 @@ long ones?"""
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.maths.digits import format_with_deviation
+from attncli.maths.number_format import format_with_deviation
 from attncli.records import Definition, Row
 
 ACCURACY, UP_TO, ADVANTAGE = "accuracy", "accuracy_up_to", "short_minus_long"

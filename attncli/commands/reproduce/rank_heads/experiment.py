@@ -16,12 +16,12 @@ from attncli.commands.reproduce.rank_heads.head_layer import (
 from attncli.commands.reproduce.rank_heads.head_plan import LEARNING_RATE, RankHeads
 from attncli.commands.reproduce.rank_heads.nearest_token import SphereQuestions
 from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
-from attncli.commands.reproduce.saving import SavedTraining
+from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.training import train
 from attncli.errors import format_count
 from attncli.limits import require_memory
 from attncli.maths.capacity.low_rank_head import head_mean_squared_error
-from attncli.maths.noise import standard_deviation
+from attncli.maths.significance import standard_deviation
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
 
 TWO_ALONE = NOT_APPLICABLE + "more than two tokens have no closed form here"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from attncli.commands.reproduce.plan import TrainingPlan
+from attncli.commands.reproduce.training_plan import TrainingPlan
 
 DIMENSION, TOKENS = 8, 2
 TRAINING_STEPS = 1500

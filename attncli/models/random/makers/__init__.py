@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from attncli.models.random.makers.drawing import InputSampler, Maker, sequence
 from attncli.models.random.makers.images import IMAGES, image
+from attncli.models.random.makers.input_sampler import InputSampler, Maker, sequence
 from attncli.models.random.makers.others import OTHERS
 from attncli.models.random.makers.sound import SOUND
 from attncli.models.random.makers.text import TEXT

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attncli.models.model_classes import iter_configs
-from attncli.models.random.makers.drawing import InputSampler, Maker, features, sequence
+from attncli.models.random.makers.input_sampler import InputSampler, Maker, features, sequence
 
 FRAMES = 4
 """Frames of a video if the config does not set its length."""

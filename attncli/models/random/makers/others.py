@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attncli.models.random.makers.drawing import InputSampler, Maker, features, sequence
 from attncli.models.random.makers.images import image, patches
+from attncli.models.random.makers.input_sampler import InputSampler, Maker, features, sequence
 from attncli.models.random.makers.sound import waveform
 
 

@@ -7,7 +7,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from attncli.models.random.makers.drawing import InputSampler, Maker, features, sequence
+from attncli.models.random.makers.input_sampler import InputSampler, Maker, features, sequence
 
 WITH_CHANNEL_AXIS = re.compile(
     r"dac|encodec|mimi.*|pe_audio.*|pocket_tts.*|xcodec2?|neucodec|vibevoice.*"

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.constraints import Array, LineConstraints
-from attncli.maths.capacity.line.linear_programme import (
+from attncli.maths.capacity.width_one.constraints import Array, LineConstraints
+from attncli.maths.capacity.width_one.linear_programme import (
     SMALLEST,
     LineProgramme,
     LineSolution,

@@ -9,16 +9,16 @@ import math
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.least_widths import Cuts, largest_shattered_set
-from attncli.maths.capacity.line.constraints import (
+from attncli.maths.capacity.width_lower_bounds import Cuts, largest_shattered_set
+from attncli.maths.capacity.width_one.constraints import (
     Array,
     Index,
     Tolerances,
     necessary_constraints,
     visible_counts,
 )
-from attncli.maths.capacity.line.infeasibility import LineProof, proof_holds
-from attncli.maths.capacity.line.signs import find_signs
+from attncli.maths.capacity.width_one.infeasibility_proof import LineProof, proof_holds
+from attncli.maths.capacity.width_one.row_signs import find_signs
 
 
 def least_map_width(weights: Array, causal: bool, variation: float) -> int:

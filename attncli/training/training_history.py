@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attncli.errors import AttnError, InputError, format_count
-from attncli.io.whole_files import require_folder, write_whole
+from attncli.io.atomic_files import require_folder, write_whole
 from attncli.records import Report
 from attncli.render import FORMATS
 from attncli.reports import read_report

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.fits._best_queries import solve_queries
+from attncli.fits._initial_keys import is_promising, iter_arrangements
 from attncli.fits._losses import PRECISION, Loss, LossSetting, make_loss_setting, run_lbfgs
-from attncli.fits._search import bracket_width
-from attncli.fits._starts import is_promising, iter_arrangements
 from attncli.fits._types import FitRequest, FittedModule, make_module
 from attncli.fits._verify import Evidence, mask_future, verify
+from attncli.fits._width_search import bracket_width
 from attncli.maths.rounding import Floats
 from attncli.patterns._sparse import normalise_rows
 

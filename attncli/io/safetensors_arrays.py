@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.io.headers import Header, TensorPlace, read_header
+from attncli.io.safetensors_headers import Header, TensorPlace, read_header
 
 DTYPES = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1"},

@@ -13,9 +13,14 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
-from attncli.maths.capacity.line.constraints import Array, LineConstraints
-from attncli.maths.capacity.line.infeasibility import NOTHING, ProofStep, Weighed, balance_steps
-from attncli.maths.capacity.line.signs import PAIRWISE_LIMIT
+from attncli.maths.capacity.width_one.constraints import Array, LineConstraints
+from attncli.maths.capacity.width_one.infeasibility_proof import (
+    NOTHING,
+    ProofStep,
+    Weighed,
+    balance_steps,
+)
+from attncli.maths.capacity.width_one.row_signs import PAIRWISE_LIMIT
 
 ROUNDS = 60
 BROKEN = 1e-7

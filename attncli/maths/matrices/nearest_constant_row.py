@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.matrices.programme import NormProgramme, lower_bound
-from attncli.maths.residuals.scaled import Array
+from attncli.maths.matrices.norm_linear_programme import NormProgramme, lower_bound
+from attncli.maths.residuals.scaled_arrays import Array
 
 ENOUGH = 1e-10
 """How far, relatively, the product of the norms may be above what is proved to be its least value."""

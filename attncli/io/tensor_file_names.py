@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from attncli.errors import UsageError
-from attncli.io.whole_files import needs_no_ending, require_writable
+from attncli.io.atomic_files import needs_no_ending, require_writable
 
 TENSORS = ".safetensors"
 

@@ -11,7 +11,7 @@ from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, arc_positions
 from attncli.commands.reproduce.circle.design import Design
 from attncli.commands.reproduce.circle.recurrence import Weights, iterate_recurrence
 from attncli.maths.curves.convergence import late_order
-from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 
 TOGETHER = 0.01

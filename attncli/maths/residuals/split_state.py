@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.residuals.scaled import (
+from attncli.maths.residuals.scaled_arrays import (
     BEYOND_FLOATS,
     NEGLIGIBLE,
     Array,

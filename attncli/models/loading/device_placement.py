@@ -15,7 +15,7 @@ def placement_arguments(
 ) -> Mapping[str, Any]:
     """Arguments of `from_pretrained` that place the model on devices."""
     if tensor_parallel:
-        from attncli.models.loading.split_layers import tensor_parallel_arguments
+        from attncli.models.loading.tensor_parallel import tensor_parallel_arguments
 
         return tensor_parallel_arguments(blank)
     return {"device_map": device_map, "offload_folder": offload_folder().name} if device_map else {}

@@ -10,9 +10,9 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.errors import InputError, UsageError
 from attncli.fits._module_files import ModuleArrays, SavedFit
 from attncli.fits._registry import head_methods
-from attncli.fits._search import Attempt, best_attempt, try_width
 from attncli.fits._types import FitRequest
 from attncli.fits._verify import Evidence, measure_module
+from attncli.fits._width_search import Attempt, best_attempt, try_width
 from attncli.head_weights.head import Head
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.inputs_for_scores import (

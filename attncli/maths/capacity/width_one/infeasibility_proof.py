@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import Any, NamedTuple
 
-from attncli.maths.capacity.line.constraints import LineConstraints
-from attncli.maths.capacity.line.signs import SignLink, link_holds
+from attncli.maths.capacity.width_one.constraints import LineConstraints
+from attncli.maths.capacity.width_one.row_signs import SignLink, link_holds
 
 MOST_TREES = 16
 """Signs that links may leave open in one proof."""

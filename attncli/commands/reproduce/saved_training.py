@@ -17,9 +17,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.plan import TrainingPlan
+from attncli.commands.reproduce.training_plan import TrainingPlan
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.io.headers import read_header
+from attncli.io.safetensors_headers import read_header
 
 FORMAT = "attn-training"
 OF_ADAM = {"first_moment": "exp_avg", "second_moment": "exp_avg_sq", "adam_steps": "step"}

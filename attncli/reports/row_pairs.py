@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from attncli.maths.noise import mean, standard_deviation, two_sided_p_value, welch_freedom
+from attncli.maths.significance import mean, standard_deviation, two_sided_p_value, welch_freedom
 from attncli.records import Report, Row
 from attncli.tolerances import OTHER_MACHINE
 

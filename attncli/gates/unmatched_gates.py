@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from attncli.errors import UsageError, unknown_name
 from attncli.gates.conditions import Condition
-from attncli.gates.selection import select_rows
+from attncli.gates.row_selection import select_rows
 from attncli.records import Report, Row, Scalar
 
 OWN = ("variant", "layer", "head")

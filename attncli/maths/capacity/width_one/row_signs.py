@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.constraints import LineConstraints
+from attncli.maths.capacity.width_one.constraints import LineConstraints
 
 Flags = NDArray[np.bool_]
 

@@ -16,9 +16,9 @@ from zipfile import is_zipfile
 import torch
 
 from attncli.errors import InputError, with_article
-from attncli.io.headers import WIDTHS
+from attncli.io.file_stamps import refuse_changed, take_stamps
 from attncli.io.in_memory_arrays import refuse_partial_tensor
-from attncli.io.stamps import refuse_changed, take_stamps
+from attncli.io.safetensors_headers import WIDTHS
 from attncli.models.files.hashing import (
     FLOATS,
     WeightBytes,

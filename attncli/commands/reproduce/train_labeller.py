@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.commands.reproduce.labeller import Labeller, build_labeller
-from attncli.commands.reproduce.plan import TrainingPlan
-from attncli.commands.reproduce.saving import SavedTraining
+from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
 from attncli.commands.reproduce.training import (
     Tick,
@@ -21,6 +20,7 @@ from attncli.commands.reproduce.training import (
     ignore_training,
     train,
 )
+from attncli.commands.reproduce.training_plan import TrainingPlan
 
 TRAINING, QUESTIONS, SEEN, _, DROPPED = range(5)
 """Streams of random numbers of one seed; one between them draws paths."""

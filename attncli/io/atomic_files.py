@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from attncli.errors import AttnError, InputError, LimitError, UsageError
-from attncli.io.addresses import is_address, open_file_system, write_address
+from attncli.io.remote_files import is_address, open_file_system, write_address
 from attncli.ranks import is_first_rank
 
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")

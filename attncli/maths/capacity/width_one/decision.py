@@ -7,17 +7,17 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.chain import (
+from attncli.maths.capacity.width_one.constraints import Array, LineConstraints
+from attncli.maths.capacity.width_one.growing_logits import Tower, is_solved, solve_tower
+from attncli.maths.capacity.width_one.infeasibility_proof import LineProof, proof_holds
+from attncli.maths.capacity.width_one.linear_programme import SMALLEST, LineProgramme, LineSolution
+from attncli.maths.capacity.width_one.nested_order import (
     chain_positions,
     find_contradiction,
     find_nested_order,
     least_gaps,
 )
-from attncli.maths.capacity.line.constraints import Array, LineConstraints
-from attncli.maths.capacity.line.infeasibility import LineProof, proof_holds
-from attncli.maths.capacity.line.linear_programme import SMALLEST, LineProgramme, LineSolution
-from attncli.maths.capacity.line.signs import Signs, find_signs, tree_links
-from attncli.maths.capacity.line.towers import Tower, is_solved, solve_tower
+from attncli.maths.capacity.width_one.row_signs import Signs, find_signs, tree_links
 
 MOST_TOKENS = 8192
 """Above, supports are not compared row by row: the tables of rows against rows take ten times n² numbers, 2.7 GB here."""

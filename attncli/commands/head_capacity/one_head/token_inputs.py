@@ -11,7 +11,7 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import MEASURED, OUT_OF_RANGE
 from attncli.analysis.heads.model_heads import VerifiedModel
 from attncli.analysis.layer_maps import capture_maps
-from attncli.commands.head_capacity.one_head.found_inputs import FoundInputs, ShownPattern
+from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs, ShownPattern
 from attncli.commands.head_capacity.one_head.token_search import FoundTokens, search_best_tokens
 from attncli.commands.head_capacity.one_head.token_table import (
     Array,
@@ -28,7 +28,7 @@ from attncli.errors import AttnError, InputError
 from attncli.fits._types import FitRequest
 from attncli.fits._verify import Evidence, measure_module
 from attncli.head_weights.head import Head
-from attncli.maths.digits import format_number
+from attncli.maths.number_format import format_number
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.tokenizing import label_ids, load_tokenizer
 from attncli.models.loading.load import LoadedModel

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.constraints import Array, LineConstraints
 from attncli.maths.capacity.separated_rows import find_separated_rows
+from attncli.maths.capacity.width_one.constraints import Array, LineConstraints
 
 Flags = NDArray[np.bool_]
 

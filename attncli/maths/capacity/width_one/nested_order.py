@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.constraints import Array, Index, LineConstraints
-from attncli.maths.capacity.line.infeasibility import ProofStep
-from attncli.maths.capacity.line.signs import Signs
+from attncli.maths.capacity.width_one.constraints import Array, Index, LineConstraints
+from attncli.maths.capacity.width_one.infeasibility_proof import ProofStep
+from attncli.maths.capacity.width_one.row_signs import Signs
 
 SWEEPS = 500
 FAR = 1e300

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from attncli.ablation.anatomy import ADDITIONS, OF_MLP, Anatomy, build_anatomy, stream_lineages
-from attncli.ablation.guards import (
+from attncli.ablation.structure_checks import (
     check_mixing,
     check_mixing_known,
     check_run,
@@ -22,7 +22,7 @@ from attncli.ablation.guards import (
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import KeepEverything, Mixing
 from attncli.ablation.trials.between_blocks import check_between, plain_pass
-from attncli.ablation.trials.mixer_notes import describe_mixers
+from attncli.ablation.trials.mixer_descriptions import describe_mixers
 from attncli.ablation.trials.token_mixing import Where, try_mixing
 from attncli.ablation.trials.verification import (
     Seen,

@@ -10,7 +10,7 @@ from statistics import mean, stdev
 from attncli.maths.curves.convergence import STEADY, late_order
 from attncli.maths.curves.decay_laws import COLLAPSED, FEWEST_POINTS, CurvePiece, explain_curve
 from attncli.maths.curves.intervals import interval_of_mean, is_clear_of_zero
-from attncli.maths.digits import format_power_of_ten
+from attncli.maths.number_format import format_power_of_ten
 
 CLIMB = 0.05
 """Decades a layer above which a curve counts as growing."""

@@ -16,13 +16,13 @@ from attncli.fits._best_queries import (
 )
 from attncli.fits._types import FitRequest, FittedModule, make_module
 from attncli.fits._verify import Evidence, row_blocks, verify
-from attncli.maths.capacity.line.constraints import (
+from attncli.maths.capacity.width_one.constraints import (
     LineConstraints,
     Tolerances,
     necessary_constraints,
     sufficient_constraints,
 )
-from attncli.maths.capacity.line.decision import LineDecision, decide_width_one, place_keys
+from attncli.maths.capacity.width_one.decision import LineDecision, decide_width_one, place_keys
 from attncli.maths.rounding import round_to_dtype
 
 Array = NDArray[np.float64]

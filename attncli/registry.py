@@ -7,6 +7,8 @@ and there is no second place to edit.
     METRICS = Registry("metric", "attncli.metrics")
     METRICS.names()            # file names only: imports nothing
     METRICS["stable_rank"]     # imports attncli/metrics/stable_rank.py and returns its function `stable_rank`
+
+What other code must know of an entry, such as a metric's unit, is a `Declaration` above its function.
 """
 
 import importlib
@@ -15,18 +17,41 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
 
 from attncli.errors import UsageError, unknown_name
 
+Function = TypeVar("Function", bound=Callable[..., object])
+Entry_co = TypeVar("Entry_co", bound=Callable[..., object], covariant=True)
+Declared = TypeVar("Declared", bound="Declaration")
 
-class Registry:
-    """The entries of a package, one per file."""
+DECLARED: dict[Callable[..., object], "Declaration"] = {}
+"""What was declared of each function."""
+
+
+class Declaration:
+    """Properties of an entry; a subclass names them. As a decorator it returns the function itself, unchanged."""
+
+    def __call__(self, function: Function) -> Function:
+        DECLARED[function] = self
+        return function
+
+
+def list_entries(package: str) -> tuple[str, ...]:
+    """Names of a package's public files, which are its entries; nothing is imported but the packages around it."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    found = pkgutil.iter_modules(spec.submodule_search_locations)
+    return tuple(sorted(m.name for m in found if not m.ispkg and not m.name.startswith("_")))
+
+
+class Registry(Generic[Entry_co]):
+    """The entries of a package, one per file: functions of one type."""
 
     def __init__(self, kind: str, package: str) -> None:
         self.kind = kind
         self.package = package
-        self.found: dict[str, Callable[..., Any]] = {}
+        self.found: dict[str, Entry_co] = {}
         """Entries that were imported, by name."""
 
     def names(self) -> list[str]:
@@ -36,12 +61,9 @@ class Registry:
     @cached_property
     def file_names(self) -> tuple[str, ...]:
         """The file names, cached: reports look them up for every row."""
-        spec = importlib.util.find_spec(self.package)
-        assert spec is not None
-        found = pkgutil.iter_modules(spec.submodule_search_locations)
-        return tuple(sorted(m.name for m in found if not m.ispkg and not m.name.startswith("_")))
+        return list_entries(self.package)
 
-    def __getitem__(self, name: str) -> Callable[..., Any]:
+    def __getitem__(self, name: str) -> Entry_co:
         if name not in self.found:
             module_name = name.replace("-", "_")
             if module_name not in self.file_names:
@@ -54,8 +76,14 @@ class Registry:
         """The first line of the entry's docstring."""
         return (inspect.getdoc(self[name]) or "").partition("\n")[0]
 
+    def declared(self, name: str, kind: type[Declared]) -> Declared:
+        """What the entry's decorator of this kind declares."""
+        found = DECLARED[self[name]]
+        assert isinstance(found, kind)
+        return found
 
-def call_spec(registry: Registry, text: str, **given: Any) -> Any:
+
+def call_spec(registry: Registry[Callable[..., Any]], text: str, **given: Any) -> Any:
     """Call a registered function from `name`, `name:value:value` or `name:key=value,key=value`.
 
     The function's keyword-only parameters are what the text may set, in their order; `given` are the arguments that

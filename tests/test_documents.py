@@ -116,10 +116,10 @@ METRICS = PACKAGE / "guides" / "metrics.md"
 
 def test_the_table_of_the_metrics_of_states_is_generated() -> None:
     from attncli.analysis.states.network_collapse import OWN_METRICS
+    from attncli.metrics import METRICS
     from attncli.metrics import METRICS as REGISTRY
-    from attncli.metrics import definition
 
-    expected = {name: definition(name).definition for name in REGISTRY.names()}
+    expected = {name: METRICS.definition(name).definition for name in REGISTRY.names()}
     expected |= {name: found.definition for name, found in OWN_METRICS.items()}
     check_definitions("Of states, in rank-collapse and paths", expected)
 

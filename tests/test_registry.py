@@ -1,15 +1,20 @@
 """One mechanism for whatever is extended by adding a file."""
 
+import ast
 import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
+import attncli
 from attncli.commands.about.list.catalogue import REGISTRIES
 from attncli.errors import UsageError
-from attncli.registry import Registry, call_spec
+from attncli.registry import Declaration, Registry, call_spec
+
+PACKAGE = Path(attncli.__file__).parent
 
 TOY = '''
 def {name}(*, tokens: int, size: int = 8, share: float = 0.5, causal: bool = False) -> tuple:
@@ -119,7 +124,9 @@ def test_wrong_parameters_are_named(toys: Registry, text: str, said: str) -> Non
 
 
 ENTRIES = [
-    (registry, name) for registry in REGISTRIES.values() for name in Registry.names(registry)
+    (registry, name)
+    for registry in map(resolve_name, REGISTRIES.values())
+    for name in registry.names()
 ]
 
 
@@ -133,3 +140,30 @@ def test_every_registered_thing_says_what_it_is(registry: Registry, name: str) -
     assert function.__module__ == f"{registry.package}.{name}"
     assert registry.summary(name).endswith(".")
     assert inspect.signature(function).return_annotation is not inspect.Signature.empty
+
+
+def test_each_registry_is_made_once() -> None:
+    """By the package whose files are its entries; who only needs names asks `list_entries`."""
+    made: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Registry", "MetricRegistry"):  # fmt: skip
+                (_, package) = map(ast.literal_eval, node.args)
+                made.setdefault(package, []).append(path.relative_to(PACKAGE.parent).as_posix())
+    homes = {package.replace(".", "/"): files for package, files in made.items()}
+    assert all(len(files) == 1 and files[0].startswith(home) for home, files in homes.items()), homes  # fmt: skip
+    assert {registry.package for registry, _ in ENTRIES} == set(made)
+
+
+def test_what_an_entry_declares_is_found_by_its_name(toys: Registry) -> None:
+    class Size(Declaration):
+        pass
+
+    class Other(Declaration):
+        pass
+
+    size = Size()
+    assert size(toys["car"]) is toys["car"]
+    assert toys.declared("car", Size) is size
+    with pytest.raises(AssertionError):
+        toys.declared("car", Other)

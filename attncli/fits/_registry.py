@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 
-from attncli.registry import Registry
+from attncli.fits._types import Fit
+from attncli.registry import DECLARED, Declaration, Registry
 
-FITS = Registry("method", "attncli.fits")
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+FITS: Registry[Callable[..., Fit]] = Registry("method", "attncli.fits")
 
 
-@dataclass(frozen=True, slots=True)
-class MethodSpec:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodSpec(Declaration):
     """The properties of a method that searches use."""
 
     auto: int | None = None
@@ -31,20 +29,14 @@ class MethodSpec:
     """Its rank for a trained head's own inputs: there the width is given, and small logits come first."""
 
 
-def method(**manner: Any) -> Callable[[Function], Function]:
-    """Attach a method's properties; the function is returned unchanged."""
-
-    def attach(function: Function) -> Function:
-        function.manner = MethodSpec(**manner)  # type: ignore[attr-defined]
-        return function
-
-    return attach
+method = MethodSpec
+"""As a decorator: `@method(auto=9, last=True)`."""
 
 
 def method_spec(name: str) -> MethodSpec:
     """The properties of a method by its name, with or without parameters; one without any is run by its name alone."""
-    found: MethodSpec = getattr(FITS[name.partition(":")[0]], "manner", MethodSpec())
-    return found
+    found = DECLARED.get(FITS[name.partition(":")[0]])
+    return found if isinstance(found, MethodSpec) else MethodSpec()
 
 
 def auto_methods(last: bool | None = None) -> list[str]:

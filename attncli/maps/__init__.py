@@ -4,6 +4,12 @@ To add one, add a file `attncli/maps/NAME.py` with a function `NAME(tokens, rng,
 row-stochastic matrix [query, key]; its keyword parameters are what `--map NAME:…` can set.
 """
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from attncli.registry import Registry
 
-MAPS = Registry("map", "attncli.maps")
+if TYPE_CHECKING:
+    from attncli.maps._map_rows import Map
+
+MAPS: Registry[Callable[..., "Map"]] = Registry("map", "attncli.maps")

@@ -1,34 +1,68 @@
 """Measurements of a hidden state, one per file: a pure function of the split state (common row, residual).
 
-To add one, add a file `attncli/metrics/NAME.py` with a function `NAME(state) -> float`, its unit in `@unit(…)` and its
+To add one, add a file `attncli/metrics/NAME.py` with a function `NAME(state) -> float`, its unit in `@metric(…)` and its
 definition in the first line of the docstring. A magnitude that can leave float range is named and returned as log10;
 -inf then means that it is exactly zero.
+
+The metrics of heads, activations, weights and steps are registries of the same kind in the packages below, with the same
+decorator.
 """
 
+import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from attncli.maths.residuals.split_state import SplitState
 from attncli.records import Definition
-from attncli.registry import Registry
+from attncli.registry import Declaration, Function, Registry
 
-METRICS = Registry("metric", "attncli.metrics")
+Measurement_co = TypeVar("Measurement_co", bound=Callable[..., object], covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec(Declaration):
+    """The properties of a metric, known before it is computed."""
+
+    unit: str
+    group: str = "attention"
+    """Of a metric of heads, its group in `--metric`."""
+    needs: tuple[str, ...] = ()
+    """What the map must have for the metric to apply, by the names in `_totals.MetricTotals`."""
+    axis: str = ""
+    """The name of the last axis, where the metric is several numbers of a head."""
+    signed: bool = False
+    """Whether it is defined for weights of both signs too, as differential attention applies them."""
+    take: str = "mean"
+    """How the numbers of several queries, batch items and texts are reduced: mean, max or min."""
+    enough: bool = False
+    """Whether only queries count that see at least half as many keys as the one that sees the most."""
+    undefined: str = ""
+    """Why a head has no such number, where it is nan."""
+    text: str = ""
+    """The kind of text that attn generates for it; empty where it is measured on the user's, or on repeats."""
+    of: str = ""
+    """What the function is given: its first parameter's name, such as `state`, `rows` or `qk`."""
+
+    def __call__(self, function: Function) -> Function:
+        given = next(iter(inspect.signature(function).parameters))
+        return Declaration.__call__(replace(self, of=given), function)
+
+
+metric = MetricSpec
+"""As a decorator: `@metric("nats")`."""
+
+
+class MetricRegistry(Registry[Measurement_co]):
+    """Metrics of one thing, such as of states or of heads."""
+
+    def spec(self, name: str) -> MetricSpec:
+        return self.declared(name, MetricSpec)
+
+    def definition(self, name: str) -> Definition:
+        return Definition(self.spec(name).unit, self.summary(name))
+
 
 Metric = Callable[[SplitState], float]
 
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def unit(name: str) -> Callable[[Function], Function]:
-    """Declare a metric's unit; the function itself is returned unchanged."""
-
-    def attach(metric: Function) -> Function:
-        metric.unit = name  # type: ignore[attr-defined]
-        return metric
-
-    return attach
-
-
-def definition(name: str) -> Definition:
-    return Definition(METRICS[name].unit, METRICS.summary(name))  # type: ignore[attr-defined]
+METRICS: MetricRegistry[Metric] = MetricRegistry("metric", "attncli.metrics")

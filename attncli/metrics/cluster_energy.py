@@ -3,13 +3,13 @@ import math
 import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics._unit_tokens import cosine_blocks, unit_tokens
 
 BETA = 1.0
 
 
-@unit("1")
+@metric("1")
 def cluster_energy(state: SplitState) -> float:
     """Interaction energy Σ_ij exp(β⟨x_i, x_j⟩) / (2βn²) of the unit tokens at β = 1 (Geshkovski et al. 2023).
 

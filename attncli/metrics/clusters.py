@@ -1,14 +1,14 @@
 import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics._unit_tokens import BLOCK, unit_tokens
 
 EPSILON = 0.1
 """Distance of unit tokens up to which two belong together."""
 
 
-@unit("clusters")
+@metric("clusters")
 def clusters(state: SplitState) -> float:
     """Groups of unit tokens that chains of steps of at most 0.1 connect (after Geshkovski et al. 2023).
 

@@ -1,9 +1,9 @@
 from attncli.maths.matrices.norms import singular_values
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("1")
+@metric("1")
 def covariance_stable_rank(state: SplitState) -> float:
     """sr(X X^T) = ‖X X^T‖_F² / ‖X X^T‖_2²: `stable_rank` of the tokens' covariance, as "Mind the Gap" (2024) has it.
 

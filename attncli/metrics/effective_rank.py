@@ -2,10 +2,10 @@ import numpy as np
 
 from attncli.maths.matrices.norms import singular_values
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("dimensions")
+@metric("dimensions")
 def effective_rank(state: SplitState) -> float:
     """exp of the entropy of s / Σ s over the singular values s of X (Roy & Vetterli 2007).
 

@@ -2,10 +2,10 @@ import numpy as np
 
 from attncli.maths.matrices.norms import singular_values
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("dimensions")
+@metric("dimensions")
 def effective_rank_90(state: SplitState) -> float:
     """Fewest directions that hold 90 % of the energy: least k with Σ_{i≤k} σ_i² ≥ 0.9 Σ σ².
 

@@ -1,10 +1,10 @@
 from attncli.maths.matrices.norms import composite_norm
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics._residual import log10_relative
 
 
-@unit("log10")
+@metric("log10")
 def log10_residual(state: SplitState) -> float:
     """log10 r, r = ‖X - 1x̄^T‖ / ‖X‖ in the norm √(‖·‖_1 ‖·‖_∞), x̄ the token mean: the published curve.
 

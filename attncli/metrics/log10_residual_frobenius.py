@@ -1,10 +1,10 @@
 from attncli.maths.matrices.norms import frobenius_norm
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics._residual import log10_relative
 
 
-@unit("log10")
+@metric("log10")
 def log10_residual_frobenius(state: SplitState) -> float:
     """log10 of ‖X - 1x̄^T‖_F / ‖X‖_F; the token mean x̄ is the centre that minimises it.
 

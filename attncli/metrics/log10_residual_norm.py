@@ -2,10 +2,10 @@ import math
 
 from attncli.maths.matrices.norms import composite_norm, log10_norm
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("log10")
+@metric("log10")
 def log10_residual_norm(state: SplitState) -> float:
     """log10 of ‖X - 1x̄^T‖ itself, not divided by ‖X‖, in the norm √(‖·‖_1 ‖·‖_∞): what the theorem bounds.
 

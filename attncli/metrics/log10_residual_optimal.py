@@ -6,14 +6,14 @@ from attncli.errors import LimitError, format_count
 from attncli.maths.matrices.norms import composite_norm, log10_norm
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.tolerances import OPTIMAL_RESIDUAL
 
 MOST_NUMBERS = 2**17
 """Of a state: 128 tokens of width 768, which take minutes, but not many more."""
 
 
-@unit("log10")
+@metric("log10")
 def log10_residual_optimal(state: SplitState) -> float:
     """log10 r as in log10_residual, but from the centre x that minimises ‖X - 1x^T‖ instead of the token mean.
 

@@ -2,10 +2,10 @@ import math
 
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
 from attncli.maths.residuals.split_state import SplitState, normalise_tokens
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("log10")
+@metric("log10")
 def log10_token_cosine_gap(state: SplitState) -> float:
     """log10 of 1 - cos, cos the mean cosine between two different tokens.
 

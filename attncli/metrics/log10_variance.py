@@ -4,10 +4,10 @@ import numpy as np
 
 from attncli.maths.residuals.scaled_arrays import add_scaled, make_scaled
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("log10")
+@metric("log10")
 def log10_variance(state: SplitState) -> float:
     """log10 of the variance of the state's entries over tokens and features.
 

@@ -1,9 +1,9 @@
 from attncli.maths.matrices.norms import singular_values
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("dimensions")
+@metric("dimensions")
 def participation_ratio(state: SplitState) -> float:
     """(Σ s²)² / Σ s⁴ over the singular values s of X.
 

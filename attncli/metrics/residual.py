@@ -2,11 +2,11 @@ import math
 
 from attncli.maths.matrices.norms import composite_norm
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics._residual import log10_relative
 
 
-@unit("1")
+@metric("1")
 def residual(state: SplitState) -> float:
     """r = ‖X - 1x̄^T‖ / ‖X‖ in the norm √(‖·‖_1 ‖·‖_∞), x̄ the token mean, as the published figure draws it.
 

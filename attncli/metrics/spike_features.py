@@ -1,10 +1,10 @@
 import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("features")
+@metric("features")
 def spike_features(state: SplitState) -> float:
     """(Σ x²)² / Σ x⁴ of the longest token: how many of its features carry it.
 

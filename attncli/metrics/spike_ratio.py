@@ -1,10 +1,10 @@
 import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("1")
+@metric("1")
 def spike_ratio(state: SplitState) -> float:
     """Largest ‖x_i‖ over the median: how far one token stands out, such as a sink's massive activations.
 

@@ -1,9 +1,9 @@
 from attncli.maths.matrices.norms import singular_values
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("dimensions")
+@metric("dimensions")
 def stable_rank(state: SplitState) -> float:
     """‖X‖_F² / ‖X‖_2²: how many directions carry the tokens' energy.
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from attncli.declare.options import Complete
-from attncli.registry import Registry
+from attncli.registry import list_entries
 
 CHOICE = re.compile(r"([a-z][a-z0-9_-]*)(?:[:\[].*)?")
 """One of `cpu|cuda[:N]|mps`, and the part of it that can be offered."""
@@ -19,6 +19,11 @@ def complete_names(names: Callable[[], Iterable[str]]) -> Complete:
         return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
 
     return complete
+
+
+def complete_entries(package: str) -> Complete:
+    """Names of a registry's entries."""
+    return complete_names(lambda: list_entries(package))
 
 
 def complete_choices(metavar: str | None) -> Complete | None:
@@ -47,11 +52,11 @@ def list_architectures() -> list[str]:
 def list_head_metrics() -> list[str]:
     """Metrics of maps, states and weights."""
     packages = ("attncli.metrics.attention", "attncli.metrics.activations", "attncli.metrics", "attncli.metrics.weights")  # fmt: skip
-    return [name for package in packages for name in Registry("metric", package).names()]
+    return [name for package in packages for name in list_entries(package)]
 
 
 def list_weight_metrics() -> list[str]:
-    return list(Registry("metric", "attncli.metrics.weights").names())
+    return list(list_entries("attncli.metrics.weights"))
 
 
 def complete_order(incomplete: str) -> list[str]:
@@ -65,13 +70,13 @@ def list_depth_metrics() -> list[str]:
     """Metrics of states and of blocks, and the names of groups."""
     packages = ("attncli.metrics", "attncli.metrics.steps")
     return [
-        *(name for package in packages for name in Registry("metric", package).names()),
+        *(name for package in packages for name in list_entries(package)),
         "depth",
         "spike",
     ]
 
 
-complete_metric = complete_names(Registry("metric", "attncli.metrics").names)
+complete_metric = complete_entries("attncli.metrics")
 complete_depth_metric = complete_names(list_depth_metrics)
-complete_format = complete_names(Registry("format", "attncli.render").names)
-complete_map = complete_names(Registry("map", "attncli.maps").names)
+complete_format = complete_entries("attncli.render")
+complete_map = complete_entries("attncli.maps")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attncli.declare.applies import Applies
 from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
-from attncli.options.completion import complete_names
+from attncli.options.completion import complete_entries, complete_names
 from attncli.options.shared import RunOptions, split_names
-from attncli.registry import Registry
+from attncli.registry import list_entries
 
 if TYPE_CHECKING:
     from attncli.fits import FitRequest
@@ -38,8 +38,8 @@ def name_matrices(value: Any) -> Any:
     return name_patterns(several)
 
 
-complete_pattern = complete_names(Registry("pattern", "attncli.patterns").names)
-complete_method = complete_names(lambda: ["auto", *Registry("method", "attncli.fits").names()])
+complete_pattern = complete_entries("attncli.patterns")
+complete_method = complete_names(lambda: ["auto", *list_entries("attncli.fits")])
 
 
 OF_ONE_HEAD = Applies(needs=("head",), why="{name} goes with one head: name it with `head`.")

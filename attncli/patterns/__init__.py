@@ -4,6 +4,8 @@
 sparse matrix in which every query has a key, and, under the causal mask, no key ahead of it.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -12,7 +14,7 @@ from attncli.patterns._pattern_files import is_pattern_file, read_pattern
 from attncli.patterns._sparse import causal_part, fill_empty_rows, normalise_rows, union_patterns
 from attncli.registry import Registry, call_spec
 
-PATTERNS = Registry("pattern", "attncli.patterns")
+PATTERNS: Registry[Callable[..., csr_array]] = Registry("pattern", "attncli.patterns")
 
 
 def build_pattern(

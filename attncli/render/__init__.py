@@ -6,54 +6,36 @@ others need to know of it. Nothing else is edited.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from attncli.registry import Registry
+from attncli.registry import Declaration, Registry
 
-FORMATS = Registry("format", "attncli.render")
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+FORMATS: Registry[Callable[..., Any]] = Registry("format", "attncli.render")
 
 
-@dataclass(frozen=True, slots=True)
-class FormatSpec:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatSpec(Declaration):
     """Properties of a format that are known without rendering."""
 
-    endings: tuple[str, ...]
+    endings: tuple[str, ...] = ()
     """File extensions of the format."""
-    tells_verdicts: bool
+    tells_verdicts: bool = False
     """Whether a person reads the verdicts in it, and need not read them twice."""
-    holds_rows: bool
+    holds_rows: bool = True
     """Whether it contains all numbers; otherwise its extension alone does not select it, lest they
     be lost."""
-    shows_maps: bool
+    shows_maps: bool = False
     """Whether maps are drawn in it, so that the study takes some along."""
-    warnings_apart: bool
+    warnings_apart: bool = False
     """Whether a command prints the warnings on stderr and leaves them out of it."""
 
 
-def renderer(
-    *,
-    endings: tuple[str, ...] = (),
-    tells_verdicts: bool = False,
-    holds_rows: bool = True,
-    shows_maps: bool = False,
-    warnings_apart: bool = False,
-) -> Callable[[Function], Function]:
-    """Attach a format's `FormatSpec` to its function, which is returned unchanged."""
-
-    def attach(function: Function) -> Function:
-        function.manner = FormatSpec(  # type: ignore[attr-defined]
-            endings, tells_verdicts, holds_rows, shows_maps, warnings_apart
-        )
-        return function
-
-    return attach
+renderer = FormatSpec
+"""As a decorator: `@renderer(endings=(".csv",))`."""
 
 
 def format_spec(name: str) -> FormatSpec:
-    found: FormatSpec = FORMATS[name].manner  # type: ignore[attr-defined]
-    return found
+    return FORMATS.declared(name, FormatSpec)
 
 
 def format_endings(holding_rows: bool = True) -> dict[str, str]:

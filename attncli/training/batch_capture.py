@@ -20,7 +20,7 @@ from attncli.capture.strips.attention_interface import (
 from attncli.capture.strips.attention_sites import SiteNamer
 from attncli.capture.strips.differential import is_differential
 from attncli.errors import InputError, NotFinite, UsageError
-from attncli.metrics.attention import is_map_metric, metric_spec
+from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._totals import MetricTotals, Values
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.loading.in_memory.eval_mode import eval_mode
@@ -292,7 +292,7 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
 
 def refuse_not_of_maps(metrics: MetricSelection) -> None:
     """Refuse metrics of states, roles and head outputs, which the maps of a step cannot give."""
-    others = [*metrics.states, *(n for n in metrics.heads if not is_map_metric(n) or "repeats" in metric_spec(n).needs)]  # fmt: skip
+    others = [*metrics.states, *(n for n in metrics.heads if not is_map_metric(n) or "repeats" in ATTENTION.spec(n).needs)]  # fmt: skip
     if others:
         raise UsageError(
             f"measure='batch' sees attention maps alone, and {others[0]} is not made of them: leave it out, or look with "

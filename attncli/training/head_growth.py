@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from attncli.maths.curves.slopes import fit_slopes
-from attncli.metrics.attention import definition
+from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention.qk_clip import LARGEST_LOGIT
 from attncli.records import FOUND_KEYS, NOT_APPLICABLE, Definition, Row
 
@@ -90,7 +90,7 @@ class HeadGrowth:
         found: dict[str, Definition] = {}
         for metric in measured:
             if metric in self.metrics:
-                unit = definition(metric).unit
+                unit = ATTENTION.definition(metric).unit
                 found[metric + GROWTH] = Definition(
                     f"{unit}/step",
                     f"Growth of {metric} per step: slope of the straight line through the last {WINDOW} looks, `error` its "

@@ -28,7 +28,7 @@ from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.metrics.attention import metric_spec
+from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._totals import measure_maps
 from attncli.models.inputs.repeated_tokens import make_repeated_tokens
 from attncli.models.random.random_models import build_model
@@ -91,7 +91,7 @@ def inspected(model: Any, inputs: dict[str, torch.Tensor], *names: str) -> Calla
 def kept(model: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
     """All maps at once, then the default metrics."""
     names = [
-        name for name in choose_metrics(()).heads if metric_spec(name).of in ("rows", "columns")
+        name for name in choose_metrics(()).heads if ATTENTION.spec(name).of in ("rows", "columns")
     ]
     count = inputs["input_ids"].shape[1]
     visible = torch.ones(count, count).tril().bool()[None, None]

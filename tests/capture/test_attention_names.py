@@ -17,7 +17,7 @@ from attncli.capture.strips import differential
 from attncli.capture.strips.attention_sites import SiteNamer, distinguishing_words
 from attncli.capture.verification import refuse_duplicate_sites
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, metric_spec
+from attncli.metrics.attention import ATTENTION
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
@@ -182,7 +182,7 @@ def test_signed_maps_have_the_numbers_that_make_sense_of_them(
     for site in (site for site in seen.heads if site.is_difference):
         values = seen.heads[site]
         for name in names:
-            if not metric_spec(name).signed:
+            if not ATTENTION.spec(name).signed:
                 assert isinstance(values[name], str), name
         weights = applied[site.layer]
         sizes = torch.linalg.svdvals(weights)

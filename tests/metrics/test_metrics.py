@@ -13,7 +13,7 @@ from attncli.maths.matrices.norm_linear_programme import lower_bound
 from attncli.maths.matrices.norms import composite_norm, log10_norm
 from attncli.maths.residuals.scaled_arrays import Scaled, make_scaled
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import METRICS, definition
+from attncli.metrics import METRICS
 from attncli.metrics.log10_residual_optimal import nearest_centre
 
 RNG = np.random.default_rng(4)
@@ -129,7 +129,7 @@ def test_scale_matters_to_the_norm_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", METRICS.names())
 def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
-    found = definition(name)
+    found = METRICS.definition(name)
     assert found.unit
     assert len(found.definition) > 20
 

@@ -12,7 +12,7 @@ from transformers import BertModel, CLIPConfig, CLIPModel
 import attncli
 from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
-from attncli.metrics.attention import metric_spec
+from attncli.metrics.attention import ATTENTION
 from attncli.models.inputs.extra_inputs import find_extra_inputs, reads_ids_alone
 from attncli.models.inputs.token_ranges import vocabulary_size
 from attncli.models.random.random_models import build_model
@@ -128,7 +128,7 @@ def test_everything_is_asked_of_random_tokens(kind: str) -> None:
 def test_copies_are_told_where_maps_are_of_the_tokens_themselves(kind: str) -> None:
     """More keys than tokens, or patches of them, are no places of the text that was made."""
     report = attncli.inspect_model(f"random:{kind}?tiny", random_tokens=6, metric="copying")
-    made = [row for row in report.rows if "made text" in metric_spec(row.metric).needs]
+    made = [row for row in report.rows if "made text" in ATTENTION.spec(row.metric).needs]
     notes = {row.note for row in made if row.value is None}
     assert any("not the tokens of the text" in str(note) for note in notes)
 

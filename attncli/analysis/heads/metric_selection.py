@@ -7,10 +7,9 @@ from attncli.analysis.heads.classification import roles
 from attncli.analysis.heads.classification.roles import DEFINITION, ROLE
 from attncli.analysis.heads.rows.extra_definitions import DEFINITIONS, PAIR
 from attncli.errors import UsageError, unknown_name
-from attncli.metrics import METRICS, activations, attention
-from attncli.metrics import definition as state_definition
+from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
-from attncli.metrics.attention import ATTENTION, metric_spec
+from attncli.metrics.attention import ATTENTION, HEAD_GROUPS
 from attncli.metrics.weights import WEIGHTS
 from attncli.options.heads import GROUPS
 from attncli.records import Definition
@@ -53,7 +52,7 @@ class MetricSelection:
     @property
     def on_repeats(self) -> tuple[str, ...]:
         """The metrics that need random tokens repeated twice."""
-        return tuple(name for name in self.heads if metric_spec(name).group == "roles")
+        return tuple(name for name in self.heads if ATTENTION.spec(name).group == "roles")
 
     def with_linear(self) -> "MetricSelection":
         """The default set where layers are linear too."""
@@ -62,22 +61,22 @@ class MetricSelection:
     def on_generated(self) -> dict[str, tuple[str, ...]]:
         """The metrics of each kind of generated text."""
         kinds = dict.fromkeys(
-            metric_spec(name).text for name in self.heads if metric_spec(name).text
+            ATTENTION.spec(name).text for name in self.heads if ATTENTION.spec(name).text
         )
         return {
-            kind: tuple(name for name in self.heads if metric_spec(name).text == kind)
+            kind: tuple(name for name in self.heads if ATTENTION.spec(name).text == kind)
             for kind in kinds
         }
 
     def definitions(self) -> dict[str, Definition]:
-        found = {name: attention.definition(name) for name in self.heads}
+        found = {name: ATTENTION.definition(name) for name in self.heads}
         found |= {name: state_metric_definition(name) for name in self.states}
         found |= {ROLE: DEFINITION} if self.roles else {}
         return found | ({PAIR: DEFINITIONS[PAIR]} if self.pairs else {})
 
 
 def state_metric_definition(name: str) -> Definition:
-    return activations.definition(name) if name in ACTIVATIONS.names() else state_definition(name)
+    return ACTIVATIONS.definition(name) if name in ACTIVATIONS.names() else METRICS.definition(name)
 
 
 def state_names() -> list[str]:
@@ -87,8 +86,8 @@ def state_names() -> list[str]:
 def group_members() -> Mapping[str, list[str]]:
     """The metrics of every group."""
     by_group = {
-        group: [name for name in ATTENTION.names() if metric_spec(name).group == group]
-        for group in attention.GROUPS
+        group: [name for name in ATTENTION.names() if ATTENTION.spec(name).group == group]
+        for group in HEAD_GROUPS
     }
     return {**by_group, "states": [name for name in state_names() if name not in SLOW]}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attncli.metrics import definition
+from attncli.metrics import METRICS
 from attncli.records import Definition, Finding
 
 MOST = 0.9
@@ -95,4 +95,4 @@ def format_headline(findings: Sequence[Finding]) -> str:
 
 def metric_definitions(report_metrics: Sequence[str]) -> dict[str, Definition]:
     """Definitions of this study's own metrics and of metrics of states."""
-    return {name: definition(name) for name in report_metrics} | dict(OWN_METRICS)
+    return {name: METRICS.definition(name) for name in report_metrics} | dict(OWN_METRICS)

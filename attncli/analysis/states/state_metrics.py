@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import METRICS, Metric, definition, steps
+from attncli.metrics import METRICS, Metric
 from attncli.metrics.steps import STEPS, StepMetric
 from attncli.records import NOT_APPLICABLE, Definition
 
@@ -39,7 +39,7 @@ def state_metric_names() -> list[str]:
 
 
 def metric_definition(name: str) -> Definition:
-    return steps.definition(name) if name in STEPS.names() else definition(name)
+    return STEPS.definition(name) if name in STEPS.names() else METRICS.definition(name)
 
 
 class StateMeters:

@@ -20,7 +20,7 @@ from attncli.analysis.states.size_sweep import progress_of_point
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.errors import format_count
 from attncli.maths.curves.slopes import fit_slopes
-from attncli.metrics.attention import definition, metric_spec
+from attncli.metrics.attention import ATTENTION
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
@@ -78,12 +78,12 @@ def add_length(row: Row, length: int) -> Row:
 
 
 def metric_definitions(metrics: MetricSelection) -> dict[str, Definition]:
-    found = {name: definition(name) for name in metrics.heads}
+    found = {name: ATTENTION.definition(name) for name in metrics.heads}
     return found | {name + SLOPE: slope_definition(name) for name in metrics.heads}
 
 
 def slope_definition(name: str) -> Definition:
-    if metric_spec(name).unit == LOGARITHMIC:
+    if ATTENTION.spec(name).unit == LOGARITHMIC:
         text = f"Slope of {name} against ln n, least squares over the lengths n: 0 where it does not move."
         return Definition(LOGARITHMIC, text)
     text = f"Exponent e of {name} ~ n^e, least squares in logarithms over the lengths n: 0 where it does not move."
@@ -128,7 +128,7 @@ def text_values(row: Row) -> list[float]:
 
 def transform_values(metric: str, curves: np.ndarray) -> "np.ndarray | None":
     """[text, length]: the values as plotted against ln n; None where a logarithm is not defined."""
-    if metric_spec(metric).unit == LOGARITHMIC:
+    if ATTENTION.spec(metric).unit == LOGARITHMIC:
         return curves
     return np.log(curves) if (curves > 0.0).all() else None
 
@@ -152,7 +152,7 @@ def describe_slopes(metric: str, rows: Sequence[Row]) -> str:
     """The middle head, the two ends, and how many do as uniform attention does."""
     ordered = sorted(rows, key=lambda row: float(row.value or 0.0))
     low, middle, high = (ordered[place] for place in (0, len(ordered) // 2, -1))
-    how = "moves with ln n by" if metric_spec(metric).unit == LOGARITHMIC else "goes as n to the"
+    how = "moves with ln n by" if ATTENTION.spec(metric).unit == LOGARITHMIC else "goes as n to the"
     text = f"{metric} {how} {format_slope(middle)} in the middle head, {format_slope(low)} in {format_location(low)} to {format_slope(high)} in {format_location(high)}"
     even = [row for row in rows if abs(float(row.keys.get(UNIFORM, 0.0))) > STILL]
     if not even:
@@ -175,7 +175,7 @@ def format_location(row: Row) -> str:
 def build_views(lines: Sequence[Row], metrics: Sequence[str], texts: int) -> Iterator[View]:
     over = describe_averaging(texts, "texts")
     for metric in metrics:
-        what = "against ln n" if metric_spec(metric).unit == LOGARITHMIC else "exponent of n"
+        what = "against ln n" if ATTENTION.spec(metric).unit == LOGARITHMIC else "exponent of n"
         own = [row for row in lines if row.metric == metric + SLOPE]
         errors = [float(row.keys["error"]) for row in own if "error" in row.keys]
         known = f"; standard errors {format_extent(errors)}" if errors else ""

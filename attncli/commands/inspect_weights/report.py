@@ -18,7 +18,7 @@ from attncli.errors import Unresolved, UsageError, unknown_name
 from attncli.head_weights.attention_counts import AttentionCensus, count_attention
 from attncli.head_weights.head_products import NORMALISED, HeadProducts, iter_head_products
 from attncli.maths.matrices.low_rank_product import Factored
-from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, metric_product
+from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 from attncli.models.files.local_folder import NOTHING_TRUSTED, FetchSettings
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.sources import Source
@@ -72,7 +72,7 @@ def weights_only(
             config.kind, format_part(total, config.layers * config.heads), rows, nulls
         ),
         rows=(*rows, *nulls, *build_census_rows(counts)),
-        metrics={name: definition(name) for name in names} | CENSUS,
+        metrics={name: WEIGHTS.definition(name) for name in names} | CENSUS,
         source=describe_source(opened, counts),
         input={"layers": chosen_layers, "heads": chosen_heads},
         views=tuple(build_views(names)),
@@ -101,13 +101,13 @@ def select_indices(what: str, requested: Sequence[int] | None, count: int) -> li
 
 def build_head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) -> Iterator[Row]:
     for name in names:
-        unit, layer, head = WEIGHTS[name].unit, products.layer, products.head  # type: ignore[attr-defined]
-        of_logits = metric_product(name) == "qk"
+        spec, layer, head = WEIGHTS.spec(name), products.layer, products.head
+        of_logits = spec.of == "qk"
         product = products.qk if of_logits else products.ov
         value, note = measure_metric(name, product)
         if value is not None and of_logits and rotary:
             note = AT_OFFSET_0
-        yield Row(name, value, unit, layer=layer, head=head, note=note)
+        yield Row(name, value, spec.unit, layer=layer, head=head, note=note)
 
 
 def measure_metric(name: str, product: Factored | None) -> tuple[float | None, str | None]:
@@ -124,7 +124,7 @@ def build_control_rows(names: Sequence[str], hidden: int, width: int) -> Iterato
     """Control rows: independent Gaussian weights of the same sizes, for scale-free metrics."""
     draws = [draw_gaussian_product(seed, hidden, width) for seed in range(NULL_DRAWS)]
     for name in names:
-        found = definition(name)
+        found = WEIGHTS.definition(name)
         if found.unit in SCALE_FREE:
             values = [float(WEIGHTS[name](product)) for product in draws]
             yield summarize_values(name, found.unit, values, "", variant=NULL)
@@ -166,7 +166,7 @@ def describe_source(opened: OpenedWeights, counts: AttentionCensus) -> dict[str,
 def build_views(names: Sequence[str]) -> Iterator[View]:
     for name in names:
         yield View(f"{name} of every head", down="layer", across="head", metrics=(name,))
-    scale_free = tuple(name for name in names if definition(name).unit in SCALE_FREE)
+    scale_free = tuple(name for name in names if WEIGHTS.definition(name).unit in SCALE_FREE)
     yield View("What chance would give", down="variant", metrics=scale_free)
     yield View("Census", down="of", metrics=tuple(CENSUS))
     yield View("Findings", "about", (), findings="what the weights say")

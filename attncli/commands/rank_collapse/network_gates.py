@@ -9,7 +9,7 @@ from attncli.analysis.states.trajectories import advance_state
 from attncli.analysis.statistics import summarize_values
 from attncli.maths.number_format import format_number
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics.attention import ATTENTION, definition, metric_spec
+from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._gates import Gates
 from attncli.networks.gated_heads import compute_gated_heads
 from attncli.networks.variants import Switches
@@ -24,7 +24,7 @@ Measured = dict[tuple[str, int, int], list[float]]
 
 
 def gate_metrics() -> list[str]:
-    return [name for name in ATTENTION.names() if metric_spec(name).of == OF_GATES]
+    return [name for name in ATTENTION.names() if ATTENTION.spec(name).of == OF_GATES]
 
 
 def add_gates(
@@ -42,7 +42,7 @@ def add_gates(
     return replace(
         report,
         rows=(*report.rows, *rows),
-        metrics={**report.metrics, **{name: definition(name) for name in gate_metrics()}},
+        metrics={**report.metrics, **{name: ATTENTION.definition(name) for name in gate_metrics()}},
         views=(*report.views, *(build_view(variant) for variant in variants)),
         findings=(*report.findings, *findings),
     )
@@ -67,7 +67,7 @@ def measure_gates(measured: Measured, network: Network, switches: Switches, vari
 
 def build_rows(measured: Measured, variant: str) -> Iterator[Row]:
     for (name, layer, head), values in measured.items():
-        row = summarize_values(name, metric_spec(name).unit, values, "", variant=variant, layer=layer, head=head)  # fmt: skip
+        row = summarize_values(name, ATTENTION.spec(name).unit, values, "", variant=variant, layer=layer, head=head)  # fmt: skip
         yield row if row.value is not None else replace(row, note=NO_NUMBER)
 
 

@@ -1,14 +1,17 @@
 """Measurements of one layer's state as the model has it, one per file: massive activations and over-smoothing.
 
-A file holds a function of its own name under `@unit(…)`: of an `_state.State`, it returns one number. Tensors are only
+A file holds a function of its own name under `@metric(…)`: of an `_state.State`, it returns one number. Tensors are only
 used by their methods, so that nothing here imports torch.
 """
 
-from attncli.records import Definition
-from attncli.registry import Registry
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-ACTIVATIONS = Registry("activation metric", "attncli.metrics.activations")
+from attncli.metrics import MetricRegistry
 
+if TYPE_CHECKING:
+    from attncli.metrics.activations._state import ActivationState
 
-def definition(name: str) -> Definition:
-    return Definition(ACTIVATIONS[name].unit, ACTIVATIONS.summary(name))  # type: ignore[attr-defined]
+ACTIVATIONS: MetricRegistry[Callable[["ActivationState"], float]] = MetricRegistry(
+    "activation metric", "attncli.metrics.activations"
+)

@@ -1,8 +1,8 @@
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics.activations._state import ActivationState
 
 
-@unit("1")
+@metric("1")
 def max_activation(state: ActivationState) -> float:
     """Largest |x| of a token in a feature.
 

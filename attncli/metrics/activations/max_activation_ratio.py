@@ -1,10 +1,10 @@
 from math import nan
 
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics.activations._state import ActivationState
 
 
-@unit("1")
+@metric("1")
 def max_activation_ratio(state: ActivationState) -> float:
     """Largest |x| over the median of |x|.
 

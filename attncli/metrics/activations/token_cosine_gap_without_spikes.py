@@ -1,8 +1,8 @@
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics.activations._state import ActivationState, cosine_gap
 
 
-@unit("1")
+@metric("1")
 def token_cosine_gap_without_spikes(state: ActivationState) -> float:
     """1 - the mean cosine, tokens with massive activations left out.
 

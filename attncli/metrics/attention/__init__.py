@@ -1,6 +1,6 @@
 """Measurements of attention heads, one per file: functions of what a head's map shows, computed from strips of its rows.
 
-A file holds a function of its own name under `@measure(…)`, which says what the function is given:
+A file holds a function of its own name under `@metric(…)`. What its parameter is called says what it is given:
 
     rows      a strip of whole rows (`_strip_rows.Rows`): returns one number for each of them, whose mean (or largest,
               or least) is the metric; rows that do not count are nan
@@ -19,80 +19,24 @@ batch items count alike.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from attncli.records import Definition
-from attncli.registry import Registry
+from attncli.metrics import MetricRegistry
 
-ATTENTION = Registry("attention metric", "attncli.metrics.attention")
+if TYPE_CHECKING:
+    from torch import Tensor
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+ATTENTION: MetricRegistry[Callable[[Any], "Tensor"]] = MetricRegistry(
+    "attention metric", "attncli.metrics.attention"
+)
 
 BESIDE_MAPS = ("outputs", "sides", "gates")
 """What metrics read that is not in a map."""
 
-GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gates", "memory")
+HEAD_GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gates", "memory")
 """Groups by which metrics may be requested."""
-
-
-@dataclass(frozen=True, slots=True)
-class MetricSpec:
-    """The properties of a metric, known before it is computed."""
-
-    unit: str
-    of: str
-    """The function's argument: rows, columns, offsets, spectrum, gram, energy, block, sides, outputs or gates."""
-    group: str
-    """attention, roles, copying, spectra, lazy, sinks, gates or memory: its group in `--metric`."""
-    needs: tuple[str, ...]
-    """What the map must have for the metric to apply, by the names in `_totals.MetricTotals`."""
-    axis: str
-    """The name of the last axis, where the metric is several numbers of a head."""
-    signed: bool
-    """Whether it is defined for weights of both signs too, as differential attention applies them."""
-    take: str
-    """How the numbers of several queries, batch items and texts are reduced: mean, max or min."""
-    enough: bool
-    """Whether only queries count that see at least half as many keys as the one that sees the most."""
-    undefined: str
-    """Why a head has no such number, where it is nan."""
-    text: str
-    """The kind of text that attn generates for it; empty where it is measured on the user's, or on repeats."""
-
-
-def measure(
-    unit: str,
-    of: str = "rows",
-    group: str = "attention",
-    needs: tuple[str, ...] = (),
-    axis: str = "",
-    signed: bool = False,
-    take: str = "mean",
-    enough: bool = False,
-    undefined: str = "",
-    text: str = "",
-) -> Callable[[Function], Function]:
-    """Attach a metric's properties; the function itself is returned unchanged."""
-
-    def attach(function: Function) -> Function:
-        function.nature = MetricSpec(  # type: ignore[attr-defined]
-            unit, of, group, needs, axis, signed, take, enough, undefined, text
-        )
-        return function
-
-    return attach
-
-
-def metric_spec(name: str) -> MetricSpec:
-    found: MetricSpec = ATTENTION[name].nature  # type: ignore[attr-defined]
-    return found
 
 
 def is_map_metric(name: str) -> bool:
     """Whether the metric is computed from maps alone."""
-    return metric_spec(name).of not in BESIDE_MAPS
-
-
-def definition(name: str) -> Definition:
-    return Definition(metric_spec(name).unit, ATTENTION.summary(name))
+    return ATTENTION.spec(name).of not in BESIDE_MAPS

@@ -5,7 +5,8 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from attncli.metrics.attention import ATTENTION, MetricSpec, metric_spec
+from attncli.metrics import MetricSpec
+from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._column_energy import ColumnEnergy
 from attncli.metrics.attention._gates import SinkColumn
 from attncli.metrics.attention._gram import Gram
@@ -80,7 +81,7 @@ class MetricTotals:
 
     @cached_property
     def kinds(self) -> set[str]:
-        return {metric_spec(name).of for name in self.functions}
+        return {ATTENTION.spec(name).of for name in self.functions}
 
     def add(self, rows: StripRows) -> None:
         """Add one strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
@@ -95,9 +96,9 @@ class MetricTotals:
         self.others = rows.ids is not None and not len(rows.ids) == rows.queries == rows.keys
         self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
-            if metric_spec(name).of == "rows" and self.possible(name):
+            if ATTENTION.spec(name).of == "rows" and self.possible(name):
                 self.add_rows(name, metric(rows), rows)
-        if any("logits" in metric_spec(name).needs for name in self.functions):
+        if any("logits" in ATTENTION.spec(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
             self.add_row_sums(rows.sums)
@@ -137,7 +138,7 @@ class MetricTotals:
         self.sums["outputs"] = {
             name: metric(outputs)
             for name, metric in self.functions.items()
-            if metric_spec(name).of == "outputs"
+            if ATTENTION.spec(name).of == "outputs"
         }
 
     def add_gates(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> None:
@@ -148,12 +149,12 @@ class MetricTotals:
         self.sums["gated"] = {
             name: context[:0].double().new_tensor([metric(each).tolist() for each in items])
             for name, metric in self.functions.items()
-            if metric_spec(name).of == "gates"
+            if ATTENTION.spec(name).of == "gates"
         }
 
     def add_rows(self, name: str, values: "Tensor", rows: StripRows) -> None:
         values = values.double()
-        if metric_spec(name).take != "mean":
+        if ATTENTION.spec(name).take != "mean":
             self.sums.setdefault(name, []).append((values, rows.seen.expand_as(values[:, :1])))
             return
         counted = (~values.isnan()).sum(dim=-1)
@@ -224,9 +225,9 @@ class MetricTotals:
             return NOT_APPLICABLE + reason
         if not self.possible(name):
             return NO_SCORES
-        if "logits" in metric_spec(name).needs and self.cut_off:
+        if "logits" in ATTENTION.spec(name).needs and self.cut_off:
             return CUT_OFF
-        kind = metric_spec(name).of
+        kind = ATTENTION.spec(name).of
         if kind == "outputs":
             given: Tensor = self.sums[kind][name]
             return given.double()
@@ -236,7 +237,7 @@ class MetricTotals:
         if kind != "rows":
             found: Tensor = self.functions[name](self.sums[kind])
             return found.double()
-        if metric_spec(name).take != "mean":
+        if ATTENTION.spec(name).take != "mean":
             return self.extreme(name)
         total, count = self.sums[name]
         if not bool((count > 0).all()):
@@ -246,14 +247,14 @@ class MetricTotals:
 
     def extreme(self, name: str) -> "Tensor | str":
         """[item, head]: the largest or least number of all rows that count."""
-        largest = metric_spec(name).take == "max"
+        largest = ATTENTION.spec(name).take == "max"
         rows: list[tuple[Tensor, Tensor]] = self.sums[name]
         most = rows[0][1].amax(dim=-1, keepdim=True)
         for _, seen in rows:
             most = most.maximum(seen.amax(dim=-1, keepdim=True))
         best: Tensor | None = None
         for values, seen in rows:
-            few = 2 * seen < most if metric_spec(name).enough else values.isnan()
+            few = 2 * seen < most if ATTENTION.spec(name).enough else values.isnan()
             values = values.masked_fill(few | values.isnan(), -inf if largest else inf)
             here = values.amax(dim=-1) if largest else values.amin(dim=-1)
             best = here if best is None else best.maximum(here) if largest else best.minimum(here)
@@ -263,15 +264,15 @@ class MetricTotals:
     def possible(self, name: str) -> bool:
         """Whether the strips so far have what the metric needs."""
         return not self.impossible(name) and (
-            self.scored or "scores" not in metric_spec(name).needs
+            self.scored or "scores" not in ATTENTION.spec(name).needs
         )
 
     def impossible(self, name: str) -> str:
         """Explain why a metric is undefined for this map, whatever its numbers; empty where it is defined."""
-        needs = metric_spec(name).needs
-        if self.signed and not metric_spec(name).signed:
+        needs = ATTENTION.spec(name).needs
+        if self.signed and not ATTENTION.spec(name).signed:
             return "weights of both signs are no shares of attention"
-        if self.linear and (reason := explain_not_for_linear(metric_spec(name))):
+        if self.linear and (reason := explain_not_for_linear(ATTENTION.spec(name))):
             return reason
         if "same tokens" in needs and not self.same_tokens:
             return "queries and keys are not the same tokens"
@@ -285,14 +286,14 @@ class MetricTotals:
 
     def missing(self, name: str) -> str:
         """Explain what a metric needs and the strips lack; empty where they have it."""
-        needs = metric_spec(name).needs
+        needs = ATTENTION.spec(name).needs
         if "learned sink" in needs and self.least_row > 1.0 - self.full_row:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
-        if metric_spec(name).of == "gates" and "gated" not in self.sums:
+        if ATTENTION.spec(name).of == "gates" and "gated" not in self.sums:
             return "no sigmoid is seen that multiplies what the heads write"
-        return self.unseen if metric_spec(name).of == "sides" else ""
+        return self.unseen if ATTENTION.spec(name).of == "sides" else ""
 
 
 def explain_not_for_linear(wanted: MetricSpec) -> str:
@@ -314,7 +315,7 @@ def reduce_items(name: str, found: "Tensor | str") -> "Tensor | str":
     """Reduce to [head, …]: the mean over batch items, or the worst one."""
     if isinstance(found, str):
         return found
-    take = metric_spec(name).take
+    take = ATTENTION.spec(name).take
     if take == "mean":
         return found.mean(dim=0)
     return found.amax(dim=0) if take == "max" else found.amin(dim=0)

@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._gram import Gram
 
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ ROUNDING = 1e-6
 """Of ‖A‖_F²: a sum that is below the 90 % by no more than float32 leaves has reached them."""
 
 
-@measure("dimensions", of="gram", group="lazy", signed=True)
+@metric("dimensions", group="lazy", signed=True)
 def attention_effective_rank_90(gram: Gram) -> "Tensor":
     """Least k with Σ_{i≤k} σ_i² ≥ 0.9 Σ σ² over the singular values of A: the approximate rank of lazy layers.
 

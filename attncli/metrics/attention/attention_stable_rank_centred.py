@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._map_spectrum import Spectrum
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ ROUNDING = 1e-6
 TINY = 1e-300
 
 
-@measure("1", of="spectrum", group="spectra")
+@metric("1", group="spectra")
 def attention_stable_rank_centred(spectrum: Spectrum) -> "Tensor":
     """‖A - 11^T/n‖_F² / s1(A - 11^T/n)²: the same once uniform attention is taken off.
 

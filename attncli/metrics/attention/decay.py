@@ -1,7 +1,7 @@
 from math import nan
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._offsets import Offsets
 
 if TYPE_CHECKING:
@@ -14,9 +14,8 @@ GONE = 1e-6
 """Mean weight on a diagonal below which nothing is left to decay."""
 
 
-@measure(
+@metric(
     "1",
-    of="offsets",
     group="memory",
     needs=("same tokens",),
     undefined="no two offsets have the weight that a decay could be told from",

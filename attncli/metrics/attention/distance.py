@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ BLOCK = 128
 """Rows of which the keys between them are gone through one by one."""
 
 
-@measure("tokens", needs=("same tokens",))
+@metric("tokens", needs=("same tokens",))
 def distance(rows: StripRows) -> "Tensor":
     """Mean over queries of Σ_j A_ij |i - j|: how far away a head looks.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="roles", needs=("same tokens", "repeats"), signed=True)
+@metric("1", group="roles", needs=("same tokens", "repeats"), signed=True)
 def duplicate_token(rows: StripRows) -> "Tensor":
     """Mean of A_{i,i-S} over the second half of S random tokens repeated twice.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("keys")
+@metric("keys")
 def effective_support(rows: StripRows) -> "Tensor":
     """Mean of e^{H_i}: how many keys a uniform row of the same entropy would have.
 

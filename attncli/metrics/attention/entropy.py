@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("nats")
+@metric("nats")
 def entropy(rows: StripRows) -> "Tensor":
     """Mean over queries of H_i = -Σ_j A_ij ln A_ij.
 

@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ COLLAPSED = 0.1
 """Nats: 0.98 of the weight on one key and the rest on another."""
 
 
-@measure("1")
+@metric("1")
 def entropy_collapse(rows: StripRows) -> "Tensor":
     """Share of the queries whose entropy is below 0.1 nat.
 

@@ -1,14 +1,14 @@
 from math import nan
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1")
+@metric("1")
 def entropy_normalised(rows: StripRows) -> "Tensor":
     """Mean of H_i / ln n_i over the queries that see n_i > 1 keys.
 

@@ -1,8 +1,8 @@
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._gates import Array, Gates, closed_share
 
 
-@measure("1", of="gates", group="gates")
+@metric("1", group="gates")
 def gate_closed(gates: Gates) -> Array:
     """Share of the gate's entries below 0.01.
 

@@ -1,8 +1,8 @@
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._gates import Array, Gates, holding_effect
 
 
-@measure("1", of="gates", group="gates")
+@metric("1", group="gates")
 def gate_effect(gates: Gates) -> Array:
     """‖(g - ḡ) ctx W_O‖_F / ‖g ctx W_O‖_F, ḡ the gate at its mean over the queries: what holding the gate would change.
 

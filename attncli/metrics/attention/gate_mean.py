@@ -1,8 +1,8 @@
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._gates import Array, Gates, mean_gate
 
 
-@measure("1", of="gates", group="gates")
+@metric("1", group="gates")
 def gate_mean(gates: Gates) -> Array:
     """Mean over queries and features of the gate that multiplies what the head has weighed.
 

@@ -1,8 +1,8 @@
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._gates import Array, Gates, sink_correlation
 
 
-@measure("1", of="gates", group="gates")
+@metric("1", group="gates")
 def gate_sink_correlation(gates: Gates) -> Array:
     """Correlation over queries of the mean gate and the weight on token 0, of queries that see more keys than one.
 

@@ -1,8 +1,8 @@
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._gates import Array, Gates, compute_sparsity
 
 
-@measure("1", of="gates", group="gates")
+@metric("1", group="gates")
 def gate_sparsity(gates: Gates) -> Array:
     """1 - (Σ g)² / (N Σ g²) over the gate's N entries: how few of them carry it.
 

@@ -1,8 +1,8 @@
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._gates import Array, Gates, median_contribution
 
 
-@measure("1", of="gates", group="gates")
+@metric("1", group="gates")
 def gated_contribution(gates: Gates) -> Array:
     """Median over tokens of ‖g ctx_h W_O,h‖ / Σ_h ‖g ctx_h W_O,h‖: a head's share of what a gated layer writes.
 

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
+from attncli.metrics import metric
 from attncli.metrics._median import median
-from attncli.metrics.attention import measure
 from attncli.metrics.attention._outputs import HeadOutputs
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="outputs", needs=("outputs",))
+@metric("1", needs=("outputs",))
 def head_contribution_l1(outputs: HeadOutputs) -> "Tensor":
     """Median over tokens of ‖ctx_h W_O,h‖₁ / Σ_h ‖ctx_h W_O,h‖₁: `head_contribution` by sums of absolute values.
 

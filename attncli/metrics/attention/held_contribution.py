@@ -1,8 +1,8 @@
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._gates import Array, Gates, hold_at_mean, median_contribution
 
 
-@measure("1", of="gates", group="gates")
+@metric("1", group="gates")
 def held_contribution(gates: Gates) -> Array:
     """`gated_contribution` with each gate held at its mean over the queries.
 

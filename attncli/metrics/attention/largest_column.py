@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._column_energy import ColumnEnergy
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="energy", group="lazy", signed=True)
+@metric("1", group="lazy", signed=True)
 def largest_column(energy: ColumnEnergy) -> "Tensor":
     """max_j Σ_i A_ij² / ‖A‖_F²: how much of the map's mass lies in its largest column.
 

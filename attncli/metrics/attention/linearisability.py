@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 from attncli.metrics.attention._taylor import distance_from_kernel
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", needs=("logits",))
+@metric("1", needs=("logits",))
 def linearisability(rows: StripRows) -> "Tensor":
     """Mean total variation between a row and that of the kernel 1 + x + x²/2, x the logits less their row mean.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", needs=("logits",))
+@metric("1", needs=("logits",))
 def logit_spread(rows: StripRows) -> "Tensor":
     """Mean over queries of the standard deviation of the logits, over the visible keys.
 

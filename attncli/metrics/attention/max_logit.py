@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", needs=("scores",), take="max")
+@metric("1", needs=("scores",), take="max")
 def max_logit(rows: StripRows) -> "Tensor":
     """Largest score of a query and a key that it sees, as the softmax is given it; of several texts the largest.
 

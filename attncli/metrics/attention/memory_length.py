@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._offsets import Offsets
 
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ MOST = 0.9 - 1e-9
 """Less what rounding takes: a tenth of the weight may lie at one distance."""
 
 
-@measure("tokens", of="offsets", group="memory", needs=("same tokens",))
+@metric("tokens", group="memory", needs=("same tokens",))
 def memory_length(offsets: Offsets) -> "Tensor":
     """Least r with 0.9 of all weight on keys that are at most r tokens away: how far a head remembers.
 

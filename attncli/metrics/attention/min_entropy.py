@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("nats", take="min", enough=True)
+@metric("nats", take="min", enough=True)
 def min_entropy(rows: StripRows) -> "Tensor":
     """Least entropy of a query, among those that see at least half as many keys as the one that sees the most.
 

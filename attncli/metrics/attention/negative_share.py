@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="memory", signed=True)
+@metric("1", group="memory", signed=True)
 def negative_share(rows: StripRows) -> "Tensor":
     """Mean over queries of Σ_j max(-A_ij, 0) / Σ_j |A_ij|: how much a head takes away rather than adds.
 

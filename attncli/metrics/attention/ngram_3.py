@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._copies import distance_from_counts
 from attncli.metrics.attention._strip_rows import StripRows
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="copying", needs=("same tokens", "made text"), text="markov")
+@metric("1", group="copying", needs=("same tokens", "made text"), text="markov")
 def ngram_3(rows: StripRows) -> "Tensor":
     """Mean total variation between a row and uniform attention to the keys so far that stand behind a copy of its last two tokens: the trigram estimator.
 

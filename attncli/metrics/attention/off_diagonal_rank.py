@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._past_block import PastBlock
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="block", group="memory", signed=True)
+@metric("1", group="memory", signed=True)
 def off_diagonal_rank(block: PastBlock) -> "Tensor":
     """Singular values above 1e-4 of the largest in the block of later queries on earlier keys, counted up to 256.
 

@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._offsets import Offsets
 
 if TYPE_CHECKING:
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 LARGEST = 8
 
 
-@measure("1", of="offsets", group="roles", needs=("same tokens",), axis="offset")
+@metric("1", group="roles", needs=("same tokens",), axis="offset")
 def offset_profile(offsets: Offsets) -> "Tensor":
     """O_r = mean of A_{i,i-r} over the pairs that are visible, for r = 0 … 8.
 

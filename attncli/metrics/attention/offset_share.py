@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._offsets import Offsets
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="offsets", group="roles", needs=("same tokens",))
+@metric("1", group="roles", needs=("same tokens",))
 def offset_share(offsets: Offsets) -> "Tensor":
     """Share of Σ A_ij² that is left when each weight is replaced by the mean of its diagonal.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="roles", needs=("same tokens",), signed=True)
+@metric("1", group="roles", needs=("same tokens",), signed=True)
 def previous_token(rows: StripRows) -> "Tensor":
     """Mean of A_{i,i-1} over the queries that see the token before them.
 

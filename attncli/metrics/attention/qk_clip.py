@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ LARGEST_LOGIT = 100.0
 """τ of the published method."""
 
 
-@measure("1", needs=("scores",), take="min")
+@metric("1", needs=("scores",), take="min")
 def qk_clip(rows: StripRows) -> "Tensor":
     """min(1, τ / max_logit) with τ = 100: what QK-Clip would multiply the head's scores by.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._sides import OperandStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="sides", group="sinks")
+@metric("1", group="sinks")
 def query_key_cosine(sides: OperandStatistics) -> "Tensor":
     """Mean over queries of the mean of cos(q_i, k_j) over the keys that they see.
 

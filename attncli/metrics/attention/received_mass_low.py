@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._received import ReceivedMass
 
 if TYPE_CHECKING:
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 LOW = 0.1
 
 
-@measure("1", of="columns")
+@metric("1")
 def received_mass_low(columns: ReceivedMass) -> "Tensor":
     """Share of the tokens that receive less than 0.1 from all queries together.
 

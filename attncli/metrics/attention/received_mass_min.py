@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._received import ReceivedMass
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="columns")
+@metric("1")
 def received_mass_min(columns: ReceivedMass) -> "Tensor":
     """Smallest column sum: what the least attended token receives from all queries.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="sinks")
+@metric("1", group="sinks")
 def rest_share(rows: StripRows) -> "Tensor":
     """Mean over queries of A_i0 + 1 - Σ_j A_ij: what rests on token 0 and on a learned sink, on one scale.
 

@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._copies import copy_has_largest_weight
 from attncli.metrics.attention._strip_rows import StripRows
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="copying", needs=("same tokens", "made text"), text="needles")
+@metric("1", group="copying", needs=("same tokens", "made text"), text="needles")
 def retrieval(rows: StripRows) -> "Tensor":
     """Share of the tokens of needles far back that a head's largest weight is on when they are next in the copy.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="memory", signed=True)
+@metric("1", group="memory", signed=True)
 def row_size(rows: StripRows) -> "Tensor":
     """Mean over queries of Σ_j |A_ij|: how much of its values a head takes in all.
 

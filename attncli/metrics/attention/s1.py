@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._map_spectrum import Spectrum
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="spectrum", group="spectra", signed=True)
+@metric("1", group="spectra", signed=True)
 def s1(spectrum: Spectrum) -> "Tensor":
     """Largest singular value of A.
 

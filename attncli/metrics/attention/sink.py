@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._received import ReceivedMass
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="columns", signed=True)
+@metric("1", signed=True)
 def sink(columns: ReceivedMass) -> "Tensor":
     """Mean weight on token 0 from the queries that see it.
 

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
+from attncli.metrics import metric
 from attncli.metrics._median import median
-from attncli.metrics.attention import measure
 from attncli.metrics.attention._sides import OperandStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="sides", group="sinks")
+@metric("1", group="sinks")
 def sink_key_ratio(sides: OperandStatistics) -> "Tensor":
     """‖k_0‖ over the median of ‖k_j‖: the length of token 0's key, as the scores have it.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._received import ReceivedMass
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="columns")
+@metric("1")
 def sink_max(columns: ReceivedMass) -> "Tensor":
     """Largest mean weight on one token, among the tokens that enough queries see.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._sides import OperandStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="sides", group="sinks")
+@metric("1", group="sinks")
 def sink_query_cosine(sides: OperandStatistics) -> "Tensor":
     """Mean of cos(q_i, k_0) over the queries that see token 0.
 

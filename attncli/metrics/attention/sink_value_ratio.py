@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
+from attncli.metrics import metric
 from attncli.metrics._median import median
-from attncli.metrics.attention import measure
 from attncli.metrics.attention._sides import OperandStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="sides", group="sinks")
+@metric("1", group="sinks")
 def sink_value_ratio(sides: OperandStatistics) -> "Tensor":
     """‖v_0‖ over the median of ‖v_j‖: how much token 0 hands on to those who look at it.
 

@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 SMALL = 1e-3
 
 
-@measure("1")
+@metric("1")
 def small_share(rows: StripRows) -> "Tensor":
     """Mean share of the visible keys that get less than 1e-3 of a query.
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention import measure
+from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", needs=("learned sink",))
+@metric("1", needs=("learned sink",))
 def virtual_sink(rows: StripRows) -> "Tensor":
     """Mean of 1 - Σ_j A_ij: what a learned sink logit takes of a query.
 

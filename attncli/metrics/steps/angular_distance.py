@@ -1,11 +1,11 @@
 import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics.steps._directions import chord_lengths
 
 
-@unit("1")
+@metric("1")
 def angular_distance(before: SplitState, after: SplitState) -> float:
     """Angle between a token before and after the blocks, over π, mean over the tokens (after Gromov et al. 2024).
 

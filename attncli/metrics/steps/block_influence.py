@@ -1,9 +1,9 @@
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics.steps._directions import chord_lengths
 
 
-@unit("1")
+@metric("1")
 def block_influence(before: SplitState, after: SplitState) -> float:
     """1 - cos between a token before and after the block, mean over the tokens (ShortGPT's BI score).
 

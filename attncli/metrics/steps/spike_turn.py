@@ -1,11 +1,11 @@
 import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 from attncli.metrics.steps._directions import chord_lengths
 
 
-@unit("1")
+@metric("1")
 def spike_turn(before: SplitState, after: SplitState) -> float:
     """1 - cos between the longest token, of the state after the block, before and after it.
 

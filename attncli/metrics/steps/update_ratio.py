@@ -3,10 +3,10 @@ import math
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
 from attncli.maths.residuals.scaled_arrays import add_scaled, multiply_by_plain
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics import unit
+from attncli.metrics import metric
 
 
-@unit("1")
+@metric("1")
 def update_ratio(before: SplitState, after: SplitState) -> float:
     """‖X' - X‖_F / ‖X‖_F: what the block adds, against what it is given.
 

@@ -1,9 +1,9 @@
 from attncli.maths.matrices.low_rank_product import Factored
-from attncli.metrics.weights import measures
+from attncli.metrics import metric
 from attncli.metrics.weights._products import stable_rank
 
 
-@measures("ov", "dimensions")
-def ov_stable_rank(product: Factored) -> float:
+@metric("dimensions")
+def ov_stable_rank(ov: Factored) -> float:
     """‖W_OV‖_F² / ‖W_OV‖_2²: how many directions carry what is moved; 1: a single one; d: all equally."""
-    return stable_rank(product)
+    return stable_rank(ov)

@@ -1,12 +1,12 @@
 from attncli.maths.matrices.low_rank_product import Factored
-from attncli.metrics.weights import measures
+from attncli.metrics import metric
 from attncli.metrics.weights._products import positive_share
 
 
-@measures("qk", "share")
-def qk_positive_share(product: Factored) -> float:
+@metric("share")
+def qk_positive_share(qk: Factored) -> float:
     """Share of the nonzero eigenvalues of W_QK with positive real part.
 
     1: every direction attends to itself; 0: every one turns from itself; random weights: about a half.
     """
-    return positive_share(product)
+    return positive_share(qk)

@@ -1,13 +1,13 @@
 import numpy as np
 
 from attncli.maths.matrices.low_rank_product import Factored
-from attncli.metrics.weights import measures
+from attncli.metrics import metric
 
 
-@measures("qk", "logit")
-def qk_trace(product: Factored) -> float:
+@metric("logit")
+def qk_trace(qk: Factored) -> float:
     """tr W_QK, the sum of its eigenvalues: a token's mean logit with itself, before 1/√d, for independent features of variance 1.
 
     Positive: tokens prefer keys that look like themselves; negative: they turn from them.
     """
-    return float(np.trace(product.core))
+    return float(np.trace(qk.core))

@@ -21,21 +21,22 @@ from attncli.processes.command_runs import ProcessRun
 from attncli.processes.jobs import Job
 from attncli.registry import Registry
 
-ENGINES = Registry("engine", "attncli.processes.engines")
-
 EngineOptions = Mapping[str, str | int | float]
 Outcomes = Generator[tuple[int, ProcessRun], None, None]
 """The index of a job and its outcome."""
 Engine = Callable[[Iterable[Job], int], Outcomes]
 """Called with the jobs, taken as workers become free, and their number."""
 
+ENGINES: Registry[Callable[[str, EngineOptions], Engine]] = Registry(
+    "engine", "attncli.processes.engines"
+)
+
 
 def open_engine(text: str, options: Sequence[str]) -> Engine:
     """The engine that `local:4` or `dask:tcp://host:8786` names."""
     require_one_line("engine", text)
     name, _, where = text.partition(":")
-    engine: Engine = ENGINES[name](where, parse_engine_options(options))
-    return engine
+    return ENGINES[name](where, parse_engine_options(options))
 
 
 def parse_engine_options(texts: Sequence[str]) -> dict[str, str | int | float]:

@@ -11,13 +11,15 @@ from attncli.analysis.heads.forward_passes.uniform_attention import (
     VisibleSpans,
 )
 from attncli.capture import Strip
-from attncli.metrics.attention import ATTENTION, metric_spec
+from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._totals import Values, measure_maps
 
 torch.set_num_threads(1)
 
 NAMES = tuple(
-    name for name in ATTENTION.names() if metric_spec(name).of not in ("outputs", "gates", "sides")
+    name
+    for name in ATTENTION.names()
+    if ATTENTION.spec(name).of not in ("outputs", "gates", "sides")
 )
 N, PERIOD = 24, 12
 

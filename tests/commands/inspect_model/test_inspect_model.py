@@ -27,7 +27,7 @@ from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, inspect_
 from attncli.capture import AttentionSite, verify_capture
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, is_map_metric, metric_spec
+from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._totals import measure_maps
 from attncli.models.inputs.repeated_tokens import make_repeated_tokens
 from attncli.models.inputs.shuffled_tokens import shuffle_tokens
@@ -41,7 +41,7 @@ torch.set_num_threads(1)
 ON_MAPS = tuple(
     name
     for name in ATTENTION.names()
-    if is_map_metric(name) and "scores" not in metric_spec(name).needs
+    if is_map_metric(name) and "scores" not in ATTENTION.spec(name).needs
 )
 """What whole maps show without the run that made them."""
 ONE_ROW, EVERYTHING = 1, 2**25

@@ -19,7 +19,7 @@ from attncli.commands.inspect_weights.report import (
     weights_only,
 )
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition
+from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 from attncli.models.files.local_folder import FetchSettings
 from attncli.records import Report
 from attncli.render.json import json as as_json
@@ -70,7 +70,7 @@ def test_nulls_stand_beside_the_numbers(tmp_path: Path) -> None:
     saved("gpt2", tmp_path)
     report = weights_only(tmp_path)
     nulls = {row.metric: row for row in report.rows if row.variant == NULL}
-    assert nulls.keys() == {n for n in WEIGHTS.names() if definition(n).unit in SCALE_FREE}
+    assert nulls.keys() == {n for n in WEIGHTS.names() if WEIGHTS.definition(n).unit in SCALE_FREE}
     for metric, null in nulls.items():
         own = [row.value for row in report.rows if row.metric == metric and row.layer is not None]
         assert null.n == NULL_DRAWS

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attncli.metrics.activations import ACTIVATIONS, definition
+from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._state import ActivationState, Peak
 
 GAP, WITHOUT = "token_cosine_gap", "token_cosine_gap_without_spikes"
@@ -71,4 +71,4 @@ def test_a_small_median_is_not_enough() -> None:
 
 
 def test_every_metric_says_what_it_measures() -> None:
-    assert all(definition(name).definition for name in ACTIVATIONS.names())
+    assert all(ACTIVATIONS.definition(name).definition for name in ACTIVATIONS.names())

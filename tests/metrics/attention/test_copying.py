@@ -10,13 +10,13 @@ from hand_built import ROLES, hand_built
 from torch import Tensor
 
 import attncli as attn
-from attncli.metrics.attention import ATTENTION, metric_spec
+from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._strip_rows import StripRows
 from attncli.metrics.attention._totals import MetricTotals, measure_maps
 from attncli.models.inputs.synthetic_texts import COPIED, NEEDLES, TEXTS, make_synthetic_texts
 from attncli.records import Report
 
-COPYING = [name for name in ATTENTION.names() if metric_spec(name).text]
+COPYING = [name for name in ATTENTION.names() if ATTENTION.spec(name).text]
 IDS = torch.tensor([3, 1, 3, 2, 1, 3, 2, 2, 3, 1, 1, 3, 2, 1, 3, 1, 2, 3, 3, 2])
 
 

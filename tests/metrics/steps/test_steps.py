@@ -8,7 +8,7 @@ import pytest
 
 from attncli.maths.residuals.scaled_arrays import Scaled, make_scaled
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics.steps import STEPS, definition
+from attncli.metrics.steps import STEPS
 
 RNG = np.random.default_rng(7)
 BEFORE, AFTER = RNG.standard_normal((2, 9, 5)) + 0.3
@@ -87,5 +87,5 @@ def test_a_zero_token_has_no_direction() -> None:
 
 @pytest.mark.parametrize("name", STEPS.names())
 def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
-    assert definition(name).unit
-    assert len(definition(name).definition) > 20
+    assert STEPS.definition(name).unit
+    assert len(STEPS.definition(name).definition) > 20

@@ -8,7 +8,7 @@ import pytest
 
 from attncli.errors import Unresolved
 from attncli.maths.matrices.low_rank_product import Factored
-from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, metric_product
+from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 
 NAMES = WEIGHTS.names()
 DIVIDES = ("stable_rank", "effective_rank", "positive_share")
@@ -77,7 +77,7 @@ def test_a_rotation_has_a_negative_variance() -> None:
 def test_a_factor_on_the_weights(name: str) -> None:
     """What counts as free of scale is; everything else grows with the product."""
     product = drawn(20, 5)
-    power = 0 if definition(name).unit in SCALE_FREE else POWERS.get(name, 1)
+    power = 0 if WEIGHTS.definition(name).unit in SCALE_FREE else POWERS.get(name, 1)
     larger = of(name, Factored(3.0 * product.left, product.right))
     assert larger == pytest.approx(3.0**power * of(name, product))
 
@@ -112,8 +112,8 @@ def test_a_zero_product(name: str) -> None:
 
 def test_every_metric_says_what_it_measures() -> None:
     for name in NAMES:
-        assert metric_product(name) == name.partition("_")[0]
-        assert definition(name).definition
+        assert WEIGHTS.spec(name).of == name.partition("_")[0]
+        assert WEIGHTS.definition(name).definition
 
 
 @pytest.mark.parametrize(("wide", "thin"), [(12, 6), (10, 10), (6, 12), (4, 20)])

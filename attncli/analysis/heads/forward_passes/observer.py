@@ -27,7 +27,7 @@ from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._state import ActivationState, Peak
-from attncli.metrics.attention import is_map_metric, metric_spec
+from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._outputs import HeadOutputs
 from attncli.metrics.attention._strip_rows import StripRows
 from attncli.metrics.attention._totals import MetricTotals, Values
@@ -221,7 +221,7 @@ def mask_silent_heads(silent: Tensor, name: str, value: Tensor | str) -> Tensor 
 
 def uniform_output_shares(values: Values) -> Values:
     """The shares of output if all heads wrote the same amount."""
-    found = {name: value for name, value in values.items() if metric_spec(name).of == "outputs"}
+    found = {name: value for name, value in values.items() if ATTENTION.spec(name).of == "outputs"}
     return {
         name: torch.full((1,), 1.0 / len(value), dtype=torch.float64)
         for name, value in found.items()
@@ -304,7 +304,7 @@ def observe_forward_pass(
                 also(site, strip)
         return observer.strip(site, strip)
 
-    beside = {metric_spec(name).of for name in wanted.heads}
+    beside = {ATTENTION.spec(name).of for name in wanted.heads}
     with (
         translate_model_errors(body, {observer.where: kwargs}),
         torch.no_grad(),

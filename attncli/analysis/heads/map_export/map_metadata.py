@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from attncli.analysis.heads.rows.head_rows import Keeps
 from attncli.analysis.heads.rows.layer_census import LayerCensus
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, is_map_metric, metric_spec
+from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.records import Row, Scalar
 from attncli.reports.json_records import validate_value
 from attncli.reports.reading import gather_keys
@@ -83,5 +83,5 @@ def is_unseen_in_maps(metric: str) -> bool:
     return (
         metric not in ATTENTION.names()
         or not is_map_metric(metric)
-        or bool(metric_spec(metric).text)
+        or bool(ATTENTION.spec(metric).text)
     )

@@ -18,7 +18,7 @@ from attncli.capture.stacks.blocks import Stack
 from attncli.capture.strips.attention_sites import enclosing_stack
 from attncli.errors import format_count
 from attncli.metrics.activations._state import Peak
-from attncli.metrics.attention import is_map_metric, metric_spec
+from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
 from attncli.records import NOT_APPLICABLE, Row, Scalar
 
@@ -47,9 +47,9 @@ class Observations:
 
     def passes(self, metric: str) -> list[PassResult]:
         """Where a metric is taken from."""
-        if metric_spec(metric).group == ON_REPEATS and self.repeated:
+        if ATTENTION.spec(metric).group == ON_REPEATS and self.repeated:
             return self.repeated
-        return self.made.get(metric_spec(metric).text, self.texts)
+        return self.made.get(ATTENTION.spec(metric).text, self.texts)
 
     def not_on_texts(
         self, on_repeats: Sequence[str], on_made: Mapping[str, Sequence[str]]
@@ -78,7 +78,7 @@ class Observations:
     def short(self, site: AttentionSite, metric: str) -> "Tensor | None":
         """[head]: relative error by which a metric's singular values may be too small; None for
         other metrics."""
-        if metric_spec(metric).of != "spectrum":
+        if ATTENTION.spec(metric).of != "spectrum":
             return None
         return torch.stack([seen.short[site] for seen in self.texts]).amax(dim=0)
 
@@ -136,7 +136,7 @@ def build_head_rows(
                 yield Row(
                     metric,
                     None,
-                    metric_spec(metric).unit,
+                    ATTENTION.spec(metric).unit,
                     layer=site.layer,
                     note=found,
                     keys=keys[site],
@@ -173,7 +173,7 @@ def build_site_rows(
 ) -> Iterator[Row]:
     """Rows of the heads of one attention layer; a metric with an axis of its own has a row per
     index."""
-    axis = metric_spec(metric).axis
+    axis = ATTENTION.spec(metric).axis
     for head, true_number in enumerate(numbers):
         if not keeps(site.layer, true_number):
             continue
@@ -181,7 +181,7 @@ def build_site_rows(
             nulls = {name: pick_value(value, head, place) for name, value in beside.items()}
             yield summarize_values(
                 metric,
-                metric_spec(metric).unit,
+                ATTENTION.spec(metric).unit,
                 [to_float(pick_value(value, head, place)) for value in found],
                 "",
                 keys={
@@ -189,7 +189,7 @@ def build_site_rows(
                     **({} if place is None else {axis: place}),
                     **{name: value for name, value in nulls.items() if value is not None},
                 },
-                take=metric_spec(metric).take,
+                take=ATTENTION.spec(metric).take,
                 layer=site.layer,
                 head=true_number,
             )
@@ -197,7 +197,7 @@ def build_site_rows(
 
 def explain_null(row: Row) -> Row:
     """Give the metric's own reason where a head has no such number."""
-    undefined = metric_spec(row.metric).undefined
+    undefined = ATTENTION.spec(row.metric).undefined
     if row.value is not None or not undefined:
         return row
     return replace(row, note=NOT_APPLICABLE + undefined)
@@ -236,7 +236,7 @@ def reduce_over_texts(metric: str, found: "list[Tensor] | str") -> "Tensor | Non
     """Reduce over all texts: the mean, or the maximum or minimum of an extreme metric."""
     if isinstance(found, str) or not found:
         return None
-    take = metric_spec(metric).take
+    take = ATTENTION.spec(metric).take
     if take != "mean":
         every = torch.stack(found)
         return every.amax(dim=0) if take == "max" else every.amin(dim=0)

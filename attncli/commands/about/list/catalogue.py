@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pkgutil import resolve_name
 
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
@@ -13,19 +14,20 @@ from attncli.registry import Registry
 Entry = Mapping[str, str]
 """One entry: `list`, `name`, `summary`, and further keys that depend on the list."""
 
-REGISTRIES: Mapping[str, Registry] = {
-    "metrics": Registry("metric", "attncli.metrics"),
-    "block-metrics": Registry("metric of blocks", "attncli.metrics.steps"),
-    "attention-metrics": Registry("attention metric", "attncli.metrics.attention"),
-    "activation-metrics": Registry("activation metric", "attncli.metrics.activations"),
-    "weight-metrics": Registry("weight metric", "attncli.metrics.weights"),
-    "maps": Registry("map", "attncli.maps"),
-    "patterns": Registry("pattern", "attncli.patterns"),
-    "methods": Registry("method", "attncli.fits"),
-    "tasks": Registry("task", "attncli.commands.reproduce.tasks"),
-    "formats": Registry("format", "attncli.render"),
-    "engines": Registry("engine", "attncli.processes.engines"),
+REGISTRIES: Mapping[str, str] = {
+    "metrics": "attncli.metrics:METRICS",
+    "block-metrics": "attncli.metrics.steps:STEPS",
+    "attention-metrics": "attncli.metrics.attention:ATTENTION",
+    "activation-metrics": "attncli.metrics.activations:ACTIVATIONS",
+    "weight-metrics": "attncli.metrics.weights:WEIGHTS",
+    "maps": "attncli.maps:MAPS",
+    "patterns": "attncli.patterns:PATTERNS",
+    "methods": "attncli.fits:FITS",
+    "tasks": "attncli.commands.reproduce.tasks:TASKS",
+    "formats": "attncli.render:FORMATS",
+    "engines": "attncli.processes.engines:ENGINES",
 }
+"""Where the registries are, which are imported when they are listed."""
 VARIANT_LIST = "variants"
 ARCHITECTURES = "architectures"
 """The list of model types: hundreds of lines, so it is printed on request only."""
@@ -40,11 +42,11 @@ def list_entries(name: str) -> list[Entry]:
     elif name == ARCHITECTURES:
         found = architecture_entries()
     else:
-        found = registry_entries(REGISTRIES[name])
+        found = registry_entries(resolve_name(REGISTRIES[name]))
     return [{"list": name, **entry} for entry in found]
 
 
-def registry_entries(registry: Registry) -> Iterable[Entry]:
+def registry_entries(registry: Registry[Callable[..., object]]) -> Iterable[Entry]:
     for name in registry.names():
         _, _, detail = (inspect.getdoc(registry[name]) or "").partition("\n")
         yield {

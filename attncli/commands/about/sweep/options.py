@@ -5,8 +5,7 @@ from functools import partial
 from typing import Annotated
 
 from attncli.declare.options import DELETES, RUNS_JOBS, WRITES, Option
-from attncli.options.completion import complete_names
-from attncli.registry import Registry
+from attncli.options.completion import complete_entries
 
 DEFAULT_FOLDER = "attn-sweep"
 
@@ -88,7 +87,7 @@ class EngineOptions:
             metavar="local[:N]|submitit|dask|ray|torchrun",
             usual=True,
             typed_alone=RUNS_JOBS,
-            complete=complete_names(Registry("engine", "attncli.processes.engines").names),
+            complete=complete_entries("attncli.processes.engines"),
             help="What runs the items (see `attn list engines`). [default: local:1, under torchrun its processes]",
         ),
     ] = None

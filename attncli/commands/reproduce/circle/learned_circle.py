@@ -31,7 +31,7 @@ from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.training import AfterStep, Tick, Watched, ignore_training, train
 from attncli.limits import require_memory
 from attncli.maths.residuals.scaled_arrays import Array
-from attncli.metrics import definition
+from attncli.metrics import METRICS
 from attncli.networks.variants import network_switch_values
 from attncli.records import Definition, Report, Track
 
@@ -149,7 +149,7 @@ def run_design(
 
 
 def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
-    return dict(OWN_METRICS) | {name: definition(name) for name in metrics}
+    return dict(OWN_METRICS) | {name: METRICS.definition(name) for name in metrics}
 
 
 def describe_source(designs: Designs, experiment: Experiment, published: bool) -> dict[str, Any]:

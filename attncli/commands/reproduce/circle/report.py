@@ -10,7 +10,7 @@ from attncli.commands.reproduce.circle.arcs import RADIUS, STEP
 from attncli.commands.reproduce.circle.recurrence_runs import ASTRAY, STILL, TOGETHER, CircleRun
 from attncli.errors import format_count
 from attncli.maths.significance import share_standard_deviation, standard_deviation
-from attncli.metrics import definition
+from attncli.metrics import METRICS
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
 
 OWN_METRICS: Mapping[str, Definition] = {
@@ -118,7 +118,7 @@ def build_curve_rows(
     metric: str, group: Sequence[CircleRun], width: int, variant: str
 ) -> Iterator[Row]:
     """Quantiles over the seeds after each reported step."""
-    unit = definition(metric).unit
+    unit = METRICS.definition(metric).unit
     curves = [run.curves[metric] for run in group]
     for step in select_shown_steps(len(curves[0]) - 1):
         values = sorted(replace_unresolved(curve[step]) for curve in curves)

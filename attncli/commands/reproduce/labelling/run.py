@@ -17,14 +17,11 @@ from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import RunOptions, split_names
 from attncli.python.question import MEASURING, RunContext
-from attncli.registry import Registry
 
 if TYPE_CHECKING:
     from attncli.commands.reproduce.tasks import Sizes, Task
     from attncli.gates import Condition
     from attncli.records import Report
-
-TASKS = Registry("task", "attncli.commands.reproduce.tasks")
 
 SIZES = ("layers", "heads", "width")
 
@@ -61,6 +58,7 @@ def prepare_task(
 ) -> "Callable[..., Report]":
     """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.labelling.report import OWN_METRICS
+    from attncli.commands.reproduce.tasks import TASKS
 
     for condition in conditions:
         if condition.metric not in OWN_METRICS:
@@ -85,6 +83,8 @@ def prepare_task(
 
 def describe_task(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
     """Describe what is learned, from the task's file or from the options."""
+    from attncli.commands.reproduce.tasks import TASKS
+
     if memory is None or not memory.is_set:
         return TASKS.summary(name)
     words = "words of their own" if memory.tokens_from is None else "the tokens of a file in order"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attncli.registry import Registry
 
-TASKS = Registry("task", "attncli.commands.reproduce.tasks")
+TASKS: Registry[Callable[[], "Task"]] = Registry("task", "attncli.commands.reproduce.tasks")
 
 
 class Examples(NamedTuple):

@@ -3,13 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
 
+from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_functions
+from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_capture
 from attncli.capture.strips.attention_interface import (
     EagerCall,
@@ -203,22 +204,15 @@ def capture_attention(
     families of modules whose attention cannot be captured and may be left out, as `VerifiedCapture.apart` has them; None: any.
     """
     stream = Capture(model, observe, strip_memory, proved, apart)
-    handles = [
-        model.register_forward_pre_hook(stream.restart),
-        model.register_forward_hook(stream.finish),
-    ]
-    try:
-        with (
-            force_eager_attention(model),
-            replace_eager_interface(stream.attend),
-            stream.watcher.watching(),
-            stream.pairs.watching(),
-            stream.sites.watching(),
-        ):
-            yield stream
-    finally:
-        for handle in handles:
-            handle.remove()
+    with (
+        hook_forwards([(model, stream.restart)], [(model, stream.finish)]),
+        force_eager_attention(model),
+        replace_eager_interface(stream.attend),
+        stream.watcher.watching(),
+        stream.pairs.watching(),
+        stream.sites.watching(),
+    ):
+        yield stream
 
 
 def refuse_changed_capture(
@@ -245,42 +239,6 @@ def refuse_changed_capture(
             )
 
 
-@contextmanager
-def replace_eager_interface(attend: Callable[..., Any]) -> Iterator[None]:
-    """Register the function and its masks under the name `eager`, so that models treat it as their eager attention.
-
-    Another name would not do: models test for "eager" before they make masks and biases.
-    """
-    attentions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
-    # The mask too: the usual one is a token × token array, this one is evaluated a strip at a time.
-    usual = masks["eager"]
-    attentions["eager"], masks["eager"] = attend, make_rowwise_mask
-    try:
-        yield
-    finally:
-        del attentions["eager"]
-        masks["eager"] = usual
-
-
-@contextmanager
-def force_eager_attention(model: nn.Module) -> Iterator[None]:
-    """Set all configs of the model to `eager`, and restore them afterwards."""
-    configs = {id(config): config for config in iter_module_configs(model)}.values()
-    before = [(config, config._attn_implementation_internal) for config in configs]
-    try:
-        for config in configs:
-            config._attn_implementation_internal = "eager"
-        yield
-    finally:
-        for config, implementation in before:
-            config._attn_implementation_internal = implementation
-
-
-def iter_module_configs(model: nn.Module) -> Iterator[PreTrainedConfig]:
-    """Iterate over the configs of all modules of the model, with the configs inside them."""
-    waiting = [getattr(module, "config", None) for module in model.modules()]
-    while waiting:
-        config = waiting.pop()
-        if isinstance(config, PreTrainedConfig):
-            yield config
-            waiting += [getattr(config, name, None) for name in config.sub_configs]
+def replace_eager_interface(attend: Callable[..., Any]) -> AbstractContextManager[None]:
+    """Within, models take the function for their eager attention, with masks that are evaluated a strip at a time."""
+    return swap_functions({EAGER: attend}, {EAGER: make_rowwise_mask})

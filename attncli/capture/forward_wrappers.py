@@ -1,4 +1,8 @@
-"""Wrap the forward of chosen modules temporarily, and restore it."""
+"""Wrap the forward of chosen modules temporarily, or hook it: no other file does.
+
+A wrapper may run the forward with other arguments, several times or not at all, and leaves what it has entered even where
+the forward raises. A hook only looks at arguments and outputs, or changes them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -6,9 +10,46 @@ from functools import wraps
 from typing import Any
 
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 Around = Callable[..., Any]
 """Called as around(forward, module, args, kwargs) in place of forward(*args, **kwargs)."""
+
+Hooks = Iterable[tuple[nn.Module, Callable[..., Any]]]
+"""Modules, and what torch calls as hook(module, args) before their forward or as hook(module, args, output) after it."""
+
+
+def install_hooks(
+    before: Hooks = (),
+    after: Hooks = (),
+    *,
+    with_kwargs: bool = False,
+    first: bool = False,
+    always: bool = False,
+) -> list[RemovableHandle]:
+    """Have the functions called before and after forwards of their modules, until their handles are removed.
+
+    Before: `with_kwargs`, as hook(module, args, kwargs); `first`, ahead of hooks that are there already. After: `always`,
+    even where the forward raises.
+    """
+    return [
+        *(
+            m.register_forward_pre_hook(f, with_kwargs=with_kwargs, prepend=first)
+            for m, f in before
+        ),
+        *(m.register_forward_hook(f, always_call=always) for m, f in after),
+    ]
+
+
+@contextmanager
+def hook_forwards(before: Hooks = (), after: Hooks = (), **how: bool) -> Iterator[None]:
+    """The same for a while."""
+    handles = install_hooks(before, after, **how)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
-from transformers import AttentionInterface
 
-from attncli.capture.context import force_eager_attention
+from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_functions
 from attncli.capture.strips.attention_interface import unpatched_eager
 from attncli.capture.strips.attention_sites import AttentionSite, SiteNamer
 from attncli.errors import InputError
@@ -39,14 +38,13 @@ def retain_maps(
         kept.append(DifferentiableMap(sites.site(module), weights))
         return output, weights
 
-    functions = AttentionInterface._global_mapping
-    with force_eager_attention(model), sites.watching(), require_input_gradients(model, blocks):
-        # Under the name "eager", since models test for that name before they make masks and biases.
-        functions["eager"] = attend
-        try:
-            yield kept
-        finally:
-            del functions["eager"]
+    with (
+        force_eager_attention(model),
+        sites.watching(),
+        require_input_gradients(model, blocks),
+        swap_functions({EAGER: attend}),
+    ):
+        yield kept
 
 
 @contextmanager

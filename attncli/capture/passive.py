@@ -4,18 +4,22 @@ The model's own function of the attention interface computes the output from its
 then passed on, detached, as those of the model's eager attention.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface
 
-from attncli.capture.context import iter_module_configs
+from attncli.capture.eager_interface import (
+    EAGER,
+    iter_module_configs,
+    registered_attention,
+    swap_functions,
+)
 from attncli.capture.strips.attention_interface import EagerCall, to_float32, unpatched_eager
 
-SDPA, EAGER = "sdpa", "eager"
+SDPA = "sdpa"
 
 Beside = Callable[[EagerCall], None]
 """Called after each attention, without gradients."""
@@ -27,23 +31,15 @@ def attention_implementations(model: nn.Module) -> set[str]:
     return {str(name or EAGER) for name in found}
 
 
-@contextmanager
-def observe_attention(model: nn.Module, beside: Beside) -> Iterator[None]:
-    """Within, observe every attention on the interface after it was computed."""
-    functions = AttentionInterface._global_mapping
+def observe_attention(model: nn.Module, beside: Beside) -> AbstractContextManager[None]:
+    """Within, observe every attention on the interface after it was computed.
+
+    Functions are wrapped, not replaced: output and gradients must come from the function that the model uses.
+    """
     names = attention_implementations(model) & {SDPA, EAGER}
-    before = {name: functions.get(name) for name in names}
-    try:
-        # Wrapped, not replaced: output and gradients must come from the function that the model uses.
-        for name in names:
-            functions[name] = wrap_attention_function(name, before[name], beside)
-        yield
-    finally:
-        for name, function in before.items():
-            if function is None:
-                del functions[name]
-            else:
-                functions[name] = function
+    return swap_functions(
+        {name: wrap_attention_function(name, registered_attention(name), beside) for name in names}
+    )
 
 
 def wrap_attention_function(

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.context import Capture, capture_attention, force_eager_attention
+from attncli.capture.context import Capture, capture_attention
+from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.model_errors import run_or_refuse
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,

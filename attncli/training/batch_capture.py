@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from attncli.analysis.heads.forward_passes.observer import HeadObserver, PassRequest, PassResult
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
-from attncli.capture.passive import EAGER, SDPA, attention_implementations, observe_attention
+from attncli.capture.eager_interface import EAGER
+from attncli.capture.forward_wrappers import install_hooks
+from attncli.capture.passive import SDPA, attention_implementations, observe_attention
 from attncli.capture.strips.attention_interface import (
     EagerCall,
     emit_maps_only,
@@ -60,10 +62,9 @@ class BatchCapture:
         self.failure: Exception | None = None
         model = runs.trained.stepped
         self.signature = forward_signature(runs.trained.model)
-        self.handles = [
-            model.register_forward_pre_hook(self.begin, with_kwargs=True),
-            model.register_forward_hook(self.end, always_call=True),
-        ]
+        self.handles = install_hooks(
+            [(model, self.begin)], [(model, self.end)], with_kwargs=True, always=True
+        )
 
     def taken(self) -> list[PassResult]:
         """Results of the batches since the last call, one for each text in them."""

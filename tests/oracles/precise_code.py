@@ -13,7 +13,7 @@ import torch
 from oracles import network
 
 from attncli.ablation import Anatomy, ablate
-from attncli.capture.context import force_eager_attention
+from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import BlockFollower, Stack, unique_blocks
 from attncli.capture.stacks.residual_stream_arguments import (

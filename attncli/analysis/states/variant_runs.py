@@ -26,7 +26,7 @@ from attncli.analysis.states.significant_digits import (
 )
 from attncli.analysis.states.state_metrics import PreviousStates, StateMeters
 from attncli.analysis.states.trajectories import EXACT, Trajectory
-from attncli.capture.context import force_eager_attention
+from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding
 from attncli.capture.stacks.blocks import Stack, observe_states

@@ -5,14 +5,15 @@ pair) fail on fewer, or take another path; such a model is not truncated. Every 
 path that was seen here.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from torch import nn
 
+from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.blocks import Stack, find_stacks
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
 
@@ -27,16 +28,10 @@ class StreamTruncation:
     blocks: tuple[nn.Module, ...] = ()
     tokens: int = 0
 
-    @contextmanager
-    def streams(self) -> Iterator[None]:
+    def streams(self) -> AbstractContextManager[None]:
         """Within, the first blocks receive their first tokens alone; observers entered later see the truncated stream."""
-        with ExitStack() as hooks:
-            for block in self.blocks:
-                handle = block.register_forward_pre_hook(
-                    partial(truncate_arguments, self.tokens), with_kwargs=True, prepend=True
-                )
-                hooks.callback(handle.remove)
-            yield
+        cut = partial(truncate_arguments, self.tokens)
+        return hook_forwards(((block, cut) for block in self.blocks), with_kwargs=True, first=True)
 
 
 def truncate_arguments(tokens: int, _: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -60,10 +55,7 @@ def find_truncation(
         stream = find_stream_input(args, kwargs)
         seen.setdefault(module, () if stream is None else tuple(stream.shape))
 
-    with ExitStack() as hooks:
-        for module in model.modules():
-            handle = module.register_forward_pre_hook(remember, with_kwargs=True)
-            hooks.callback(handle.remove)
+    with hook_forwards(((module, remember) for module in model.modules()), with_kwargs=True):
         stacks = find_stacks(model, inputs)
     first = dict.fromkeys(stack.calls[0].module for stack in stacks)
     long = (block for block in first if exceeds_tokens(seen[block], tokens))

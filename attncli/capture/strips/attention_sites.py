@@ -3,12 +3,13 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from torch import nn
 
+from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.blocks import Stack
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -107,18 +108,12 @@ class SiteNamer:
         self.latest: dict[str, tuple[int, int, int]] = {}
         """For each module: the run of its list element, its layer, and how often it attended in that run."""
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self) -> AbstractContextManager[None]:
         """Within, count the runs of all list elements."""
-        handles = [
-            module.register_forward_pre_hook(lambda *_, name=name: self.runs.update((name,)))
+        return hook_forwards(
+            (module, lambda *_, name=name: self.runs.update((name,)))
             for name, module in self.elements.items()
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        )
 
     def site(self, module: nn.Module) -> AttentionSite:
         name = self.names.get(id(module), type(module).__name__)

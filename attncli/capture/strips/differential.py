@@ -5,13 +5,13 @@ values have two halves, the model calls it twice with the same queries and keys.
 again, so there the map that the model applies is emitted.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.strips.attention_interface import Strip
 from attncli.errors import InputError
 from attncli.tolerances import DIFFERENTIAL_OUTPUT
@@ -88,20 +88,12 @@ class DifferentialPairs:
         for module in (*self.first, *self.due):
             raise unknown_differential_error(module)
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        handles = [
-            part.register_forward_pre_hook(
-                lambda _, args, module=module: self.check(module, args[0] if args else None)
-            )
+    def watching(self) -> AbstractContextManager[None]:
+        return hook_forwards(
+            (part, lambda _, args, module=module: self.check(module, args[0] if args else None))
             for module in self.modules
             for part in module.children()
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        )
 
 
 def unknown_differential_error(module: nn.Module) -> InputError:

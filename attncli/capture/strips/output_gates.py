@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
 
+from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.strips.attention_interface import Strip
 from attncli.capture.strips.attention_sites import AttentionSite
 from attncli.capture.strips.output_projections import OutputProjections, split_weights_by_head
@@ -97,11 +98,9 @@ def observe_gates(
         yield lambda site, strip: None
         return
     watch = OutputGates(found)
-    linear = [module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D))]
-    handles = [module.register_forward_pre_hook(watch.before) for module in linear]
-    try:
-        with SigmoidTracker(watch.sigmoids):
-            yield watch.take
-    finally:
-        for handle in handles:
-            handle.remove()
+    linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
+    with (
+        hook_forwards((module, watch.before) for module in linear),
+        SigmoidTracker(watch.sigmoids),
+    ):
+        yield watch.take

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.strips.attention_interface import Strip
 from attncli.capture.strips.attention_sites import AttentionSite
 from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
@@ -90,13 +91,6 @@ def observe_projections(
 ) -> Iterator[Callable[[AttentionSite, Strip], None]]:
     """Within, pass the strips of a streamed forward to the yielded function; `found` is called with each projection."""
     watch = OutputProjections(found, tensor_parallel_group(model))
-    handles = [
-        module.register_forward_pre_hook(watch.before)
-        for module in model.modules()
-        if isinstance(module, (nn.Linear, Conv1D))
-    ]
-    try:
+    linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
+    with hook_forwards((module, watch.before) for module in linear):
         yield watch.take
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
+from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.capture.strips.attention_interface import (
     MapOperands,
@@ -97,20 +98,10 @@ class SoftmaxCapture(TorchFunctionMode):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        handles = [
-            handle
-            for module in self.modules
-            for handle in (
-                module.register_forward_pre_hook(self.enter),
-                module.register_forward_hook(self.leave, always_call=True),
-            )
-        ]
-        try:
-            with self:
-                yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        entered = [(module, self.enter) for module in self.modules]
+        left = [(module, self.leave) for module in self.modules]
+        with hook_forwards(entered, left, always=True), self:
+            yield
 
     def enter(self, module: nn.Module, _: Any) -> None:
         self.running.append(module)

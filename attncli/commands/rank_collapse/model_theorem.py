@@ -6,7 +6,6 @@ the common rows. Both residuals are taken from the model's own pass on the text.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from attncli.analysis.states.theorem_rows import (
     power_of_ten,
 )
 from attncli.analysis.statistics import summarize_values
+from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.module_paths import find_module_by_name
 from attncli.errors import AttnError, InputError, format_count
 from attncli.head_weights.head_configs import HeadConfig
@@ -127,14 +127,20 @@ def capture_residuals(
 ) -> list[AttentionResiduals]:
     """Residuals of the input and output of every attention layer, in execution order."""
     read, written = [], []
-    with ExitStack() as hooks, torch.no_grad(), run_in_model_precision(model):
-        for place in dict.fromkeys(map(config.place, range(config.layers))):
-            query = find_module_by_name(model, config.family.query.format(l=place))
-            output = find_module_by_name(model, config.family.output.format(l=place))
-            taking = query.register_forward_pre_hook(lambda _, args: read.append(to_array(args[0])))
-            giving = output.register_forward_hook(lambda _, __, out: written.append(to_array(out)))
-            hooks.callback(taking.remove)
-            hooks.callback(giving.remove)
+    places = list(dict.fromkeys(map(config.place, range(config.layers))))
+
+    def named(template: str) -> list[nn.Module]:
+        return [find_module_by_name(model, template.format(l=place)) for place in places]
+
+    def take(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+        read.append(to_array(args[0]))
+
+    def give(_: nn.Module, __: object, output: Tensor) -> None:
+        written.append(to_array(output))
+
+    reading = [(module, take) for module in named(config.family.query)]
+    writing = [(module, give) for module in named(config.family.output)]
+    with hook_forwards(reading, writing), torch.no_grad(), run_in_model_precision(model):
         model(**text.kwargs)
     if len(read) != config.layers or len(written) != config.layers:
         raise InputError(

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attncli.capture.context import force_eager_attention, replace_eager_interface
+from attncli.capture.context import replace_eager_interface
+from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.stacks.blocks import Stack, find_stacks

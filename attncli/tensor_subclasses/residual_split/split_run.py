@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attncli.capture.attention_calls import iter_tensors
-from attncli.capture.context import force_eager_attention
+from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.stacks.blocks import BlockFollower, Stack, unique_blocks

@@ -2,7 +2,7 @@
 the model's code."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attncli.analysis import Progress
+from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.module_paths import find_module_by_name
 from attncli.errors import InputError, UsageError
 from attncli.head_weights.head import Head
@@ -130,13 +131,8 @@ def capture_module_input(module: nn.Module) -> Iterator[list[Tensor]]:
         seen.append(args[0].detach())
         raise StopForward
 
-    handle = module.register_forward_pre_hook(take)
-    try:
+    with hook_forwards([(module, take)]), suppress(StopForward):
         yield seen
-    except StopForward:
-        pass
-    finally:
-        handle.remove()
 
 
 def read_head_inputs(checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np.int64]) -> Array:

@@ -76,11 +76,13 @@ def attn(
         ),
     ] = None,
 ) -> None:
-    from attncli.cli.config.settings import CONFIG, build_default_map
+    from attncli.cli.config.config_file import CONFIG
+    from attncli.cli.config.settings import build_default_map, collect_settings
 
     if config is not None:
         os.environ[CONFIG] = config  # for the runs that this one starts, too
-    context.default_map = build_default_map(context.command)
+    context.obj = collect_settings(context.command)
+    context.default_map = build_default_map(context.obj)
 
 
 def build_app() -> Any:

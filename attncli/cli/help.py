@@ -182,8 +182,8 @@ def format_further_reading(command: Any, ctx: Any, brief: bool) -> Iterator[str]
 
 def is_usual(command: Any, parameter: Any) -> bool:
     """Arguments always are."""
-    named: frozenset[str] = getattr(command.callback, "usual", frozenset())
-    return parameter.param_type_name == "argument" or parameter.name in named
+    option = getattr(command.callback, "options", {}).get(parameter.name)
+    return parameter.param_type_name == "argument" or (option is not None and option.usual)
 
 
 def list_commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:

@@ -67,7 +67,7 @@ def parse_command(words: Sequence[str]) -> Any:
     return reached(root_command(), words, {}, resilient_parsing=True)
 
 
-def reached(command: Any, words: Sequence[str], defaults: Mapping[str, Any], **how: bool) -> Any:
+def reached(command: Any, words: Sequence[str], defaults: Mapping[str, Any], **how: Any) -> Any:
     """The context of the last command that the words reach, with the defaults that are set."""
     found = prepare_arguments(words)
     context = command.make_context("attn", found, default_map=dict(defaults), **how)

@@ -10,6 +10,7 @@ import typer
 
 from attncli.declare.groups import flat_parameters, gathered
 from attncli.declare.options import Argument, Option
+from attncli.declare.settle import rules_of
 from attncli.options.completion import complete_choices
 
 
@@ -28,23 +29,21 @@ def set_signature(
 ) -> Callable[..., int]:
     """The command under the signature that typer reads.
 
-    `declared` are its parameters by name, `usual` the options that its short help shows, `typed_alone` what those do that count on the command line alone.
+    `declared` are its parameters by name, `options` those of them that are options, `rules` when each applies.
     """
-    declared = list(declared)
-    parameters = [to_typer_parameter(parameter) for parameter in declared]
-    options = {each.name: one for each in declared for one in declared_options(each)}
     found: Any = command
+    found.declared = {each.name: each for each in declared}
+    parameters = [to_typer_parameter(each) for each in found.declared.values()]
     found.__signature__ = inspect.Signature(parameters)
     found.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    found.declared = {each.name: each for each in declared}
-    found.usual = frozenset(name for name, one in options.items() if one.usual)
-    found.typed_alone = {name: one.typed_alone for name, one in options.items() if one.typed_alone}
+    found.rules = rules_of(found.declared.values())
+    found.options = {
+        name: one
+        for name, each in found.declared.items()
+        for one in get_args(each.annotation)[1:]
+        if isinstance(one, Option)
+    }
     return command
-
-
-def declared_options(parameter: inspect.Parameter) -> list[Option]:
-    """The `Option` entries in the parameter's `Annotated` type."""
-    return [one for one in get_args(parameter.annotation)[1:] if isinstance(one, Option)]
 
 
 def to_typer_parameter(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -20,6 +20,9 @@ ANY_MODEL: tuple[str, ...] = (*MODELS, WORDLESS)
 SYNTHETIC = ("synthetic",)
 NETWORKS = ("synthetic", "network")
 EVERY: tuple[str, ...] = (*SYNTHETIC, *ANY_MODEL, *get_args(FileKind))
+TYPED = ("command line", "python")
+ANYWHERE = (*TYPED, "environment", "file")
+"""Who may set an option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class Applies:
     """Values of the option to which the rule applies; empty: to all."""
     unless: tuple[str, ...] = ()
     """Values of the option to which the rule does not apply."""
+    set_by: tuple[str, ...] = ANYWHERE
+    """Who may set the option; `why` then says what it does, of which only they decide."""
     why: str = ""
     """The message, where the default one does not fit: {name} is the option, {setting} the same
     with its value, {other} the option that it excludes, {source} what SOURCE names."""

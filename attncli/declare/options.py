@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from attncli.declare.applies import Applies
+from attncli.declare.applies import TYPED, Applies
 
 Complete = Callable[[str], list[str]]
 
-RUNS_CODE = "lets a checkpoint run code"
-RUNS_JOBS = "hands command lines to other programs and machines"
-WRITES = "writes files"
-DELETES = "deletes files"
-"""Effects of options that only the command line may set."""
+RUNS_CODE = Applies(set_by=TYPED, why="lets a checkpoint run code")
+RUNS_JOBS = Applies(set_by=TYPED, why="hands command lines to other programs and machines")
+WRITES = Applies(set_by=TYPED, why="writes files")
+DELETES = Applies(set_by=TYPED, why="deletes files")
+"""Rules of options with these effects, which neither a file nor the environment may set."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -36,11 +36,10 @@ class Option:
     usual: bool
     """Whether it is common: `--help` of a command with many options shows only these, `--help-all`
     all."""
-    typed_alone: str | None
-    """Its effect (RUNS_CODE, WRITES …) if only the command line may set it, not a file or the
-    environment."""
     applies: tuple[Applies, ...]
-    """Rules on kinds of SOURCE and on other options; all of them must hold."""
+    """Rules on kinds of SOURCE, on other options and on who may set it; all of them must hold."""
+    of_any_model: bool
+    """Whether [model] of a configuration file sets it, in every command that runs a model."""
     in_words: Callable[[Any], Any] | None
     """Converts Python-only values, such as a matrix or a list of numbers, to the text or texts of
     the option."""
@@ -53,8 +52,8 @@ class Option:
         complete: Complete | None = None,
         panel: str | None = None,
         usual: bool = False,
-        typed_alone: str | None = None,
         applies: Applies | tuple[Applies, ...] = (),
+        of_any_model: bool = False,
         in_words: Callable[[Any], Any] | None = None,
     ) -> None:
         said = {
@@ -64,8 +63,8 @@ class Option:
             "complete": complete,
             "panel": panel,
             "usual": usual,
-            "typed_alone": typed_alone,
             "applies": (applies,) if isinstance(applies, Applies) else applies,
+            "of_any_model": of_any_model,
             "in_words": in_words,
         }
         for name, value in said.items():

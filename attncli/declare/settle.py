@@ -34,6 +34,8 @@ class Given:
     value: Any
     where: str = ""
     """The line of the file, or the variable, that sets it; empty where it was typed."""
+    of_any_model: bool = False
+    """Whether it is set for all questions about models, so that whatever is set for this one goes before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,11 @@ class Settled:
 
 def rules_of(declared: Iterable[inspect.Parameter]) -> Rules:
     """Collect the rules of every option of a command."""
-    return {each.name: rules for each in declared for rules in [applies_of(each)]}
-
-
-def applies_of(declared: inspect.Parameter) -> tuple[Applies, ...]:
-    said = get_args(declared.annotation)[1:]
-    return next((one.applies for one in said if isinstance(one, Option)), ())
+    said = {each.name: get_args(each.annotation)[1:] for each in declared}
+    return {
+        name: next((one.applies for one in each if isinstance(one, Option)), ())
+        for name, each in said.items()
+    }
 
 
 def is_set(declared: inspect.Parameter, value: Any) -> bool:
@@ -68,14 +69,14 @@ def settle(rules: Rules, given: Sequence[Given], subject: Subject | None) -> Set
     refuse_kinds(rules, typed, subject)
     refuse_exclusions(rules, typed, subject)
     left_out: dict[str, str] = {}
-    defaults = []
-    for one in given:
-        if one.where:
-            reason = misfit(rules, one, typed, subject)
-            if reason is None:
-                defaults.append(one)
-            else:
-                left_out[one.name] = reason
+    defaults: list[Given] = []
+    for one in sorted((one for one in given if one.where), key=lambda one: one.of_any_model):
+        before = [each for each in defaults if one.of_any_model and not each.of_any_model]
+        reason = misfit(rules, one, [*typed, *before], subject)
+        if reason is None:
+            defaults.append(one)
+        else:
+            left_out[one.name] = reason
     while lacking := {one.name: lack for one in defaults if (lack := unmet(rules, one, [*typed, *defaults]))}:  # fmt: skip
         left_out |= lacking
         defaults = [one for one in defaults if one.name not in lacking]
@@ -84,12 +85,14 @@ def settle(rules: Rules, given: Sequence[Given], subject: Subject | None) -> Set
     return Settled({one.name: one.value for one in (*typed, *defaults)}, left_out)
 
 
-def misfit(rules: Rules, one: Given, typed: Iterable[Given], subject: Subject | None) -> str | None:
-    """Why a setting does not apply, given the typed options; None if it does."""
+def misfit(
+    rules: Rules, one: Given, before: Iterable[Given], subject: Subject | None
+) -> str | None:
+    """Why a setting does not apply, given what goes before it; None if it does."""
     rule = other_kind(rules, one, subject)
     if rule is not None and subject is not None:
         return sentence_of_kind(rule, [one], subject)
-    return next(filter(None, (exclusion(rules, one, each, subject) for each in typed)), None)
+    return next(filter(None, (exclusion(rules, one, each, subject) for each in before)), None)
 
 
 def refuse_kinds(rules: Rules, typed: Iterable[Given], subject: Subject | None) -> None:
@@ -126,7 +129,9 @@ def other_kind(rules: Rules, one: Given, subject: Subject | None) -> Applies | N
     """The rule of the option that names other kinds of SOURCE, if any."""
     if subject is None:
         return None
-    own = (rule for rule in rules.get(one.name, ()) if rule.concerns(one.value))
+    own = [rule for rule in rules.get(one.name, ()) if rule.concerns(one.value)]
+    if one.of_any_model:
+        own.append(Applies(to=ANY_MODEL))
     return next((rule for rule in own if subject.kind not in rule.to), None)
 
 

@@ -35,8 +35,8 @@ KINDS_OF_INPUT = ("text", "text_file", "token_ids", "random_tokens")
 PLACES = ("device", "device_map", "tensor_parallel")
 """Where the model is loaded: on one device, on several, or partly on each process's own."""
 
-model_option = partial(Option, panel="Model", applies=OF_MODELS)
-input_option = partial(Option, panel=INPUT, applies=OF_MODELS)
+model_option = partial(Option, panel="Model", applies=OF_MODELS, of_any_model=True)
+input_option = partial(Option, panel=INPUT, applies=OF_MODELS, of_any_model=True)
 
 HALF = ("bfloat16", "float16")
 
@@ -83,7 +83,7 @@ class WeightFileOptions(FetchOptions):
         bool,
         model_option(
             "--allow-pickle",
-            typed_alone=RUNS_CODE,
+            applies=(OF_MODELS, RUNS_CODE),
             help="Also read .bin files (pickle), not only safetensors.",
         ),
     ] = False
@@ -103,7 +103,7 @@ class CheckpointOptions(WeightFileOptions):
         bool,
         model_option(
             "--trust-remote-code",
-            typed_alone=RUNS_CODE,
+            applies=(OF_MODELS, RUNS_CODE),
             help="Run Python code that comes with the checkpoint.",
         ),
     ] = False
@@ -329,6 +329,7 @@ StackOption = Annotated[
     Option(
         metavar="NAME",
         applies=OF_MODELS,
+        of_any_model=True,
         help="Which stack of a model with several, such as decoder. [default: the first]",
     ),
 ]

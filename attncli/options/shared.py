@@ -93,6 +93,7 @@ class NetworkOptions:
         network_option(
             usual=True,
             applies=swept("tokens", ANY_RUN),
+            of_any_model=True,
             help=f"Number of tokens. {default('tokens')}",
         ),
     ] = None
@@ -295,7 +296,7 @@ class OutputOptions:
             "-o",
             metavar="FILE",
             usual=True,
-            typed_alone=WRITES,
+            applies=WRITES,
             help="Write to FILE (atomically).",
         ),
     ] = None
@@ -312,7 +313,7 @@ class OutputOptions:
         output_option(
             metavar="[FILE.pdf|svg|png]",
             usual=True,
-            typed_alone=WRITES,
+            applies=WRITES,
             help="Draw the curves in the terminal, or save them to a file.",
         ),
     ] = None

@@ -159,9 +159,13 @@ def sample(command: str, option: Any) -> Any:
 def defaults_of(command: str) -> list[tuple[str, Any]]:
     """Every option of a command as the file spells it, with a value."""
     found = commands_by_name()[command]
-    options = [one for one in found.params if one.param_type_name == "option"]
+    rules = found.callback.rules
     names = [
-        one for one in options if one.name not in ("help", *found.callback.typed_alone, *GATES)
+        one
+        for one in found.params
+        if one.name in found.callback.options
+        and one.name not in GATES
+        and all("file" in rule.set_by for rule in rules[one.name])
     ]
     return [(one.opts[0].removeprefix("--"), sample(command, one)) for one in names]
 

@@ -63,7 +63,7 @@ READS = {
 }
 """Options that may be set anywhere and take the name of a file, which they only read: how each is run."""
 SHARED_READS = {"text-file", "token-ids", "pattern", "baseline", "labels", "tokens-from", "models-file", "collect", "glob"}  # fmt: skip
-SWITCHES = [name for name, why in TYPED_ALONE.items() if why == RUNS_CODE]
+SWITCHES = [name for name, why in TYPED_ALONE.items() if why == RUNS_CODE.why]
 WAYS = ("pyproject", "config", "ATTN_CONFIG", "environment")
 
 

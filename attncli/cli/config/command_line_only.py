@@ -2,8 +2,8 @@
 decision.
 
 A configuration file comes with the folder that one works in, such as a repository that was just
-cloned, and the environment may come with it too; neither may decide it for the user. `typed_alone`,
-where an option is declared, marks these options.
+cloned, and the environment may come with it too; neither may decide it for the user. The rule
+`set_by`, where an option is declared, marks these options.
 """
 
 import shlex
@@ -19,11 +19,11 @@ from attncli.errors import UsageError
 def option_effects() -> Mapping[str, str]:
     """Effect of each such option, by all its spellings: `--output`, `-o`."""
     return {
-        flag: why
+        flag: rule.why
         for _, command in iterate_commands(root_command(), ())
-        for name, why in command.callback.typed_alone.items()
         for option in command.params
-        if option.name == name
+        for rule in command.callback.rules.get(option.name, ())
+        if "file" not in rule.set_by
         for flag in option.opts
     }
 

@@ -1,6 +1,7 @@
 """`attn.toml`, or `[tool.attn]` of pyproject.toml: values with their line numbers, for error
 messages."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,9 @@ from typing import Any
 
 from attncli.errors import UsageError
 
+CONFIG = "ATTN_CONFIG"
+"""Environment variable with the path of the file; runs started by `attn ci` and `attn sweep`
+inherit it."""
 OWN, PYPROJECT = Path("attn.toml"), Path("pyproject.toml")
 HEADER = re.compile(r"\s*+(\[[^\[\]]++\])\s*+(?:#.*)?")
 NAME = r"""(?:[\w-]++|"[^"]*+"|'[^']*+')"""
@@ -39,8 +43,9 @@ class ConfigFile:
         return str(self.path)
 
 
-def load_config_file(named: str | None) -> ConfigFile | None:
+def load_config_file(named: str | None = None) -> ConfigFile | None:
     """The file that was named; else this folder's attn.toml; else its pyproject.toml, if that has a table for attn."""
+    named = named or os.environ.get(CONFIG)
     if named is not None:
         return parse_config_file(Path(named), prefix=())
     if OWN.is_file():

@@ -8,10 +8,10 @@ with its line.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attncli.cli.config.settings import build_default_map, collect_settings
+from attncli.cli.config.settings import OptionSetting, build_default_map, collect_settings
 from attncli.cli.root import command_path, is_typed, reached, root_command
 from attncli.cli.spelling import spell_as_options
-from attncli.declare.settle import Given, Settled, is_set, rules_of, settle
+from attncli.declare.settle import Given, Settled, is_set, settle
 from attncli.declare.subject import subject_of
 from attncli.errors import AttnError
 from attncli.io.tensor_file_names import TENSORS
@@ -19,72 +19,69 @@ from attncli.io.tensor_file_names import TENSORS
 
 def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
     """Run the command without the defaults that do not fit; an error about another names the line that sets it."""
-    for name in settled(context).left_out:
-        leave_out(context, parameter_of(context, name))
+    for name in settle_options(context).left_out:
+        leave_out(context, name)
     try:
         return run(context)
     except AttnError as error:
-        places = [where(context, name) for name in error.about if is_default(context, name)]
+        own = [find_setting(context, name) for name in error.about]
+        places = dict.fromkeys(one.where for one in own if one is not None)
         if places and not str(error).startswith(tuple(places)):
-            error.args = (f"{', '.join(dict.fromkeys(places))}: {error}",)
+            error.args = (f"{', '.join(places)}: {error}",)
         raise
 
 
-def settled(context: Any) -> Settled:
+def settle_options(context: Any) -> Settled:
     """The values of a command's options, typed or set; a command that passes options on gets all
     settings."""
-    declared = getattr(context.command.callback, "declared", {})
+    given = list(list_given(context))
+    if not given:  # what SOURCE names does not matter then
+        return Settled({}, {})
     subject = subject_of(" ".join(command_path(context)), context.params)
-    return settle(rules_of(declared.values()), list(given(context, declared)), subject)
+    return settle(context.command.callback.rules, given, subject)
 
 
-def given(context: Any, declared: dict[str, Any]) -> Iterator[Given]:
-    """Options that are typed or set elsewhere; a module's file is the -o of `approximate`."""
-    for name, each in declared.items():
-        value = context.params.get(name)
-        if is_default(context, name) and is_set(each, value):
-            yield Given(name, value, where(context, name))
-        elif is_typed(context, name) and is_set(each, value):
-            yield Given(name, value)
-    output = context.params.get("output")
-    if "pattern" in declared and str(output).endswith(TENSORS):
-        yield Given("save_module", output)
+def list_given(context: Any) -> Iterator[Given]:
+    """Options that are typed or set elsewhere."""
+    command, values = context.command.callback, context.params
+    for name in getattr(command, "options", ()):
+        if is_set(command.declared[name], values.get(name)):
+            one = find_setting(context, name)
+            if one is not None:
+                yield Given(name, values[name], one.where, one.of_any_model)
+            elif is_typed(context, name):
+                yield Given(name, values[name])
+    if "save_module" in getattr(command, "own", ()) and str(values["output"]).endswith(TENSORS):
+        yield Given("save_module", values["output"])
 
 
-def parameter_of(context: Any, name: str) -> Any:
-    return next(one for one in context.command.params if one.name == name)
-
-
-def is_default(context: Any, name: str) -> bool:
+def find_setting(context: Any, name: str) -> OptionSetting | None:
+    """The setting that an option's value comes from, if any."""
     source = context.get_parameter_source(name)
-    return source is not None and source.name == "DEFAULT_MAP"
+    if source is None or source.name != "DEFAULT_MAP":
+        return None
+    found: OptionSetting = context.find_root().obj[command_path(context), name]
+    return found
 
 
-def leave_out(context: Any, parameter: Any) -> None:
-    """Reset the options as if they were not set."""
-    defaults = {
-        name: value for name, value in context.default_map.items() if name != parameter.name
+def leave_out(context: Any, name: str) -> None:
+    """Reset the option as if it were not set."""
+    parameter = next(one for one in context.command.params if one.name == name)
+    context.default_map = {
+        other: value for other, value in context.default_map.items() if other != name
     }
-    context.default_map = defaults
     value, source = parameter.consume_value(context, {})
-    context.params[parameter.name] = parameter.process_value(context, value)
-    context.set_parameter_source(parameter.name, source)
+    context.params[name] = parameter.process_value(context, value)
+    context.set_parameter_source(name, source)
 
 
-def where(context: Any, name: str) -> str:
-    """The line of the file, or the variable, that has set it."""
-    own = collect_settings(context.find_root().command)
-    return next(
-        one.where for one in own if one.command == command_path(context) and one.option.name == name
-    )
-
-
-def fates(words: Sequence[str]) -> Callable[[Any], str]:
-    """Return a function that describes whether the default of each of the command's options applies
-    to this line."""
+def fates(words: Sequence[str]) -> tuple[Any, Callable[[Any], str]]:
+    """The context of the line's command, and a function that describes whether the default of each
+    of its options applies to this line."""
     whole = root_command()
-    context = reached(whole, words, build_default_map(whole))
-    left_out = settled(context).left_out
+    settings = collect_settings(whole)
+    context = reached(whole, words, build_default_map(settings), obj=settings)
+    left_out = settle_options(context).left_out
 
     def fate(option: Any) -> str:
         if is_typed(context, option.name):
@@ -92,4 +89,4 @@ def fates(words: Sequence[str]) -> Callable[[Any], str]:
         why = left_out.get(option.name)
         return f"left out: {spell_as_options(why)}" if why else "applies"
 
-    return fate
+    return context, fate

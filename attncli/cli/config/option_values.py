@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from attncli.cli.arguments import add_plot_target
-from attncli.cli.config.settings import build_default_map
+from attncli.cli.config.settings import build_default_map, collect_settings
 from attncli.cli.root import root_command
 
 
@@ -19,7 +19,7 @@ def resolve_options(words: Sequence[str]) -> dict[str, Any]:
     """Values from the line, from the environment or a file, or the defaults."""
     whole = command_group()
     name, *rest = words
-    defaults = build_default_map(whole).get(name, {})
+    defaults = build_default_map(collect_settings(whole)).get(name, {})
     context = whole.commands[name].make_context(
         f"attn {name}", add_plot_target(rest), default_map=defaults
     )

@@ -3,6 +3,7 @@ file.
 
 `[rank-collapse] seeds = 3` in attn.toml and `ATTN_RANK_COLLAPSE_SEEDS=3` both mean `attn
 rank-collapse --seeds 3`. Several values are a list in the file, and lines in the environment.
+`[model] dtype = "float32"` is for every command that runs a model and has a --dtype.
 """
 
 import os
@@ -20,11 +21,9 @@ from attncli.declare.moved import refuse_moved_option
 from attncli.errors import UsageError, unknown_name
 
 PREFIX = "ATTN_"
-CONFIG = "ATTN_CONFIG"
-"""Environment variable with the path of the file; runs started by `attn ci` and `attn sweep`
-inherit it."""
-CHECKS = "checks"
-"""The table of the checks of `attn ci`; every other table is a command."""
+CHECKS, MODEL = "checks", "model"
+"""The tables of the checks of `attn ci`, and of all questions about models; every other one is a
+command's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,32 +34,42 @@ class OptionSetting:
     option: Any
     value: Any
     where: str
+    of_any_model: bool = False
+    """Whether the table [model] has set it, and not one of its command."""
 
     @property
     def name(self) -> str:
-        """`rank-collapse --seeds`"""
-        return f"{' '.join(self.command)} {self.option.opts[0]}"
+        """`rank-collapse --seeds`, or `model --dtype`"""
+        table = MODEL if self.of_any_model else " ".join(self.command)
+        return f"{table} {self.option.opts[0]}"
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value!r}  ({self.where})"
 
 
-def current_file() -> ConfigFile | None:
-    return load_config_file(os.environ.get(CONFIG))
+Settings = Mapping[tuple[Path, str], OptionSetting]
+"""By command and parameter."""
 
 
-def collect_settings(root: Any) -> list[OptionSetting]:
-    """Collect every setting in force; the environment overrides the file."""
-    file = current_file()
-    found = list(read_file_settings(file, file.values, root, ())) if file else []
+def collect_settings(root: Any) -> Settings:
+    """Collect every setting in force; the environment overrides the file, and a command's table
+    that of all models."""
+    file, found = load_config_file(), list[OptionSetting]()
+    if file is not None:
+        if MODEL in file.values:
+            found += read_model_settings(file, root)
+        found += read_file_settings(file, file.values, root, ())
     found += read_environment_settings(os.environ, root)
     for one in found:
         refuse_setting(one.option.opts[0], one.value, one.where)
-    return list({(one.command, one.option.name): one for one in found}.values())
+    return {(one.command, one.option.name): one for one in found}
 
 
-def build_default_map(root: Any) -> dict[str, Any]:
+def build_default_map(settings: Settings) -> dict[str, Any]:
     """Build typer's default map, by command and parameter. Each value is parsed here, so that
     errors name its source."""
     result: dict[str, Any] = {}
-    for one in collect_settings(root):
+    for one in settings.values():
         require_value(one)
         place = result
         for name in one.command:
@@ -89,20 +98,53 @@ def format_argument(setting: OptionSetting) -> Any:
     return [str(each) for each in value] if isinstance(value, list) else str(value)
 
 
+def read_model_settings(file: ConfigFile, root: Any) -> Iterator[OptionSetting]:
+    """Read the table [model]: each key is for every command that has it."""
+    table = require_table(file, file.values[MODEL], (MODEL,))
+    takers = dict(iterate_model_options(root))
+    known = {spell_key(option) for options in takers.values() for option in options}
+    for key, value in table.items():
+        where = file.where(MODEL, key)
+        if key not in known:
+            raise locate_error(where, unknown_name("option of models", key, known))
+        for path, options in takers.items():
+            for option in options:
+                if spell_key(option) == key:
+                    yield OptionSetting(path, option, wrap_single_value(option, value), where, True)
+
+
+def iterate_model_options(root: Any) -> Iterator[tuple[Path, list[Any]]]:
+    """The commands that run a model, each with its options that [model] may set."""
+    for path in command_paths():
+        command = command_at(root, path)
+        declared = command.callback.options
+        if "revision" in declared:  # `generate network` has --tokens too, and runs no model
+            fed = [
+                one
+                for one in command.params
+                if one.name in declared and declared[one.name].of_any_model
+            ]
+            yield path, fed
+
+
+def require_table(file: ConfigFile, table: Any, path: Path) -> Mapping[str, Any]:
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{file.where(*path)}: '{'.'.join(path)}' must be a table of options.")
+    return table
+
+
 def read_file_settings(
     file: ConfigFile, table: Any, command: Any, path: Path
 ) -> Iterator[OptionSetting]:
     """Read the tables of a file, one per command; unknown tables are refused with their line."""
-    if not isinstance(table, Mapping):
-        raise UsageError(f"{file.where(*path)}: '{'.'.join(path)}' must be a table of options.")
     members = getattr(command, "commands", None)
-    for key, value in table.items():
-        if not path and key == CHECKS:
+    for key, value in require_table(file, table, path).items():
+        if not path and key in (CHECKS, MODEL):
             continue
         if members is not None:
             if key not in members:
                 raise locate_error(
-                    file.where(*path, key), unknown_name("command", key, [*members, CHECKS])
+                    file.where(*path, key), unknown_name("command", key, [*members, CHECKS, MODEL])
                 )
             yield from read_file_settings(file, value, members[key], (*path, key))
         else:
@@ -114,13 +156,19 @@ def read_file_settings(
 
 def find_option(command: Any, key: str, where: str) -> Any:
     options = {
-        option.opts[0].removeprefix("--"): option
+        spell_key(option): option
         for option in command.params
         if option.param_type_name == "option" and option.name != "help"
     }
     if key not in options:
         raise locate_error(where, unknown_name("option", key, options))
     return options[key]
+
+
+def spell_key(option: Any) -> str:
+    """`token-ids`, as in the file."""
+    name: str = option.opts[0].removeprefix("--")
+    return name
 
 
 def locate_error(where: str, error: UsageError) -> UsageError:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attncli.cli.root import command_path
 from attncli.cli.typer_options import grouped
 from attncli.declare.options import Argument
 
@@ -36,19 +37,20 @@ def show(
 
     The command line overrides ATTN_COMMAND_OPTION of the environment, which overrides the file: --config FILE, else
     attn.toml, else [tool.attn] in pyproject.toml, both of the current folder. Tables are commands, keys their options;
+    [model] sets an option for every command that runs a model and has it, unless the command's own table does;
     [checks.NAME] are what `attn ci` runs. Options that run code, write or delete count on the command line alone.
     Settings that do not apply to a run are ignored: give its command line to see which.
     """
-    from attncli.cli.config.settings import collect_settings, current_file
+    from attncli.cli.config.config_file import load_config_file
     from attncli.commands.about.ci.named_checks import parse_checks
     from attncli.io.standard_output import write_stdout
 
-    found = collect_settings(context.find_root().command)
+    found = list(context.find_root().obj.values())
     if words:
         lines = describe_run_settings(words, found)
     else:
-        lines = [f"{one.name} = {one.value!r}  ({one.where})" for one in found]
-        checks = parse_checks(current_file())
+        checks = parse_checks(load_config_file())
+        lines = list(dict.fromkeys(map(str, found)))
         lines += [f"check {check.name}: {check.summary}  ({check.where})" for check in checks]
     write_stdout("".join(f"{line}\n" for line in lines or ["nothing is set"]))
     return 0
@@ -58,6 +60,12 @@ def describe_run_settings(words: list[str], settings: "list[OptionSetting]") -> 
     """List the settings for the command of `words`, each with whether it applies to this run."""
     from attncli.cli.config.defaults import fates
 
-    fate = fates(words)
-    own = [one for one in settings if list(one.command) == words[: len(one.command)]]
-    return [f"{one.name} = {one.value!r}  ({one.where}): {fate(one.option)}" for one in own]
+    context, fate = fates(words)
+    path = command_path(context)
+    own = {one.option.name: f"{one}: {fate(one.option)}" for one in settings if one.command == path}
+    if "revision" in getattr(context.command.callback, "options", ()):
+        for one in settings:
+            if one.of_any_model:
+                has_none = f"left out: {' '.join(path)} has no {one.option.opts[0]}"
+                own.setdefault(one.option.name, f"{one}: {has_none}")
+    return list(own.values())

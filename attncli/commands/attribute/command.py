@@ -48,7 +48,12 @@ def attribute(
     ] = None,
     tokens: Annotated[
         int | None,
-        Option(metavar="N", usual=True, help="Longest text, or length of random ones."),
+        Option(
+            metavar="N",
+            usual=True,
+            of_any_model=True,
+            help="Longest text, or length of random ones.",
+        ),
     ] = None,
     seed: Annotated[
         int, Option(metavar="N", help="Of random tokens and weights. [default: 0]")

@@ -20,7 +20,7 @@ Target = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        typed_alone=WRITES,
+        applies=WRITES,
         help="Safetensors file to write.",
     ),
 ]

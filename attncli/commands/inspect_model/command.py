@@ -68,14 +68,18 @@ def inspect_model(
     ] = False,
     tokens: Annotated[
         int | None,
-        Option(metavar="N", help="Maximum length of a text in tokens, or length of random ones."),
+        Option(
+            metavar="N",
+            of_any_model=True,
+            help="Maximum length of a text in tokens, or length of random ones.",
+        ),
     ] = None,
     save_maps: Annotated[
         Path | None,
         Option(
             metavar="FILE.safetensors",
             usual=True,
-            typed_alone=WRITES,
+            applies=WRITES,
             help="Save the first text's maps of the selected --layers and --heads.",
         ),
     ] = None,

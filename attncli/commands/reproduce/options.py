@@ -33,7 +33,7 @@ class KeptTraining:
         task_option(
             metavar="DIR",
             usual=True,
-            typed_alone=WRITES,
+            applies=WRITES,
             help="Save trainings in DIR; the same command resumes from there.",
         ),
     ] = None

@@ -34,7 +34,12 @@ def sensitivity(
     stack: StackOption = None,
     tokens: Annotated[
         int | None,
-        Option(metavar="N", usual=True, help="Longest text, or length of random ones."),
+        Option(
+            metavar="N",
+            usual=True,
+            of_any_model=True,
+            help="Longest text, or length of random ones.",
+        ),
     ] = None,
     seed: Annotated[
         int, Option(metavar="N", help="Of random tokens, weights and directions. [default: 0]")

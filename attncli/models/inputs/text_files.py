@@ -54,7 +54,10 @@ def read_text(name: str) -> str:
 def refuse_shared_stdin() -> None:
     """Refuse stdin under several processes: each would get a part of it."""
     if read_launch().several:
-        raise UsageError("`text_file='-'`: several processes cannot read one stdin: give a file.")
+        raise UsageError(
+            "`text_file='-'`: several processes cannot read one stdin: give a file.",
+            about=["text_file"],
+        )
 
 
 def split_paragraphs(content: str, name: str) -> Iterator[str]:

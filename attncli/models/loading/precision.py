@@ -63,7 +63,9 @@ def parse_device(text: str) -> torch.device:
     try:
         device = torch.device(text)
     except RuntimeError:
-        raise UsageError(f"`device={text!r}`: choose cpu, cuda, cuda:N or mps.") from None
+        raise UsageError(
+            f"`device={text!r}`: choose cpu, cuda, cuda:N or mps.", about=["device"]
+        ) from None
     if device.type == "cpu" and not device.index:
         return torch.device("cpu")
     if device.type == "cuda":
@@ -71,13 +73,16 @@ def parse_device(text: str) -> torch.device:
         if (device.index or 0) < count:
             return device
         raise UsageError(
-            f"`device={text!r}`: this machine has {count} CUDA devices: try `device='cpu'`."
+            f"`device={text!r}`: this machine has {count} CUDA devices: try `device='cpu'`.",
+            about=["device"],
         )
     if device.type == "mps" and not device.index:
         if torch.backends.mps.is_available():
             return device
-        raise UsageError("`device='mps'`: this machine has none: try `device='cpu'`.")
-    raise UsageError(f"`device={text!r}`: choose cpu, cuda, cuda:N or mps.")
+        raise UsageError(
+            "`device='mps'`: this machine has none: try `device='cpu'`.", about=["device"]
+        )
+    raise UsageError(f"`device={text!r}`: choose cpu, cuda, cuda:N or mps.", about=["device"])
 
 
 def parse_device_map(text: str | None, device: str) -> str | None:

@@ -93,7 +93,7 @@ def compare_verdicts(
 
 def build_accept_command(name: str) -> str:
     """The command line that makes the check's report its baseline."""
-    from attncli.cli.config.settings import CONFIG
+    from attncli.cli.config.config_file import CONFIG
 
     config = os.environ.get(CONFIG)
     words = ["attn", "ci", "--accept", name, *(["--config", config] if config else [])]
@@ -136,10 +136,5 @@ def check_gates(check: "Check") -> list[str]:
 def default_gates(command: CommandPath) -> list[str]:
     from attncli.cli.config.settings import collect_settings
 
-    found = collect_settings(root_command())
-    return [
-        str(gate)
-        for one in found
-        if (one.command, one.option.name) == (command, "fail_if")
-        for gate in one.value
-    ]
+    found = collect_settings(root_command()).get((command, "fail_if"))
+    return [str(gate) for gate in found.value] if found else []

@@ -1,6 +1,5 @@
 """`attn ci`"""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,17 +30,11 @@ def check_names() -> list[str]:
     """List the checks of the configuration file, or of the file named on the line; none if it is
     broken."""
     from attncli.cli.config.config_file import load_config_file
-    from attncli.cli.config.settings import CONFIG
     from attncli.cli.shell_completion import find_config_argument
     from attncli.commands.about.ci.named_checks import parse_checks
 
     try:
-        return [
-            one.name
-            for one in parse_checks(
-                load_config_file(find_config_argument() or os.environ.get(CONFIG))
-            )
-        ]
+        return [one.name for one in parse_checks(load_config_file(find_config_argument()))]
     except AttnError:
         return []
 
@@ -61,7 +54,7 @@ def ci(
         str | None,
         Option(
             metavar="FOLDER",
-            typed_alone=WRITES,
+            applies=WRITES,
             help=(
                 "Keep the reports in FOLDER, as CHECK.json; a baseline there is not overwritten (the new report is "
                 "CHECK.new.json)."
@@ -72,7 +65,7 @@ def ci(
         bool,
         Option(
             "--accept",
-            typed_alone=WRITES,
+            applies=WRITES,
             help=(
                 "Show what changed, then make the reports the baselines: of all checks that have one, or of those "
                 "named."
@@ -90,14 +83,14 @@ def ci(
     import tempfile
 
     from attncli import gates
-    from attncli.cli.config.settings import current_file
+    from attncli.cli.config.config_file import load_config_file
     from attncli.cli.writer import prepare_output, write_report
     from attncli.commands.about.ci.check_runs import run_check
     from attncli.commands.about.ci.named_checks import parse_checks
     from attncli.reports.provenance import add_provenance
 
     conditions = prepare_output(output)
-    every = parse_checks(current_file())
+    every = parse_checks(load_config_file())
     checks = select_checks(every, names or [])
     if accept:
         from attncli.commands.about.ci.acceptance import select_acceptable

@@ -62,7 +62,7 @@ def list_things(
             "--output",
             "-o",
             metavar="FILE",
-            typed_alone=WRITES,
+            applies=WRITES,
             help="Write to FILE (atomically).",
         ),
     ] = None,

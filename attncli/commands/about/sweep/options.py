@@ -47,7 +47,7 @@ class ItemOptions:
         item_option(
             metavar="FOLDER",
             usual=True,
-            typed_alone=WRITES,
+            applies=WRITES,
             help=(
                 f"Keep one report per model in FOLDER, or at an fsspec address such as s3://bucket/sweep. [default: "
                 f"{DEFAULT_FOLDER}]"
@@ -86,7 +86,7 @@ class EngineOptions:
         engine_option(
             metavar="local[:N]|submitit|dask|ray|torchrun",
             usual=True,
-            typed_alone=RUNS_JOBS,
+            applies=RUNS_JOBS,
             complete=complete_entries("attncli.processes.engines"),
             help="What runs the items (see `attn list engines`). [default: local:1, under torchrun its processes]",
         ),
@@ -95,7 +95,7 @@ class EngineOptions:
         list[str],
         engine_option(
             metavar="NAME=VALUE,…",
-            typed_alone=RUNS_JOBS,
+            applies=RUNS_JOBS,
             help="Options of the engine, such as partition=gpu,timeout_min=60 for submitit. Repeatable.",
         ),
     ] = field(default_factory=list)
@@ -103,7 +103,7 @@ class EngineOptions:
         bool,
         engine_option(
             "--evict",
-            typed_alone=DELETES,
+            applies=DELETES,
             help="Delete each model that this sweep downloaded from the Hub cache once its report is written.",
         ),
     ] = False

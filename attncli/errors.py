@@ -99,7 +99,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """A usage error that suggests the nearest known name, or lists them all."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"there are: {list_few(names)}."
+    hint = f"did you mean '{near[0]}'?" if near else f"there are: {list_first_names(names)}."
     return UsageError(f"unknown {kind} '{name[:LONGEST_NAME]}': {hint}")
 
 
@@ -127,7 +127,7 @@ def format_count(number: int, thing: str, things: str = "") -> str:
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
-def list_few(names: Iterable[object]) -> str:
+def list_first_names(names: Iterable[object]) -> str:
     """List the names, or the first of them and how many there are more."""
     every = list(map(str, names))
     more = f" and {len(every) - MOST_NAMED:,} more" if len(every) > MOST_NAMED else ""
@@ -142,7 +142,7 @@ LONGEST_REASON = 300
 """The most letters of a library's message that are shown."""
 
 
-def first_line(error: BaseException) -> str:
+def first_line_of_error(error: BaseException) -> str:
     """The beginning of a library's message, short enough for one of our sentences."""
     lines = (line.strip() for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)[:LONGEST_REASON].rstrip(".:, ")
@@ -167,15 +167,15 @@ def translate_system_error(error: BaseException) -> AttnError | None:
     if is_memory_error(error):
         return LimitError("out of memory: choose smaller sizes.")
     if NO_FILES in str(error).lower() and not isinstance(error, OSError):
-        return InputError(f"{first_line(error)}.")
+        return InputError(f"{first_line_of_error(error)}.")
     if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
         return None
-    why = (error.strerror or first_line(error)).lower()
+    why = (error.strerror or first_line_of_error(error)).lower()
     if error.filename is not None:
         kind = LimitError if error.errno in FULL else InputError
         return kind(f"{str(error.filename)[:LONGEST_NAME]} cannot be used: {why}.")
     if error.errno is None:  # a library's own, which names the file in its words
-        return InputError(f"{first_line(error)}.")
+        return InputError(f"{first_line_of_error(error)}.")
     kind = LimitError if error.errno in SCARCE else InputError
     return kind(f"the system refuses what this run needs: {why}.")
 

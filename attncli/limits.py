@@ -15,19 +15,19 @@ MOST_DIGITS = 18
 """The most digits of a whole number: longer ones fit no machine word, and Python refuses thousands of them."""
 
 
-def whole_number(text: str) -> int | None:
+def parse_whole_number(text: str) -> int | None:
     """Parse a whole number from 0 on; None if the text is none, or is larger than any size."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 def available_memory() -> int | None:
     """Bytes that can be used without swapping, or what is left of this process's share; None where the system does not tell."""
-    free, share = free_memory(), whole_number(os.environ.get(MEMORY, ""))
-    left = None if share is None else max(0, share - used_memory())
+    free, share = free_memory(), parse_whole_number(os.environ.get(MEMORY, ""))
+    left = None if share is None else max(0, share - process_memory())
     return left if free is None else free if left is None else min(free, left)
 
 
-def used_memory() -> int:
+def process_memory() -> int:
     """Bytes of this process's own memory; files that the system pages in are not counted."""
     try:
         _, resident, shared, *_ = STATM.read_text().split()
@@ -36,13 +36,13 @@ def used_memory() -> int:
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
 
-def share_memory(free: Sequence[int | None]) -> None:
+def divide_free_memory(free: Sequence[int | None]) -> None:
     """Of several processes that begin on one machine each takes its part of what was free before: `free` as each saw it.
 
     Asked while they load, the system would promise the same bytes to all of them.
     """
     known = [size for size in free if size is not None]
-    share = whole_number(os.environ.get(MEMORY, ""))
+    share = parse_whole_number(os.environ.get(MEMORY, ""))
     if known and len(free) > 1:
         part = min(known) // len(free)
         os.environ[MEMORY] = str(part if share is None else min(part, share))
@@ -68,7 +68,7 @@ def require_memory(needed: int, what: str, advice: str) -> None:
     available = available_memory()
     if available is not None and needed > available:
         raise LimitError(
-            f"{what} needs about {gibibytes(needed)}, {gibibytes(available)} are free: {advice}."
+            f"{what} needs about {format_gibibytes(needed)}, {format_gibibytes(available)} are free: {advice}."
         )
 
 
@@ -76,7 +76,7 @@ MOST_PAIRS = 10**13
 """Products of a query and a key in one run: days on one core, at some 10^8 a second."""
 
 
-def require_finishable(pairs: int, what: str, advice: str) -> None:
+def refuse_endless_work(pairs: int, what: str, advice: str) -> None:
     """Refuse work that would silently run for days."""
     if pairs > MOST_PAIRS:
         raise LimitError(
@@ -84,7 +84,7 @@ def require_finishable(pairs: int, what: str, advice: str) -> None:
         )
 
 
-def gibibytes(size: int) -> str:
+def format_gibibytes(size: int) -> str:
     """Format bytes in GiB with two digits, and never a power of ten."""
     number = size / 2**30
     return f"{float(f'{number:.2g}'):,.0f} GiB" if number >= 10 else f"{number:.2g} GiB"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from attncli.limits import whole_number
+from attncli.limits import parse_whole_number
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Variables that torchrun sets, and torch.distributed requires under other launchers."""
@@ -32,13 +32,13 @@ class Launch(NamedTuple):
 ALONE = Launch(0, 1, 0)
 
 
-def read_launch() -> Launch:
+def read_launch_environment() -> Launch:
     """Read the launch: one process among several if all their rendezvous variables are set; else a single one."""
     said = [os.environ.get(name, "") for name in NAMES]
-    rank, size = map(whole_number, said[:2])
+    rank, size = map(parse_whole_number, said[:2])
     if rank is None or size is None or not all(said):
         return ALONE
-    return Launch(rank, size, whole_number(os.environ.get("LOCAL_RANK", "")) or 0)
+    return Launch(rank, size, parse_whole_number(os.environ.get("LOCAL_RANK", "")) or 0)
 
 
 def is_started_by_attn() -> bool:
@@ -46,7 +46,7 @@ def is_started_by_attn() -> bool:
 
 
 def is_first_rank() -> bool:
-    return read_launch().first
+    return read_launch_environment().first
 
 
 def environment_without_launch(environment: Mapping[str, str]) -> dict[str, str]:

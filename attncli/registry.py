@@ -83,7 +83,7 @@ class Registry(Generic[Entry_co]):
         return found
 
 
-def call_spec(registry: Registry[Callable[..., Any]], text: str, **given: Any) -> Any:
+def call_from_text(registry: Registry[Callable[..., Any]], text: str, **given: Any) -> Any:
     """Call a registered function from `name`, `name:value:value` or `name:key=value,key=value`.
 
     The function's keyword-only parameters are what the text may set, in their order; `given` are the arguments that

@@ -21,7 +21,7 @@ KEPT_END = 300
 """Letters kept of a truncated sentence's end, which says what to do."""
 
 
-def make_visible(text: str) -> str:
+def make_characters_visible(text: str) -> str:
     """The text on one line, with every character that cannot be seen, or acts, spelled out."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else escape_character(c) for c in text)
@@ -53,7 +53,7 @@ def json_escape(character: str) -> str:
 
 def sanitize_sentence(text: str) -> str:
     """A visible line of readable length: of a longer one its beginning and its end."""
-    text = make_visible(text)
+    text = make_characters_visible(text)
     if len(text) <= LONGEST_SENTENCE:
         return text
     return f"{text[: LONGEST_SENTENCE - KEPT_END]} … {text[-KEPT_END:]}"
@@ -65,7 +65,7 @@ def sanitize_value(value: T) -> T:
     if value is None or isinstance(value, int | float):
         return value
     if isinstance(value, str):
-        changed = make_visible(value)
+        changed = make_characters_visible(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         seen = sanitize_value(parts)

@@ -12,7 +12,7 @@ import pytest
 import attncli
 from attncli.commands.about.list.catalogue import REGISTRIES
 from attncli.errors import UsageError
-from attncli.registry import Declaration, Registry, call_spec
+from attncli.registry import Declaration, Registry, call_from_text
 
 PACKAGE = Path(attncli.__file__).parent
 
@@ -99,7 +99,7 @@ def test_an_unknown_name_gets_the_nearest_or_all(toys: Registry) -> None:
 def test_parameters_by_position_and_by_name(
     toys: Registry, text: str, result: tuple[object]
 ) -> None:
-    assert call_spec(toys, text, tokens=4) == result
+    assert call_from_text(toys, text, tokens=4) == result
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_parameters_by_position_and_by_name(
 )
 def test_wrong_parameters_are_named(toys: Registry, text: str, said: str) -> None:
     with pytest.raises(UsageError) as refusal:
-        call_spec(toys, text, tokens=4)
+        call_from_text(toys, text, tokens=4)
     assert said in str(refusal.value)
 
 

@@ -25,7 +25,7 @@ def keep_albert_activation(anatomy: Anatomy, switches: Switches) -> Iterator[Swi
         yield switches
         return
     maps = [getattr(block, name) for block in albert for name in ("ffn", "ffn_output")]
-    with wrap_forwards(maps, identity):
+    with wrap_forwards(maps, return_input):
         yield replace(switches, mlp=True, mlp_skip=True)
 
 
@@ -51,6 +51,6 @@ def describe_published_variants(
         )
 
 
-def identity(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+def return_input(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
     """Return the map's input instead of its output."""
     return args[0]

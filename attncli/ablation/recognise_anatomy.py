@@ -21,9 +21,9 @@ from attncli.ablation.structure_checks import (
 )
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import KeepEverything, Mixing
-from attncli.ablation.trials.between_blocks import check_between, plain_pass
+from attncli.ablation.trials.between_blocks import check_nothing_between_blocks, run_plain_pass
 from attncli.ablation.trials.mixer_descriptions import describe_mixers
-from attncli.ablation.trials.token_mixing import Where, try_mixing
+from attncli.ablation.trials.token_mixing import Where, probe_token_mixing
 from attncli.ablation.trials.verification import (
     Seen,
     check_nothing_bypasses,
@@ -54,16 +54,16 @@ def recognise_anatomy(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     structure = find_mixing_blocks(model, inputs)
     check_structure(structure)
     try:
-        tracked, mixing, mlps = track_and_try(model, inputs, structure.stacks)
+        tracked, mixing, mlps = track_and_probe_mixing(model, inputs, structure.stacks)
         for run, _ in tracked:
             check_run(run)
     except InputError:
         refuse_hyper_connections(model, inputs, structure.stacks)
         raise
-    plain = plain_pass(model, inputs, structure.stacks)
+    plain = run_plain_pass(model, inputs, structure.stacks)
     check_tracking_unchanged(tracked, plain.outputs.values())
     check_nothing_bypasses(model, inputs, structure.stacks, mixing)
-    check_between(model, inputs, structure.stacks, plain)
+    check_nothing_between_blocks(model, inputs, structure.stacks, plain)
     notes = describe_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
     return build_anatomy(structure, [run for run, _ in tracked], mixing, notes)
 
@@ -95,7 +95,7 @@ def refuse_hyper_connections(
                 )
 
 
-def track_and_try(
+def track_and_probe_mixing(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
 ) -> tuple[Seen, Mixing, Mixing]:
     """Run one tracked forward; test which branches mix tokens without attention, and which MLPs do."""
@@ -105,7 +105,7 @@ def track_and_try(
     doubtful = [run for run, _ in tracked if needs_mixing_trial(run)]
     if not doubtful:
         return tracked, frozenset(), frozenset()
-    mixing, unknown = try_mixing(model, inputs, stacks)
+    mixing, unknown = probe_token_mixing(model, inputs, stacks)
     for run in doubtful:
         check_mixing_known(run, unknown)
     tracked = run_tracked(model, inputs, stacks, KeepEverything(mixing))

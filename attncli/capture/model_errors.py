@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attncli.capture.reruns.float64 import native_precision
-from attncli.errors import AttnError, InputError, first_line, is_memory_error
+from attncli.errors import AttnError, InputError, first_line_of_error, is_memory_error
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
 """Exceptions that a model's code may raise on a tensor subclass."""
@@ -29,7 +29,7 @@ def run_or_refuse(
         if is_memory_error(error):
             raise
         raise InputError(
-            f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {first_line(error)}){advice}."
+            f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {first_line_of_error(error)}){advice}."
         ) from error
 
 

@@ -11,7 +11,7 @@ from attncli.cli.spelling import spell_as_options
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.errors import AttnError
 from attncli.processes.stderr import print_to_stderr
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
 SHARED = (*MODEL_COMMANDS, "sweep")
 """Commands with texts or models to distribute; the first process runs all others alone."""
@@ -30,13 +30,13 @@ def run_distributed(
     """Run the command on this rank, and agree with the others on how it ended."""
     from attncli.cli import app  # noqa: F401 (it enrols the commands)
 
-    first, line = read_launch().first, parse_command(arguments)
+    first, line = read_launch_environment().first, parse_command(arguments)
     if not has_divisible_work(line):
         return run(arguments) if first else 0
     heard = None if first else silence_output()
-    from attncli.processes.signals import print_signal_message, report_termination
+    from attncli.processes.signals import print_signal_message, report_sigterm
 
-    report_termination(print_signal_message)
+    report_sigterm(print_signal_message)
     code = run_rank(arguments, run, complain)
     from attncli.processes.collectives import LINE, exit_all_ranks, exit_process
     from attncli.processes.resume_cache import PARTS

@@ -12,10 +12,10 @@ from attncli.cli.arguments import PARSER_WORDS, prepare_arguments
 from attncli.cli.shell_completion import run_completion
 from attncli.cli.spelling import spell_as_options
 from attncli.errors import AttnError, UsageError, translate_system_error
-from attncli.io.standard_output import silence, write_stdout
-from attncli.limits import whole_number
+from attncli.io.standard_output import silence_final_flush, write_stdout
+from attncli.limits import parse_whole_number
 from attncli.processes.stderr import print_to_stderr
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
 INTERRUPTED = 130
 BUG = 70
@@ -31,7 +31,7 @@ def main() -> None:
     """The `attn` command."""
     prepare_environment()
     relax_garbage_collection()
-    if read_launch().several:
+    if read_launch_environment().several:
         from attncli.cli.distributed import run_distributed
 
         sys.exit(run_distributed(sys.argv[1:], run, complain))
@@ -48,13 +48,13 @@ def prepare_environment() -> None:
     # the time of the work itself.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):  # what draws would stumble over them
-        if whole_number(os.environ.get(name, "0")) is None:
+        if parse_whole_number(os.environ.get(name, "0")) is None:
             del os.environ[name]
     if sys.stdout is None or not sys.stdout.isatty():
         # Under GitHub Actions typer colours its help even on a pipe, and cuts it at 80 columns.
         os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
         os.environ.setdefault(
-            "TERMINAL_WIDTH", str(whole_number(os.environ.get("COLUMNS", "")) or 120)
+            "TERMINAL_WIDTH", str(parse_whole_number(os.environ.get("COLUMNS", "")) or 120)
         )
     if sys.stderr is None:  # closed by the caller: nobody wants to hear
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
@@ -87,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return complain("interrupted.", INTERRUPTED)
     except BrokenPipeError:
-        silence(sys.stdout)
+        silence_final_flush(sys.stdout)
         return 0
     except Exception as error:
         if debug:
@@ -138,7 +138,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     except SystemExit as error:
         # rich and typer answer a broken pipe with exit code 1; a reader that has seen enough is no failure.
         if isinstance(error.__context__, BrokenPipeError):
-            silence(sys.stdout)
+            silence_final_flush(sys.stdout)
             return 0
         return int(error.code or 0)
     if code == INTERRUPTED:
@@ -172,5 +172,5 @@ def complain(sentence: str, code: int) -> int:
     with contextlib.suppress(OSError):
         print_to_stderr(sentence)
         return code
-    silence(sys.stderr)
+    silence_final_flush(sys.stderr)
     return code

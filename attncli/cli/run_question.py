@@ -15,13 +15,13 @@ from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.groups import flat_parameters, gathered, group_parameters
 from attncli.declare.options import Option
 from attncli.errors import FAILED_GATE, UsageError
-from attncli.io.atomic_files import is_stream
+from attncli.io.atomic_files import is_device_or_pipe
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.processes.stderr import print_to_stderr as print_line
 from attncli.python.keywords import SOURCE
 from attncli.python.question import RunContext, ignore_sentence
-from attncli.ranks import is_first_rank, is_started_by_attn, read_launch
+from attncli.ranks import is_first_rank, is_started_by_attn, read_launch_environment
 from attncli.threads import TURNS
 
 FINISHED = (0, FAILED_GATE)
@@ -79,7 +79,7 @@ def with_group(asked: Callable[..., Any], group: type, run: Run) -> Callable[...
         keep_parts(asked, values, output)
         code = run(asked, gathered(asked, values), output)
         if (
-            code in FINISHED and not read_launch().several
+            code in FINISHED and not read_launch_environment().several
         ):  # of several the last one out puts them away
             PARTS.end()
         return code
@@ -143,8 +143,8 @@ def refuse_processes(count: int) -> None:
     processes."""
     if count < 1:
         raise UsageError(f"--processes {count}: it must be at least 1.")
-    if read_launch().several:
-        raise UsageError(f"--processes {count} starts processes, and {read_launch().size} were started already: leave it out.")  # fmt: skip
+    if read_launch_environment().several:
+        raise UsageError(f"--processes {count} starts processes, and {read_launch_environment().size} were started already: leave it out.")  # fmt: skip
 
 
 def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
@@ -152,7 +152,7 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
     path = getattr(output, "file", None)
     command = asked.__name__.replace("_", "-")
     PARTS.folder = None
-    if command not in MODEL_COMMANDS or path is None or is_stream(path):
+    if command not in MODEL_COMMANDS or path is None or is_device_or_pipe(path):
         return
 
     def facts() -> str:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from attncli import gates
 from attncli.errors import UsageError
 from attncli.io.atomic_files import (
-    needs_no_ending,
+    needs_no_extension,
     require_writable_place,
     resolve_links,
     translate_os_errors,
+    write_atomically,
     write_content,
-    write_whole,
 )
 from attncli.io.standard_output import write_stdout
 from attncli.io.tensor_file_names import TENSORS, require_tensor_file
-from attncli.limits import whole_number
+from attncli.limits import parse_whole_number
 from attncli.options.shared import OutputOptions
 from attncli.processes.stderr import print_to_stderr
 from attncli.ranks import is_first_rank
@@ -99,7 +99,7 @@ def draw_plot(
 
     if not has_figure(report):
         return UsageError(f"no --plot {target}: {NOTHING}.")
-    write_whole(target, lambda path: save_figure(report, path, size))
+    write_atomically(target, lambda path: save_figure(report, path, size))
     return None
 
 
@@ -129,7 +129,7 @@ def require_report_file(options: OutputOptions, place: str) -> None:
     if options.plot is not None and resolve_links(path) == resolve_links(Path(options.plot)):
         raise UsageError(f"--output and --plot both name {path}: give them different files.")
     require_writable_place(place)
-    if options.format is None and ending not in format_endings() and not needs_no_ending(path):
+    if options.format is None and ending not in format_endings() and not needs_no_extension(path):
         format = format_endings(holding_rows=False).get(ending, "table")
         raise UsageError(
             f"--output {place} does not say in which format: end it in {describe_endings()}, or add --format {format}."
@@ -182,8 +182,8 @@ def build_console(stream: Any, buffer: io.StringIO) -> "Console":
             height=real.height,
             highlight=False,
         )
-    width = whole_number(os.environ.get("COLUMNS", "")) or FULL_WIDTH
-    height = whole_number(os.environ.get("LINES", "")) or FULL_HEIGHT
+    width = parse_whole_number(os.environ.get("COLUMNS", "")) or FULL_WIDTH
+    height = parse_whole_number(os.environ.get("LINES", "")) or FULL_HEIGHT
     return Console(
         file=buffer,
         force_terminal=False,

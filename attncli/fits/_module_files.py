@@ -20,7 +20,7 @@ from attncli.errors import InputError, UsageError
 from attncli.fits._types import FitRequest
 from attncli.io.json_files import BROKEN_JSON
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.limits import whole_number
+from attncli.limits import parse_whole_number
 from attncli.maths.rounding import Floats
 from attncli.tolerances import TARGET_ROW_SUM
 
@@ -87,7 +87,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     file = StoredArrays(path)
     held = {name: file.array(name) for name in file.names()}
     described = file.metadata
-    numbers = sorted(whole_number(name[2:]) or 0 for name in held if name.startswith("x."))
+    numbers = sorted(parse_whole_number(name[2:]) or 0 for name in held if name.startswith("x."))
     if described.get("format") != FORMAT or not {"w_q", "w_k"} <= held.keys() or not numbers:
         raise InputError(f"{path} is no fitted module: `approximate(save_module=FILE)` writes one.")
     request = read_request(path, described, held["w_q"])

@@ -33,7 +33,7 @@ method = MethodSpec
 """As a decorator: `@method(auto=9, last=True)`."""
 
 
-def method_spec(name: str) -> MethodSpec:
+def find_method_spec(name: str) -> MethodSpec:
     """The properties of a method by its name, with or without parameters; one without any is run by its name alone."""
     found = DECLARED.get(FITS[name.partition(":")[0]])
     return found if isinstance(found, MethodSpec) else MethodSpec()
@@ -41,32 +41,32 @@ def method_spec(name: str) -> MethodSpec:
 
 def auto_methods(last: bool | None = None) -> list[str]:
     """The methods of `auto` in order; `last`: only those that are tried at the end, or only the others."""
-    places = {name: method_spec(name) for name in FITS.names()}
+    places = {name: find_method_spec(name) for name in FITS.names()}
     chosen = {name: one.auto for name, one in places.items() if one.auto is not None and last in (None, one.last)}  # fmt: skip
     return sorted(chosen, key=lambda name: chosen[name] or 0)
 
 
-def fixed_width_methods() -> list[str]:
+def list_fixed_width_methods() -> list[str]:
     """Methods for a given width, as `auto` spells them."""
-    found = [at for name in FITS.names() if (at := method_spec(name).at_width) is not None]
+    found = [at for name in FITS.names() if (at := find_method_spec(name).at_width) is not None]
     return [spelling for _, spelling in sorted(found)]
 
 
 def is_width_one_method(name: str) -> bool:
     """Whether the method makes modules of width 1, whatever the pattern."""
-    needs = method_spec(name).needs
+    needs = find_method_spec(name).needs
     return needs is not None and needs(2) == 1
 
 
 def head_methods() -> list[str]:
-    places = {name: method_spec(name).for_heads for name in FITS.names()}
+    places = {name: find_method_spec(name).for_heads for name in FITS.names()}
     chosen = {name: place for name, place in places.items() if place is not None}
     return sorted(chosen, key=lambda name: chosen[name])
 
 
 def iter_search_widths(name: str, most: int, length: int, widest: int) -> Iterator[int]:
     """Where a search for the width begins, and its steps, for rows of at most so many keys."""
-    own = method_spec(name)
+    own = find_method_spec(name)
     if own.needs is not None:
         yield own.needs(most)
         return

@@ -12,14 +12,14 @@ from scipy.sparse import csr_array
 from attncli.fits._registry import (
     FITS,
     auto_methods,
-    fixed_width_methods,
+    find_method_spec,
     is_width_one_method,
     iter_search_widths,
-    method_spec,
+    list_fixed_width_methods,
 )
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal
 from attncli.fits._verify import Evidence, Progress, no_progress, verify
-from attncli.registry import call_spec
+from attncli.registry import call_from_text
 from attncli.threads import one_blas_thread
 
 TIGHTER = 0.5
@@ -73,7 +73,7 @@ def try_width(
         attempt = Attempt(method, fit, evidence, evidence.meets(request), count, count)
         if attempt.met:
             return attempt
-        if best is None or is_nearer(evidence, best.evidence):
+        if best is None or is_nearer_to_request(evidence, best.evidence):
             best = attempt
         best = replace(best, probes=count, seeds=count)
     assert best is not None
@@ -84,11 +84,11 @@ def try_width(
 def run_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
     """A method from its text, such as `jl:projection=sign`."""
     rng = np.random.default_rng([seed, request.d])
-    fit: Fit = call_spec(FITS, method, target=target, request=request, rng=rng)
+    fit: Fit = call_from_text(FITS, method, target=target, request=request, rng=rng)
     return fit
 
 
-def is_nearer(evidence: Evidence, other: Evidence | None) -> bool:
+def is_nearer_to_request(evidence: Evidence, other: Evidence | None) -> bool:
     return other is None or not evidence.total_variation >= other.total_variation
 
 
@@ -193,7 +193,7 @@ def find_narrowest(
     attempts: list[Attempt] = []
     for method in auto_methods():
         done = any(attempt.met for attempt in attempts)
-        if done and method_spec(method).last:
+        if done and find_method_spec(method).last:
             break
         attempt = find_width(method, target, request, seeds, widest, watch, impossible)
         attempts.append(attempt)
@@ -209,7 +209,7 @@ def find_smallest_logits(
 ) -> Attempt:
     """`auto` at a given width: of the methods that meet the request the one with the smallest logits."""
     attempts = [
-        try_width(method, target, request, seeds, watch) for method in fixed_width_methods()
+        try_width(method, target, request, seeds, watch) for method in list_fixed_width_methods()
     ]
     for method in auto_methods(last=True):
         if not any(attempt.met for attempt in attempts):

@@ -19,7 +19,7 @@ ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """What an fsspec address looks like after Path has collapsed its two slashes."""
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` on a temporary file beside the target and move it there when it is complete.
 
     Devices and pipes (/dev/stdout, a fifo) are written to directly. Of several processes only the first one writes.
@@ -27,7 +27,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     if not is_first_rank():
         return
     with translate_os_errors(path):
-        if is_stream(path):
+        if is_device_or_pipe(path):
             write(path)
             return
         path = resolve_links(path)
@@ -41,7 +41,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def write_content(place: str, content: bytes) -> None:
     """Write to a file or an address, whole or not at all."""
     if not is_address(place):
-        write_whole(Path(place), lambda path: path.write_bytes(content))
+        write_atomically(Path(place), lambda path: path.write_bytes(content))
     elif is_first_rank():
         try:
             write_address(place, content)
@@ -64,7 +64,7 @@ def require_writable(path: Path) -> None:
     with translate_os_errors(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        if not is_stream(path):
+        if not is_device_or_pipe(path):
             with temporary_file(resolve_links(path)):
                 pass
 
@@ -83,15 +83,15 @@ def resolve_links(path: Path) -> Path:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
 
 
-def is_stream(path: Path) -> bool:
+def is_device_or_pipe(path: Path) -> bool:
     with translate_os_errors(path):
         return path.exists() and not stat.S_ISREG(path.stat().st_mode)
 
 
-def needs_no_ending(path: Path) -> bool:
+def needs_no_extension(path: Path) -> bool:
     """Whether the path needs no ending: devices, pipes, and the system's names for this process's files, such as /dev/stdout."""
     names = (str(path), os.readlink(path) if path.is_symlink() else "")
-    return is_stream(path) or any(name.startswith(("/dev/", "/proc/")) for name in names)
+    return is_device_or_pipe(path) or any(name.startswith(("/dev/", "/proc/")) for name in names)
 
 
 @contextlib.contextmanager

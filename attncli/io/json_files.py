@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import InputError, first_line
+from attncli.errors import InputError, first_line_of_error
 
 BROKEN_JSON = (ValueError, RecursionError)
 """What the parser raises: ValueError also for undecodable bytes, RecursionError for deeply nested brackets."""
@@ -15,7 +15,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, *BROKEN_JSON) as error:
-        raise InputError(f"{path} cannot be read as JSON: {first_line(error)}.") from None
+        raise InputError(f"{path} cannot be read as JSON: {first_line_of_error(error)}.") from None
     if not isinstance(found, dict):
         raise InputError(f"{path} is no JSON object.")
     return found

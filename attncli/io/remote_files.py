@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import InputError, UsageError, first_line
+from attncli.errors import InputError, UsageError, first_line_of_error
 
 MARK = "://"
 
@@ -39,7 +39,7 @@ def read_address(address: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except Exception as error:  # every protocol has errors of its own
-        raise InputError(f"{address} cannot be read: {first_line(error)}.") from None
+        raise InputError(f"{address} cannot be read: {first_line_of_error(error)}.") from None
 
 
 def write_address(address: str, content: bytes) -> None:
@@ -53,7 +53,7 @@ def write_address(address: str, content: bytes) -> None:
         system.pipe_file(half, content)
         system.mv(half, path)
     except Exception as error:
-        raise InputError(f"{address} cannot be written: {first_line(error)}.") from None
+        raise InputError(f"{address} cannot be written: {first_line_of_error(error)}.") from None
 
 
 def remove_address(address: str) -> None:
@@ -67,7 +67,7 @@ def match_addresses(pattern: str) -> list[str]:
     try:
         return [str(system.unstrip_protocol(found)) for found in system.glob(path)]
     except Exception as error:  # every protocol has errors of its own
-        raise InputError(f"{pattern} cannot be read: {first_line(error)}.") from None
+        raise InputError(f"{pattern} cannot be read: {first_line_of_error(error)}.") from None
 
 
 def files_under(address: str, ending: str) -> Iterator[str]:

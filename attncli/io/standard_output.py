@@ -21,9 +21,9 @@ def write_stdout(text: str) -> None:
     try:
         write_all(sys.stdout, text)
     except BrokenPipeError:
-        silence(sys.stdout)
+        silence_final_flush(sys.stdout)
     except OSError as error:
-        silence(sys.stdout)
+        silence_final_flush(sys.stdout)
         raise os_error_sentence("to stdout", error) from None
 
 
@@ -40,7 +40,7 @@ def write_all(stream: TextIO, text: str) -> None:
     binary.flush()
 
 
-def silence(stream: TextIO) -> None:
+def silence_final_flush(stream: TextIO) -> None:
     """Redirect the interpreter's final flush of a broken stream to nowhere."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

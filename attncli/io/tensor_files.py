@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attncli.io.atomic_files import write_whole
+from attncli.io.atomic_files import write_atomically
 
 DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
 
@@ -44,7 +44,7 @@ def save_tensors(
     say: Callable[[str], None],
 ) -> None:
     """Write the file whole or not at all, and report it."""
-    write_whole(path, lambda target: write_tensors(target, tensors, metadata))
+    write_atomically(path, lambda target: write_tensors(target, tensors, metadata))
     size = sum(array.nbytes for array in tensors.values())
     count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
     say(f"{count}, {size / 1e6:.3g} MB → {path}")

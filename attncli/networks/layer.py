@@ -162,7 +162,7 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     turn = (
         partial(rotate_by_position, tokens=state.tokens)
         if spec.positions == "rope"
-        else without_rotation
+        else keep_unrotated
     )
     queries, keys = (
         project_per_head(state.parts, layer.w_q),
@@ -195,7 +195,7 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     )
 
 
-def without_rotation(vectors: Scaled) -> Scaled:
+def keep_unrotated(vectors: Scaled) -> Scaled:
     return vectors
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from attncli.errors import InputError, UsageError, format_count
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.limits import whole_number
+from attncli.limits import parse_whole_number
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import SETS, VARIANTS
@@ -110,7 +110,7 @@ class FileNetwork:
 
     def number(self, name: str) -> int:
         text = self.metadata.get(name, "")
-        found = whole_number(text)
+        found = parse_whole_number(text)
         if found is None:
             raise InputError(
                 f"{self.path}: metadata '{name}' must be a whole number, not '{text}'."

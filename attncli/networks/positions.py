@@ -7,7 +7,7 @@ from attncli.maths.residuals.scaled_arrays import Array, Scaled, make_scaled
 from attncli.networks.spec import ROPE_BASE
 
 
-def rotary_angles(tokens: int, width: int) -> Array:
+def rotary_angles_of_tokens(tokens: int, width: int) -> Array:
     """Position times frequency [token, width / 2]."""
     frequencies = ROPE_BASE ** (-2.0 * np.arange(width // 2) / width)
     return np.arange(tokens)[:, None] * frequencies
@@ -15,7 +15,7 @@ def rotary_angles(tokens: int, width: int) -> Array:
 
 def rotate_by_position(vectors: Scaled, tokens: int) -> Scaled:
     """Vectors [head, token or 1, width] turned by position; feature m is paired with m + width / 2."""
-    angle = rotary_angles(tokens, vectors.mantissa.shape[-1])
+    angle = rotary_angles_of_tokens(tokens, vectors.mantissa.shape[-1])
     cosine, sine = np.cos(angle), np.sin(angle)
     first, second = np.split(vectors.mantissa, 2, axis=-1)
     turned = (first * cosine - second * sine, first * sine + second * cosine)

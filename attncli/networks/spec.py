@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attncli.errors import UsageError, quote_parameter, unknown_name
-from attncli.limits import whole_number
+from attncli.limits import parse_whole_number
 
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0
@@ -125,7 +125,7 @@ def parse_kind(field: str, text: str) -> tuple[str, int | None]:
         raise unknown_name(quote_parameter(field), text, kinds)
     if not colon and kind not in NUMBER_NEEDED:
         return kind, None
-    size = whole_number(number) or 0
+    size = parse_whole_number(number) or 0
     most = MOST_ROUNDS if kind == "sinkhorn" else LARGEST_SIZE
     if not kinds[kind] or not 1 <= size <= most:
         forms = ", ".join(name + (f":{n}" if n else "") for name, n in kinds.items())

@@ -12,7 +12,7 @@ from attncli.errors import UsageError, quote_parameter
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
 from attncli.options.shared import validate_seed, variant_option
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 from attncli.sources import MODELS
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class ModelOptions(CheckpointOptions):
 
     def refuse_other_processes(self) -> None:
         """Refuse options that need several processes in one, or one process in several."""
-        several = read_launch().several
+        several = read_launch_environment().several
         if self.tensor_parallel and not several:
             raise UsageError(
                 "`tensor_parallel` splits a model over processes: start them with `torchrun`.",
@@ -201,7 +201,7 @@ class ModelOptions(CheckpointOptions):
 
     def own_device(self) -> str:
         """Give each of several processes on one machine the CUDA device of its number."""
-        here = read_launch()
+        here = read_launch_environment()
         if self.device == "cuda" and here.several:
             return f"cuda:{here.local_rank}"
         return self.device or "cpu"

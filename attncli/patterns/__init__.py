@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from attncli.errors import UsageError
 from attncli.patterns._pattern_files import is_pattern_file, read_pattern
 from attncli.patterns._sparse import causal_part, fill_empty_rows, normalise_rows, union_patterns
-from attncli.registry import Registry, call_spec
+from attncli.registry import Registry, call_from_text
 
 PATTERNS: Registry[Callable[..., csr_array]] = Registry("pattern", "attncli.patterns")
 
@@ -30,7 +30,8 @@ def build_pattern(
     if length is None or length < 1:
         raise UsageError(f"pattern '{text}' needs a length of at least 1 token (`length`).")
     parts = [
-        call_spec(PATTERNS, part, length=length, rng=rng, causal=causal) for part in split_sum(text)
+        call_from_text(PATTERNS, part, length=length, rng=rng, causal=causal)
+        for part in split_sum(text)
     ]
     total = parts[0]
     for part in parts[1:]:

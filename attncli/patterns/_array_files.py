@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, vstack
 
-from attncli.errors import InputError, format_count, list_few
+from attncli.errors import InputError, format_count, list_first_names
 from attncli.io.numpy_files import (
     ArrayHeader,
     holds_numbers,
@@ -44,7 +44,7 @@ def read_npz(path: Path) -> csr_array:
             return read_scipy_sparse(path, archive, names)
         if len(names) != 1:
             raise InputError(
-                f"{path} holds {format_count(len(names), 'array')}{f' ({list_few(names)})' if names else ''}: save one pattern alone."
+                f"{path} holds {format_count(len(names), 'array')}{f' ({list_first_names(names)})' if names else ''}: save one pattern alone."
             )
         with archive.open(archive.namelist()[0]) as stream:
             return sparsify_dense(path, stream)

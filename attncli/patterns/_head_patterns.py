@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.limits import whole_number
+from attncli.limits import parse_whole_number
 from attncli.patterns import PATTERNS
 from attncli.patterns._pattern_files import (
     is_pattern_file,
@@ -57,7 +57,7 @@ def parse_model_head(text: str) -> ModelHead | None:
 def parse_keep(text: str, keep: str) -> tuple[int | None, float | None]:
     """Parse `top=4` or `above=0.05`; one is required, as a map has weights everywhere."""
     name, _, value = keep.partition("=")
-    if name == "top" and (count := whole_number(value)):
+    if name == "top" and (count := parse_whole_number(value)):
         return count, None
     if name == "above":
         return None, parse_threshold(text, value)

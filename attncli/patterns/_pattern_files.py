@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from attncli.errors import AttnError, InputError, UsageError, first_line, format_count
+from attncli.errors import AttnError, InputError, UsageError, first_line_of_error, format_count
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.limits import whole_number
+from attncli.limits import parse_whole_number
 from attncli.patterns._array_files import parse_number, read_mtx, read_npy, read_npz
 from attncli.patterns._checks import (
     check_numbers,
@@ -73,7 +73,7 @@ def load_matrix(path: Path, head: tuple[int, int] | None) -> csr_array:
     except (AttnError, MemoryError):
         raise
     except Exception as error:  # numpy, scipy and safetensors raise a dozen different types here
-        why = re.sub(r"<[^>]* at 0x[0-9a-f]+>", "…", first_line(error))
+        why = re.sub(r"<[^>]* at 0x[0-9a-f]+>", "…", first_line_of_error(error))
         raise InputError(f"{path} cannot be read as {path.suffix[1:]}: {why}.") from None
 
 
@@ -150,7 +150,7 @@ def list_names(names: list[str]) -> str:
 
 
 def parse_top(text: str, number: str) -> int:
-    count = whole_number(number)
+    count = parse_whole_number(number)
     if not count:
         raise UsageError(f"'{text}': top must be a whole number from 1 on, not '{number}'.")
     return count

@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple, NoReturn
 
 from attncli.errors import AttnError, LimitError
-from attncli.limits import free_memory, share_memory
-from attncli.ranks import is_started_by_attn, read_launch
+from attncli.limits import divide_free_memory, free_memory
+from attncli.ranks import is_started_by_attn, read_launch_environment
 
 MEETING = timedelta(minutes=10)
 """For all processes to come together at the start."""
@@ -81,7 +81,7 @@ class RankConnection:
         """Gather one object per rank, in the order of the ranks."""
         import torch.distributed as dist
 
-        found: list[Any] = [None] * read_launch().size
+        found: list[Any] = [None] * read_launch_environment().size
         try:
             dist.all_gather_object(found, mine, self.group)
         except RuntimeError as error:
@@ -129,11 +129,11 @@ def synchronize_ranks() -> None:
     except RuntimeError as error:
         LINE.over = LINE.broken = True
         raise LimitError(
-            f"the {read_launch().size} processes did not find each other within {MEETING}: are all of them started, "
+            f"the {read_launch_environment().size} processes did not find each other within {MEETING}: are all of them started, "
             "with the same MASTER_ADDR and MASTER_PORT?"
         ) from error
     LINE.processes = [(host, process) for host, process, _ in met]
-    share_memory([free for host, _, free in met if host == here])
+    divide_free_memory([free for host, _, free in met if host == here])
 
 
 def exit_process(code: int) -> NoReturn:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
 Keep = Callable[[str, Callable[[], Any]], Any]
 """keep(name, make): the result saved under the name, or a new one, which is then saved."""
@@ -129,7 +129,7 @@ def write_result(path: Path, result: Any) -> None:
         io.BytesIO()
     )  # of a file that cannot be written torch raises a RuntimeError of its own
     torch.save(result, content)
-    half = path.with_suffix(f".{read_launch().rank}")
+    half = path.with_suffix(f".{read_launch_environment().rank}")
     try:
         path.parent.mkdir(exist_ok=True)
         half.write_bytes(content.getbuffer())

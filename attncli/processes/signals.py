@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from attncli.errors import LimitError
 from attncli.processes.collectives import LINE, exit_process
-from attncli.ranks import is_started_by_attn, read_launch
+from attncli.ranks import is_started_by_attn, read_launch_environment
 
 ENDED = (
     "this run was ended before it was done, as torchrun does once one of its processes is lost (killed, or out of "
@@ -18,7 +18,7 @@ ENDED = (
 )
 
 
-def report_termination(say: Callable[[str], None]) -> None:
+def report_sigterm(say: Callable[[str], None]) -> None:
     """Print a sentence on SIGTERM from now on, at once, even while the main thread waits in torch.
 
     Python's handlers run in the main thread only; another thread can read the wake-up descriptor.
@@ -35,12 +35,12 @@ def wait_for_signal(read: int, say: Callable[[str], None]) -> None:
         pass
     if LINE.over:  # this process knows already, and is about to end by itself
         return
-    if is_first_alive():
+    if is_first_process_alive():
         say(ENDED)
     exit_process(LimitError.exit_code)
 
 
-def is_first_alive() -> bool:
+def is_first_process_alive() -> bool:
     """Whether this is the first of the remaining processes; those on other machines are assumed to
     exist.
 
@@ -48,9 +48,9 @@ def is_first_alive() -> bool:
     """
     if is_started_by_attn():
         return False
-    here, before = socket.gethostname(), LINE.processes[: read_launch().rank]
+    here, before = socket.gethostname(), LINE.processes[: read_launch_environment().rank]
     if not LINE.processes:
-        return read_launch().first
+        return read_launch_environment().first
     return not any(host != here or is_alive(process) for host, process in before)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from attncli.errors import InputError
 from attncli.processes.collectives import gather_from_ranks
 from attncli.processes.resume_cache import Keep, make_without_cache
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,7 +23,7 @@ class RankShare(NamedTuple):
     """The first item that could not be done, and why."""
 
 
-class Work:
+class SharedWork:
     """How the ranks work on a loop."""
 
     def __init__(self) -> None:
@@ -33,10 +33,10 @@ class Work:
 
     @property
     def divided(self) -> bool:
-        return read_launch().several and not self.together
+        return read_launch_environment().several and not self.together
 
 
-WORK = Work()
+WORK = SharedWork()
 """Of this process."""
 
 
@@ -44,7 +44,7 @@ def rank_share(items: Sequence[T]) -> range:
     """The indices of this rank's items: every n-th."""
     if not WORK.divided:
         return range(len(items))
-    here = read_launch()
+    here = read_launch_environment()
     return range(here.rank, len(items), here.size)
 
 
@@ -60,11 +60,11 @@ def share_work(
     `name` identifies all that an item's result depends on, so that ranks that see different files
     are detected.
     """
-    if not read_launch().several:
+    if not read_launch_environment().several:
         keep = keep if len(items) > 1 else make_without_cache
         return [keep(name(item), partial(work, item)) for item in items]
     names = [name(item) for item in items]
-    refuse_unlike(gather_from_ranks(names))
+    refuse_unlike_work(gather_from_ranks(names))
     if WORK.together:
         return [work(item) for item in items]
     shares: list[RankShare] = gather_from_ranks(run_share(items, names, work, keep))
@@ -91,7 +91,7 @@ def run_share(
 def make_portable(error: Exception) -> Exception:
     """A picklable copy of the error for other ranks, with its traceback as text for --debug."""
     error.add_note(
-        f"Raised on rank {read_launch().rank}:\n{''.join(traceback.format_exception(error))}"
+        f"Raised on rank {read_launch_environment().rank}:\n{''.join(traceback.format_exception(error))}"
     )
     try:
         pickle.loads(pickle.dumps(error))
@@ -100,7 +100,7 @@ def make_portable(error: Exception) -> Exception:
     return error
 
 
-def refuse_unlike(seen: Sequence[Sequence[str]]) -> None:
+def refuse_unlike_work(seen: Sequence[Sequence[str]]) -> None:
     """Refuse ranks that see different files, before any result is computed."""
     for rank, names in enumerate(seen):
         if names != seen[0]:

@@ -13,7 +13,7 @@ from attncli import gates
 from attncli.analysis.report_selection import select_rows
 from attncli.declare.values import as_number, operator_index, single
 from attncli.errors import UsageError
-from attncli.io.atomic_files import require_writable, write_whole
+from attncli.io.atomic_files import require_writable, write_atomically
 from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
 from attncli.python.baselines import build_baseline
 from attncli.records import Report
@@ -113,7 +113,9 @@ class Answer(Report):
         target = require_path(path)
         text = self.text(format_for_path(target))
         require_writable(target)
-        write_whole(target, lambda file: file.write_bytes(text.encode(errors="backslashreplace")))
+        write_atomically(
+            target, lambda file: file.write_bytes(text.encode(errors="backslashreplace"))
+        )
         return target
 
     def text(self, format: str = "table", width: int = WIDTH) -> str:
@@ -151,7 +153,7 @@ class Answer(Report):
         if target is None:
             made: Figure = build_figure(self, inches)
             return made
-        write_whole(target, lambda file: save_figure(self, file, inches))
+        write_atomically(target, lambda file: save_figure(self, file, inches))
         return target
 
     def __str__(self) -> str:

@@ -66,7 +66,7 @@ def compare_reports(
     """
     both = pair_rows(old, new)
     scales = metric_scales(both)
-    pairs = sorted(both, key=lambda pair: change_size(pair, scales), reverse=True)
+    pairs = sorted(both, key=lambda pair: size_of_change(pair, scales), reverse=True)
     moved = [pair for pair in pairs if pair.change]
     shown = moved[:top]
     chances = compute_chances(pairs) if family_wise is not None else None
@@ -130,7 +130,7 @@ def relative_change(pair: RowPair, scales: Scales) -> float | None:
     return pair.change / scale if scale else 0.0
 
 
-def change_size(pair: RowPair, scales: Scales) -> tuple[float, float]:
+def size_of_change(pair: RowPair, scales: Scales) -> tuple[float, float]:
     """Size in standard deviations; pairs without one follow, relative to their metric's size;
     unchanged ones are last."""
     share = relative_change(pair, scales)

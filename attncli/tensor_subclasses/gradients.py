@@ -17,7 +17,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     find_stream_output,
     replace_argument,
 )
-from attncli.errors import InputError, first_line
+from attncli.errors import InputError, first_line_of_error
 from attncli.tensor_subclasses.residual_split.split_run import StopAfterLastBlock
 
 
@@ -30,7 +30,7 @@ def draw_directions(width: int, number: int, seed: int) -> Tensor:
     return found
 
 
-class PulledBackGradients(NamedTuple):
+class DirectionalGradients(NamedTuple):
     """Derivatives of the last token's state y_n in orthonormal directions u."""
 
     norms: Tensor
@@ -39,9 +39,9 @@ class PulledBackGradients(NamedTuple):
     """The width of y_n."""
 
 
-def pull_back(
+def backpropagate_directions(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], number: int, seed: int
-) -> PulledBackGradients:
+) -> DirectionalGradients:
     """Run one forward pass, and a backward pass for each direction."""
     passage = LeafInput(stack)
     try:
@@ -54,7 +54,7 @@ def pull_back(
     state = passage.end[0, -1]
     wanted = draw_directions(len(state), number, seed).to(state)
     found = torch.stack([gradient_norms(state, passage.start, each, stack) for each in wanted])
-    return PulledBackGradients(found, len(state))
+    return DirectionalGradients(found, len(state))
 
 
 def gradient_norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack) -> Tensor:
@@ -62,7 +62,7 @@ def gradient_norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack
         (found,) = torch.autograd.grad(state, start, direction, retain_graph=True)
     except RuntimeError as error:
         raise InputError(
-            f"stack {stack.name}: its output has no gradient in its input ({first_line(error)})."
+            f"stack {stack.name}: its output has no gradient in its input ({first_line_of_error(error)})."
         ) from error
     if not bool(torch.isfinite(found).all()):
         raise InputError(f"stack {stack.name}: its gradients are not finite.")

@@ -27,7 +27,7 @@ from attncli.metrics.attention._totals import MetricTotals, Values
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap import UnwrappedModel
-from attncli.models.loading.isolate_global_state import take_turn
+from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.tolerances import STEP_CAPTURE
 from attncli.training.packed_batches import (
     TextPiece,
@@ -36,7 +36,7 @@ from attncli.training.packed_batches import (
     slice_call,
     split_packed_rows,
 )
-from attncli.training.probe_runs import ProbeRuns, ignore_share
+from attncli.training.probe_runs import ProbeRuns, ignore_progress
 
 Due = Callable[[], bool]
 """Whether the current step is to be observed."""
@@ -158,7 +158,7 @@ class TextGroup(HeadObserver):
     """Texts of one batch at the same positions of their rows, measured together."""
 
     def __init__(self, runs: ProbeRuns, pieces: list[TextPiece]) -> None:
-        super().__init__(PassRequest(runs.metrics.heads), runs.null, "the batch", ignore_share)
+        super().__init__(PassRequest(runs.metrics.heads), runs.null, "the batch", ignore_progress)
         self.pieces = pieces
         self.each = [PassResult() for _ in pieces]
 
@@ -208,7 +208,7 @@ class RerunCapture(BatchCapture):
 
     def enter(self, inputs: Given) -> None:
         pieces = split_packed_rows(inputs, find_rows(inputs))
-        with take_turn(), eval_mode(self.runs.trained.model):
+        with take_measurement_lock(), eval_mode(self.runs.trained.model):
             for piece in pieces:
                 if piece.stop - piece.start > 1:
                     self.found.append(self.runs.seen(slice_text(inputs, piece), "the batch"))
@@ -273,7 +273,7 @@ def explain_no_step_capture(runs: ProbeRuns) -> str:
 def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
     """Verify that capture during a step agrees with the verified capture, on the first text."""
     text = runs.texts[0].kwargs
-    with take_turn(), eval_mode(runs.trained.model):
+    with take_measurement_lock(), eval_mode(runs.trained.model):
         captured = runs.seen(text, "the proof")
         batch.enter(text)
         try:

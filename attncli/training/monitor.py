@@ -12,7 +12,7 @@ from torch import nn
 import attncli
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics, group_members
 from attncli.declare.values import converted, of_python, with_suggestions
-from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line
+from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line_of_error
 from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.options.shared import split_names
 from attncli.records import Report
@@ -31,11 +31,11 @@ from attncli.training.probe_runs import (
     identify_trained_model,
     prepare_probe,
 )
-from attncli.training.rank_zero import broadcast_first, gather_all, is_first
+from attncli.training.rank_zero import broadcast_from_rank_zero, gather_from_all_ranks, is_rank_zero
 from attncli.training.scalars import summarize_scalars
 from attncli.training.step_reports import StepReports
-from attncli.training.stop_rules import Decisions, Rules, Said, parse_conditions
-from attncli.training.training_history import History
+from attncli.training.stop_rules import Said, StopDecisions, StopRules, parse_conditions
+from attncli.training.training_history import TrainingHistory
 
 LOG = logging.getLogger("attncli.training")
 """Logger for warnings; without any configuration Python prints them on stderr."""
@@ -114,7 +114,7 @@ class Monitor:
         self.batch = None
         if asked["measure"] == BATCH:
             self.batch = build_batch_capture(self.runs, self.is_due)
-        self.history = History(asked["folder"])
+        self.history = TrainingHistory(asked["folder"])
         self.reports = self.prepared(chosen)
         self.first = self.look() if self.batch is None and self.now == 0 else {}
         """The numbers before the first step."""
@@ -123,7 +123,7 @@ class Monitor:
         """Prepare the reports, with earlier observations that belong to this training."""
         growth = HeadGrowth(self.rules.growing(metrics.heads), self.rules.limits())
         read = describe_run(self.runs, self.batch)
-        if is_first():
+        if is_rank_zero():
             self.say_once(self.history.begin(self.now))
             for step, report in self.history.last(WINDOW):
                 growth.add(step, report.rows)
@@ -156,15 +156,15 @@ class Monitor:
             environment=describe_environment(),
         )
         self.report = attncli.Answer.of(done)
-        self.stopped = broadcast_first(decisions.stops)
-        if is_first():
+        self.stopped = broadcast_from_rank_zero(decisions.stops)
+        if is_rank_zero():
             self.say_once(self.history.add(self.now, done))
             self.warn(decisions)
             if self.stopped:
                 LOG.warning("attn, step %d: stopped by %s", self.now, self.stopped)
         return summarize_scalars(done, self.each_layer)
 
-    def warn(self, decisions: Decisions) -> None:
+    def warn(self, decisions: StopDecisions) -> None:
         """Log the warnings that are new since the last observation."""
         for condition, text in decisions.warns.items():
             if condition not in self.warned:
@@ -175,7 +175,11 @@ class Monitor:
         """The report of an observation; if numbers are not finite, every row says so by name and
         layer."""
         try:
-            seen = self.runs.look() if self.batch is None else gather_all(self.batch.taken())
+            seen = (
+                self.runs.look()
+                if self.batch is None
+                else gather_from_all_ranks(self.batch.taken())
+            )
             return self.reports.report(self.now, seen) if seen else None
         except NotFinite as error:
             report = self.reports.failed(
@@ -186,14 +190,14 @@ class Monitor:
         except AttnError as error:
             failure = error
         except Exception as error:  # whatever goes wrong in looking must not end a training
-            failure = InputError(f"{type(error).__name__}: {first_line(error)}")
+            failure = InputError(f"{type(error).__name__}: {first_line_of_error(error)}")
             LOG.debug("a look has failed", exc_info=True)
         if self.report is None and self.batch is None:
             raise failure
         self.say_once(f"a look has failed, and the training goes on: {failure}")
         return None
 
-    def decided(self, report: Report) -> Decisions:
+    def decided(self, report: Report) -> StopDecisions:
         """Decide the conditions; one on a number that this model lacks is an error at the first
         observation."""
         try:
@@ -202,12 +206,12 @@ class Monitor:
             if self.report is None and self.batch is None:
                 raise
             self.say_once(f"a condition was not decided: {error}")
-            return Decisions((), "", {})
+            return StopDecisions((), "", {})
 
     def say_once(self, sentence: str) -> None:
         if sentence and sentence not in self.said:
             self.said.add(sentence)
-            if is_first():
+            if is_rank_zero():
                 LOG.warning("attn, step %d: %s", self.now, sentence)
 
     def close(self) -> None:
@@ -230,7 +234,7 @@ def convert_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: converted(each, given[name]) for name, each in KEYWORDS.items() if name in given}
 
 
-def validate_request(arguments: Mapping[str, Any]) -> tuple[Rules, MetricSelection]:
+def validate_request(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSelection]:
     """Validate the arguments before a model is touched."""
     for name, least in (("every", 1), ("tokens", 1), ("step", 0)):
         size = arguments.get(name)
@@ -243,7 +247,9 @@ def validate_request(arguments: Mapping[str, Any]) -> tuple[Rules, MetricSelecti
     chosen = choose_metrics(names or (ON_PROBE if measure == PROBE else ON_BATCH))
     if measure == BATCH:
         refuse_not_of_maps(chosen)
-    rules = Rules(parse_conditions(arguments["stop_if"]), parse_conditions(arguments["warn_if"]))
+    rules = StopRules(
+        parse_conditions(arguments["stop_if"]), parse_conditions(arguments["warn_if"])
+    )
     others = [name for group in group_members().values() for name in group]
     rules.refuse_unmeasured(chosen.definitions(), others)
     return rules, chosen

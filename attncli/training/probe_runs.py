@@ -29,14 +29,14 @@ from attncli.errors import UsageError, format_count
 from attncli.models.inputs.extra_inputs import WORDS, find_extra_inputs
 from attncli.models.inputs.padding import remove_padding
 from attncli.models.inputs.requested_input import RequestedInput
-from attncli.models.inputs.texts import ModelInput, TextReader, make_inputs, make_text_input
+from attncli.models.inputs.texts import ModelInput, TextEncoder, make_inputs, make_text_input
 from attncli.models.inputs.token_ranges import max_positions
 from attncli.models.inputs.tokenizing import Encoded, label_ids
 from attncli.models.inputs.user_inputs import bind_arguments, is_id_list, to_torch
 from attncli.models.loading.body import body_of
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap import UnwrappedModel
-from attncli.models.loading.isolate_global_state import take_turn
+from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.models.loading.load import LoadedModel
 from attncli.models.loading.precision import dtype_name, run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
@@ -77,7 +77,7 @@ class ProbeRuns:
 
     def look(self) -> list[PassResult]:
         """Observe the model now."""
-        with take_turn(), eval_mode(self.trained.model):
+        with take_measurement_lock(), eval_mode(self.trained.model):
             return [self.seen(text.kwargs, text.name) for text in self.texts]
 
     def seen(self, kwargs: Mapping[str, Any], name: str) -> PassResult:
@@ -87,10 +87,10 @@ class ProbeRuns:
         with silence_libraries():
             if self.settles:
                 body(**kwargs)
-            return measure_forward_pass(body, stacks, kwargs, wanted, self.null, name, ignore_share, proved=self.subject.shapes)  # fmt: skip
+            return measure_forward_pass(body, stacks, kwargs, wanted, self.null, name, ignore_progress, proved=self.subject.shapes)  # fmt: skip
 
 
-def ignore_share(share: float) -> None:
+def ignore_progress(share: float) -> None:
     """Ignore progress: an observation is too short for a bar."""
 
 
@@ -110,7 +110,7 @@ def prepare_probe(
     """
     own = trained.of_transformers
     most = LONGEST if own is None else min(LONGEST, max_positions(own) or LONGEST)
-    with take_turn():
+    with take_measurement_lock():
         texts = read_probe(trained, probe, tokenizer, tokens or most)
         subject, off, settles = verify_probe(trained, texts, bool(metrics.states), by_default)
     if not subject.stacks:
@@ -158,7 +158,7 @@ def read_probe(
     with eval_mode(model):
         if probe is None or texts:
             return make_inputs(checkpoint, RequestedInput(texts=texts, tokens=tokens))
-        reading = TextReader(checkpoint, find_extra_inputs(checkpoint.body), 0)
+        reading = TextEncoder(checkpoint, find_extra_inputs(checkpoint.body), 0)
     return [
         make_text_input(
             reading, f"probe {n}", "token ids", Encoded(ids[:tokens], label_ids(ids[:tokens]), 0)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import torch.distributed as several
 
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
 T = TypeVar("T")
 
@@ -14,12 +14,12 @@ def is_distributed() -> bool:
     return several.is_available() and several.is_initialized() and several.get_world_size() > 1
 
 
-def is_first() -> bool:
+def is_rank_zero() -> bool:
     """Whether this process writes and prints."""
-    return several.get_rank() == 0 if is_distributed() else read_launch().first
+    return several.get_rank() == 0 if is_distributed() else read_launch_environment().first
 
 
-def broadcast_first(value: T) -> T:
+def broadcast_from_rank_zero(value: T) -> T:
     """Broadcast the first process's value; all processes must call it at the same point."""
     if not is_distributed():
         return value
@@ -28,7 +28,7 @@ def broadcast_first(value: T) -> T:
     return box[0]  # type: ignore[no-any-return]
 
 
-def gather_all(values: list[T]) -> list[T]:
+def gather_from_all_ranks(values: list[T]) -> list[T]:
     """Concatenate the lists of all processes."""
     if not is_distributed():
         return values

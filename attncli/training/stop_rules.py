@@ -18,7 +18,7 @@ def parse_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
 
 
 @dataclass(frozen=True)
-class Decisions:
+class StopDecisions:
     """The decisions on one observation."""
 
     verdicts: tuple[Verdict, ...]
@@ -29,7 +29,7 @@ class Decisions:
 
 
 @dataclass(frozen=True)
-class Rules:
+class StopRules:
     """The conditions of a training."""
 
     stop: tuple[Condition, ...]
@@ -61,11 +61,11 @@ class Rules:
         said = {c.metric: c.number for c in (*self.warn, *self.stop) if c.op in (">", ">=")}
         return {**LIMITS, **said}
 
-    def decide(self, report: Report) -> Decisions:
+    def decide(self, report: Report) -> StopDecisions:
         """Decide the conditions; those on growth wait for a slope, and warnings are no verdicts."""
         stop, stops = decide_gates(report, self.stop)
         _, warns = decide_gates(report, self.warn)
-        return Decisions(stop, "; ".join(stops.values()), warns)
+        return StopDecisions(stop, "; ".join(stops.values()), warns)
 
 
 def decide_gates(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attncli.errors import AttnError, InputError, format_count
-from attncli.io.atomic_files import require_folder, write_whole
+from attncli.io.atomic_files import require_folder, write_atomically
 from attncli.records import Report
 from attncli.render import FORMATS
 from attncli.reports import read_report
@@ -18,7 +18,7 @@ REPLACED = "replaced"
 """Where reports go that a training which begins again would write over."""
 
 
-class History:
+class TrainingHistory:
     """A folder, until it cannot be written any more."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -61,7 +61,7 @@ class History:
             return ""
         text = FORMATS["json"](report)
         try:
-            write_whole(self.folder / f"step-{step:06d}.json", lambda path: path.write_text(text, encoding="utf-8"))  # fmt: skip
+            write_atomically(self.folder / f"step-{step:06d}.json", lambda path: path.write_text(text, encoding="utf-8"))  # fmt: skip
         except AttnError as error:
             self.ended = True
             return f"{error} The history ends before step {step}; the training goes on."

@@ -39,8 +39,11 @@ def measure(arch: str) -> None:
     from attncli.capture.stacks.blocks import find_stacks
     from attncli.models.random.dummy_inputs import make_example_inputs
     from attncli.models.random.random_models import build_model
-    from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
-    from attncli.tensor_subclasses.path_streams.path_run import run_along, run_by_length
+    from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
+    from attncli.tensor_subclasses.path_streams.path_run import (
+        decompose_by_length,
+        run_single_paths,
+    )
     from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
 
     model = build_model(arch, {}, 0)
@@ -52,10 +55,10 @@ def measure(arch: str) -> None:
         plain = cpu(lambda: body(**inputs))
     before, lengths = peak(), len(stack.calls) + 1
     for name, work in {
-        "attention": lambda: run_by_length(body, stack, inputs, True),
-        "mlp": lambda: run_by_length(body, stack, inputs, False),
-        "by head": lambda: run_by_head(body, stack, inputs),
-        "16 paths": lambda: run_along(body, stack, inputs, [(1,) * (lengths - 1)] * 16),
+        "attention": lambda: decompose_by_length(body, stack, inputs, True),
+        "mlp": lambda: decompose_by_length(body, stack, inputs, False),
+        "by head": lambda: contributions_by_head(body, stack, inputs),
+        "16 paths": lambda: run_single_paths(body, stack, inputs, [(1,) * (lengths - 1)] * 16),
         "attribution": lambda: find_contributions(body, stack, inputs, -1),
     }.items():
         ratio = cpu(work) / plain

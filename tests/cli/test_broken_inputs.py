@@ -14,10 +14,10 @@ from small_checkpoints import change_config, saved
 
 from attncli.capture.saved_maps.map_files import MapFile
 from attncli.cli.config.config_file import load_config_file
-from attncli.errors import InputError, LimitError, UsageError, list_few, unknown_name
+from attncli.errors import InputError, LimitError, UsageError, list_first_names, unknown_name
 from attncli.gates import parse_change, parse_condition
 from attncli.gates.row_selection import parse_subject
-from attncli.limits import gibibytes, whole_number
+from attncli.limits import format_gibibytes, parse_whole_number
 from attncli.models.library_errors import translate_library_errors
 
 ONE = ("--layers", "1", "--tokens", "3", "--width", "4", "--heads", "2", "--seeds", "1")
@@ -116,8 +116,10 @@ def test_numbers_beyond_any_size_are_words_that_make_no_sense(arguments: list[st
 
 
 def test_whole_numbers() -> None:
-    assert [whole_number(text) for text in ("0", "12", "9" * 18)] == [0, 12, 10**18 - 1]
-    assert {whole_number(text) for text in ("", "-1", "1.5", "x", "²", "9" * 19, DIGITS)} == {None}
+    assert [parse_whole_number(text) for text in ("0", "12", "9" * 18)] == [0, 12, 10**18 - 1]
+    assert {parse_whole_number(text) for text in ("", "-1", "1.5", "x", "²", "9" * 19, DIGITS)} == {
+        None
+    }
 
 
 # --- limits that are said before the work
@@ -166,15 +168,15 @@ def test_random_models_that_could_not_be_built(size: str) -> None:
 
 def test_sizes_of_memory_are_plain_numbers() -> None:
     sizes = (2**20, 2**30, 1.6 * 2**30, 160 * 2**30, 12_345 * 2**30)
-    assert [gibibytes(int(size)) for size in sizes] == ["0.00098 GiB", "1 GiB", "1.6 GiB", "160 GiB", "12,000 GiB"]  # fmt: skip
+    assert [format_gibibytes(int(size)) for size in sizes] == ["0.00098 GiB", "1 GiB", "1.6 GiB", "160 GiB", "12,000 GiB"]  # fmt: skip
 
 
 # --- sentences
 
 
 def test_lists_of_names_are_cut() -> None:
-    assert list_few(range(3)) == "0, 1, 2"
-    assert list_few(range(100)).endswith("39 and 60 more")
+    assert list_first_names(range(3)) == "0, 1, 2"
+    assert list_first_names(range(100)).endswith("39 and 60 more")
     sentence = str(unknown_name("model type", "q" * 10_000, [f"{n:05}" for n in range(5000)]))
     assert len(sentence) < 1000
     assert sentence.endswith("and 4,960 more.")

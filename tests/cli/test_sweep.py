@@ -64,7 +64,7 @@ def test_a_finished_item_is_never_run_again(runs: Path) -> None:
     before = attn(*SWEEP).out
     network(runs, 2000)
     with mock.patch.object(
-        local.Worker, "take", autospec=True, side_effect=local.Worker.take
+        local.LocalWorker, "take", autospec=True, side_effect=local.LocalWorker.take
     ) as take:
         after = attn(*SWEEP).out
     (call,) = take.call_args_list
@@ -246,7 +246,7 @@ def test_what_every_item_would_write_over_is_refused(runs: Path) -> None:
 
 
 def test_options_that_no_item_has_are_refused_before_any_is_run(runs: Path) -> None:
-    with mock.patch.object(local, "Worker") as run:
+    with mock.patch.object(local, "LocalWorker") as run:
         outcome = attn(*SWEEP, "--laers", "3")
     assert (outcome.code, outcome.out) == (2, "")
     assert "--layers" in outcome.err
@@ -255,15 +255,15 @@ def test_options_that_no_item_has_are_refused_before_any_is_run(runs: Path) -> N
 
 @pytest.mark.slow
 def test_a_report_of_files_that_changed_meanwhile_is_not_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    whole = local.Worker.outcome
+    whole = local.LocalWorker.outcome
 
-    def slow(worker: local.Worker) -> ProcessRun:
+    def slow(worker: local.LocalWorker) -> ProcessRun:
         done = whole(worker)
         if worker.place == 1:
             shutil.copy("net-100.safetensors", "net-900.safetensors")
         return done
 
-    monkeypatch.setattr(local.Worker, "outcome", slow)
+    monkeypatch.setattr(local.LocalWorker, "outcome", slow)
     outcome = attn(*SWEEP)
     assert outcome.code == 3
     assert "net-900.safetensors  (its files changed while it was measured" in outcome.out

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from attncli.commands.approximate.one_module.solutions import solve
+from attncli.commands.approximate.one_module.solutions import solve_pattern
 from attncli.fits import FitRequest
 from attncli.fits._initial_keys import spectral_order, spectral_start
-from attncli.fits._registry import fixed_width_methods
+from attncli.fits._registry import list_fixed_width_methods
 from attncli.fits._width_search import find_narrowest, find_smallest_logits, find_width, try_width
 from attncli.patterns import build_pattern
 
@@ -84,15 +84,15 @@ def test_at_one_width_the_smallest_logits_count() -> None:
     target = pattern("permutation", 96)
     request = FitRequest(d=4, dtype="float32")
     found = find_smallest_logits(target, request, [0])
-    each = [try_width(method, target, request, [0]) for method in fixed_width_methods()]
+    each = [try_width(method, target, request, [0]) for method in list_fixed_width_methods()]
     assert found.logits == min(attempt.logits for attempt in each if attempt.met)
-    assert found.logits < 0.1 * each[fixed_width_methods().index("cyclic")].logits
+    assert found.logits < 0.1 * each[list_fixed_width_methods().index("cyclic")].logits
 
 
 @pytest.mark.slow
 def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:
     targets = {text: pattern(text, 32) for text in ("window:3", "permutation")}
-    solution = solve(targets, ["auto"], FitRequest(d=1, dtype="float32"), [0])
+    solution = solve_pattern(targets, ["auto"], FitRequest(d=1, dtype="float32"), [0])
     _, permutation = solution.solved
     assert solution.request.d == 3
     assert permutation.chosen.least == 2

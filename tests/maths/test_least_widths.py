@@ -12,11 +12,11 @@ from attncli.fits._width_one import request_tolerances
 from attncli.fits._width_search import find_narrowest
 from attncli.maths.capacity.width_lower_bounds import (
     LeastWidth,
-    budget_bound,
-    face_chain_bound,
+    bound_by_face_chain,
+    bound_by_logit_budget,
+    bound_by_planarity,
+    bound_by_shattering,
     min_logit_bound,
-    planarity_bound,
-    shattered_keys_bound,
     spectral_logits,
     spectral_width,
 )
@@ -67,12 +67,12 @@ def test_shattered_keys_against_all_sets(seed: int) -> None:
     weights = (rng.random((8, 8)) < rng.uniform(0.2, 0.6)).astype(float)
     weights[weights.sum(axis=1) == 0, 0] = 1.0
     weights /= weights.sum(axis=1, keepdims=True)
-    assert shattered_keys_bound(asked_of(csr_array(weights))).d == slowly_shattered(weights)
+    assert bound_by_shattering(asked_of(csr_array(weights))).d == slowly_shattered(weights)
 
 
 def test_rows_of_a_shattered_set_are_named() -> None:
     asked = named("butterfly", 64)
-    found = shattered_keys_bound(asked)
+    found = bound_by_shattering(asked)
     assert found.d == 4
     ways = {frozenset(found.keys) & frozenset(asked.keys(row).tolist()) for row in found.rows}
     halves = {min(way, frozenset(found.keys) - way, key=sorted) for way in ways}
@@ -87,29 +87,29 @@ def test_no_bound_is_above_a_width_that_is_had(d: int) -> None:
     heights = rng.normal(size=(12, d)) @ keys.T
     weights = np.array([row >= np.sort(row)[-rng.integers(1, 12)] for row in heights], float)
     weights /= weights.sum(axis=1, keepdims=True)
-    assert shattered_keys_bound(asked_of(csr_array(weights))).d <= d
+    assert bound_by_shattering(asked_of(csr_array(weights))).d <= d
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_faces_of_a_window(size: int) -> None:
     """{i} ⊂ {i, i + 1} ⊂ …: a window of w keys needs d = w where ratios are exact."""
-    found = face_chain_bound(named(f"window:{size}", 32))
+    found = bound_by_face_chain(named(f"window:{size}", 32))
     assert found.d == size
     assert all(set(a) < set(b) for a, b in itertools.pairwise(found.chain))
 
 
 def test_faces_of_a_simplex_and_of_a_polygon() -> None:
     simplex = list(itertools.combinations(range(5), 4))
-    assert face_chain_bound(from_rows(5, *simplex)).d == 4
+    assert bound_by_face_chain(from_rows(5, *simplex)).d == 4
     polygon = [(i, (i + 1) % 7) for i in range(7)]
-    assert face_chain_bound(from_rows(7, *polygon)).d == 2
+    assert bound_by_face_chain(from_rows(7, *polygon)).d == 2
 
 
 def test_edges_that_are_not_planar() -> None:
     five = list(itertools.combinations(range(5), 2))
-    assert planarity_bound(from_rows(10, *five)) == LeastWidth(4, (0, 1, 2, 3, 4))
+    assert bound_by_planarity(from_rows(10, *five)) == LeastWidth(4, (0, 1, 2, 3, 4))
     cube = [(a, a ^ bit) for a in range(8) for bit in (1, 2, 4) if a < a ^ bit]
-    assert planarity_bound(from_rows(12, *cube)).d == 1
+    assert bound_by_planarity(from_rows(12, *cube)).d == 1
 
 
 @pytest.mark.slow
@@ -120,10 +120,10 @@ def test_the_budget_bound_is_below_what_is_found_and_bites() -> None:
     asked = necessary_constraints(target, False, request_tolerances(request))
     proved = spectral_width(asked, 5.0, 0.01)
     assert proved > 2.0
-    assert proved <= budget_bound(asked, 5.0, 0.01)
+    assert proved <= bound_by_logit_budget(asked, 5.0, 0.01)
     found = find_narrowest(target, request, [0], 24)
     assert found.fit is not None
-    assert budget_bound(asked, 5.0, 0.01) <= found.fit.d
+    assert bound_by_logit_budget(asked, 5.0, 0.01) <= found.fit.d
     closed_form = (math.log(0.99 * 23 / 0.01) / 5.0 / (24 / 23)) ** 2
     assert proved == pytest.approx(closed_form, rel=1e-6)
     assert spectral_logits(asked, 6, 0.01) == pytest.approx(5.0 * math.sqrt(proved / 6))

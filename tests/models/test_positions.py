@@ -15,7 +15,7 @@ from attncli.models.inputs.texts import make_inputs
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.models.random.makers.images import side_for_queries
+from attncli.models.random.makers.images import image_side_for_queries
 from attncli.models.random.makers.input_sampler import InputSampler
 
 SOURCES = [
@@ -74,4 +74,4 @@ def test_an_image_of_any_size_has_places_for_all_queries(
 ) -> None:
     """128² pixels: 16² + 8² + 4² = 336 places."""
     config = SimpleNamespace(feat_strides=strides, num_queries=queries)
-    assert side_for_queries(cast(InputSampler, SimpleNamespace(config=config))) == side
+    assert image_side_for_queries(cast(InputSampler, SimpleNamespace(config=config))) == side

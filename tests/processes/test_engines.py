@@ -229,7 +229,7 @@ def test_a_queue_that_does_not_answer_loses_nobody(
     monkeypatch.setattr(submitit, "ASKED", 0.0)
     monkeypatch.setattr(submitit, "PATIENCE", 0.0)
     monkeypatch.setenv("SQUEUE_PARTITION", "another")
-    queue = submitit.Queue()
+    queue = submitit.SlurmQueue()
     assert queue.has_lost("77_1")
     (slurm / "alive/77_1").touch()
     assert not queue.has_lost("77_1")
@@ -337,11 +337,11 @@ def test_a_share_of_the_memory_is_all_that_a_worker_sees(monkeypatch: pytest.Mon
     assert int(half[limits.MEMORY]) == 500
     assert int(half["OMP_NUM_THREADS"]) == max(1, (os.cpu_count() or 1) // 2)
     monkeypatch.setenv(limits.MEMORY, "1000")
-    monkeypatch.setattr(limits, "used_memory", lambda: 0)
+    monkeypatch.setattr(limits, "process_memory", lambda: 0)
     assert limits.available_memory() == 1000
-    monkeypatch.setattr(limits, "used_memory", lambda: 400)
+    monkeypatch.setattr(limits, "process_memory", lambda: 400)
     assert limits.available_memory() == 600
-    monkeypatch.setattr(limits, "used_memory", lambda: 4000)
+    monkeypatch.setattr(limits, "process_memory", lambda: 4000)
     assert limits.available_memory() == 0
 
 
@@ -526,5 +526,5 @@ def test_evicted_is_what_was_downloaded_for_this(
     held: set[str] = set()
     for name in ("org/held", "org/fresh@step1", "net-1.safetensors", "random:bert"):
         runs.note_cached(name, held)
-        runs.evict(name, held)
+        runs.evict_cached_model(name, held)
     assert removed == ["org/fresh"]

@@ -9,7 +9,7 @@ from attncli.cli import app  # noqa: F401 (it enrols the commands)
 from attncli.cli.distributed import SHARED, has_divisible_work
 from attncli.cli.root import command_path, parse_command
 from attncli.processes.work_sharing import rank_share, share_work
-from attncli.ranks import ALONE, OWN, Launch, environment_without_launch, read_launch
+from attncli.ranks import ALONE, OWN, Launch, environment_without_launch, read_launch_environment
 
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -32,7 +32,7 @@ def test_a_rank_is_one_where_all_is_said_that_it_needs(
         monkeypatch.delenv(name, raising=False)
     for name, value in said.items():
         monkeypatch.setenv(name, value)
-    assert read_launch() == meant
+    assert read_launch_environment() == meant
 
 
 def test_a_process_started_by_a_rank_is_none() -> None:

@@ -8,9 +8,9 @@ import pytest
 from attncli.analysis import ignore_progress
 from attncli.commands.about.sweep.items import remove_leftovers
 from attncli.commands.about.sweep.report import Item
-from attncli.commands.about.sweep.runs import SweepPlan, run_all
+from attncli.commands.about.sweep.runs import SweepPlan, run_sweep_items
 from attncli.errors import UsageError
-from attncli.io.atomic_files import write_whole
+from attncli.io.atomic_files import write_atomically
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Outcomes
 from attncli.processes.jobs import Job
@@ -28,7 +28,7 @@ def test_a_file_that_is_being_written_is_nobodys_leftover(tmp_path: Path) -> Non
         remove_leftovers(str(report))
         assert temporary.exists()
 
-    write_whole(report, write)
+    write_atomically(report, write)
     assert [path.name for path in tmp_path.iterdir()] == ["net.json"]
     assert report.read_text() == "{}"
 
@@ -50,5 +50,5 @@ def test_nothing_half_written_stays_where_a_sweep_is_ended_in_the_middle(
 
     plan = SweepPlan("rank-collapse", (), {}, ("net-1", "net-2"), str(tmp_path))
     with pytest.raises(UsageError, match="it does not go on"):
-        run_all(plan, stopped_while_writing, ignore_progress, refuse)
+        run_sweep_items(plan, stopped_while_writing, ignore_progress, refuse)
     assert not list(tmp_path.iterdir())

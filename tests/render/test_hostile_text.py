@@ -24,7 +24,7 @@ from attncli.options.shared import OutputOptions
 from attncli.records import ROW_COLUMNS, Report
 from attncli.render import FORMATS
 from attncli.reports import from_json
-from attncli.sanitize import make_visible
+from attncli.sanitize import make_characters_visible
 
 HOSTILE = (
     "a\n::error::stopped",
@@ -203,7 +203,7 @@ def test_markdown_shows_the_text_and_no_markup_of_it(text: str) -> None:
     parser = MarkdownIt("js-default", {"html": True})
     page = Reader(parser.render(shown("markdown", hostile_report(text))))
     assert page.tags == Reader(parser.render(shown("markdown", hostile_report("x")))).tags
-    squeezed = " ".join(make_visible(text).split())
+    squeezed = " ".join(make_characters_visible(text).split())
     assert squeezed in " ".join(page.text.split())
 
 
@@ -214,7 +214,7 @@ def test_junit_is_xml_with_the_same_elements(text: str) -> None:
         for each in (text, "x")
     )
     assert [element.tag for element in root.iter()] == [element.tag for element in plain.iter()]
-    assert root.find(".//testcase").attrib["name"] == make_visible(text)  # type: ignore[union-attr]
+    assert root.find(".//testcase").attrib["name"] == make_characters_visible(text)  # type: ignore[union-attr]
 
 
 @given(text=texts)

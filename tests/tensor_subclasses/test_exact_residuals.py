@@ -26,9 +26,9 @@ from attncli.networks.variants import VARIANTS, Switches
 from attncli.tensor_subclasses.residual_split.handwritten_norms import recognise_norm
 from attncli.tensor_subclasses.residual_split.split_run import (
     DependsOnOtherStack,
-    SplitPassage,
-    run_one_pass,
-    use_split_code,
+    SplitTensorRun,
+    accept_split_tensors,
+    run_one_forward,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, split_states
 
@@ -314,11 +314,11 @@ def test_a_decoder_is_given_what_is_left_of_a_collapsed_encoder() -> None:
 def test_a_stack_of_its_own_takes_nothing_of_others(kind: str, takes: list[bool]) -> None:
     subject, text = opened(kind, {})
     found = []
-    with torch.no_grad(), run_in_model_precision(subject.body), use_split_code(subject.body):
+    with torch.no_grad(), run_in_model_precision(subject.body), accept_split_tensors(subject.body):
         for stack in subject.stacks:
-            passage = SplitPassage((stack,), subject.stacks, lambda *_: None)
+            passage = SplitTensorRun((stack,), subject.stacks, lambda *_: None)
             try:
-                run_one_pass(subject.body, text.kwargs, passage)
+                run_one_forward(subject.body, text.kwargs, passage)
                 found.append(False)
             except DependsOnOtherStack:
                 found.append(True)

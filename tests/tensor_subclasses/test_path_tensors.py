@@ -13,12 +13,12 @@ from torch import Tensor
 from attncli.capture.stacks.blocks import Stack, find_stacks, observe_states
 from attncli.errors import InputError
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
+from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
 from attncli.tensor_subclasses.path_streams.path_run import (
     PathDecomposition,
-    run_along,
-    run_by_both_lengths,
-    run_by_length,
+    decompose_by_both_lengths,
+    decompose_by_length,
+    run_single_paths,
 )
 from attncli.tensor_subclasses.path_streams.path_tensor import begin_streams
 from attncli.tensor_subclasses.path_streams.streams import LengthStreams
@@ -39,7 +39,7 @@ def prepared(name: str) -> tuple[Any, Any, tuple[Stack, ...]]:
 def found(name: str, attention: bool) -> PathDecomposition:
     model, inputs, stacks = prepared(name)
     with run_in_model_precision(model):
-        return run_by_length(model, stacks[0], inputs, attention)[0]
+        return decompose_by_length(model, stacks[0], inputs, attention)[0]
 
 
 COVERED = [name for name in TINY if name not in ("gemma4", "qwen3_next") and "xlnet" not in name]
@@ -53,7 +53,7 @@ def test_terms_add_up_to_the_plain_output(name: str, attention: bool) -> None:
     with run_in_model_precision(model), torch.no_grad():
         with observe_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
-        terms = run_by_length(model, stacks[0], inputs, attention)[0].terms
+        terms = decompose_by_length(model, stacks[0], inputs, attention)[0].terms
     plain = states[stacks[0].name, len(stacks[0].calls)][0]
     assert len(terms) == len(stacks[0].calls) + 1
     assert float((terms.sum(dim=0) - plain).norm() / plain.norm()) < 1e-12
@@ -65,8 +65,10 @@ def test_lengths_of_both_kinds_together_are_those_of_each_kind_apart(name: str) 
     model, inputs, stacks = prepared(name)
     for stack in stacks:
         with run_in_model_precision(model):
-            both = run_by_both_lengths(model, stack, inputs).terms
-            of_each = [run_by_length(model, stack, inputs, kind)[0].terms for kind in (True, False)]
+            both = decompose_by_both_lengths(model, stack, inputs).terms
+            of_each = [
+                decompose_by_length(model, stack, inputs, kind)[0].terms for kind in (True, False)
+            ]
         for axis, terms in zip((1, 0), of_each, strict=True):
             assert float((both.sum(dim=axis) - terms).norm() / terms.norm()) < 1e-12
 
@@ -76,7 +78,7 @@ def test_each_term_of_both_kinds_is_a_coefficient_of_the_frozen_network(z: float
     """Every attention multiplied by z and every MLP by w: Σ z^a w^m T_am."""
     model, inputs, (stack,) = prepared("gpt2")
     with run_in_model_precision(model):
-        both = run_by_both_lengths(model, stack, inputs).terms
+        both = decompose_by_both_lengths(model, stack, inputs).terms
     w = 0.7 * z
     with torch.no_grad():
         expected = gpt2_by_hand(model, inputs, z, w)
@@ -93,7 +95,7 @@ def test_terms_of_a_decoder_add_up_with_what_the_encoder_brings(name: str) -> No
     with run_in_model_precision(model), torch.no_grad():
         with observe_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
-        terms = run_by_length(model, stacks[1], inputs, True)[0].terms
+        terms = decompose_by_length(model, stacks[1], inputs, True)[0].terms
     plain = states[stacks[1].name, len(stacks[1].calls)][0]
     assert len(terms) == len(stacks[1].calls) + 1
     assert float((terms.sum(dim=0) - plain).norm() / plain.norm()) < 1e-12
@@ -105,7 +107,7 @@ def test_terms_add_up_in_float32_too(name: str) -> None:
     model.float().config.use_cache = False
     inputs = {key: one.float() if one.is_floating_point() else one for key, one in inputs.items()}
     stacks = find_stacks(model, inputs)
-    found, _ = run_by_length(model, stacks[0], inputs, True)
+    found, _ = decompose_by_length(model, stacks[0], inputs, True)
     assert found.terms.dtype == torch.float32
     apart = found.terms.double().sum(dim=0) - found.output
     assert float(apart.norm() / found.output.norm()) < 2e-6
@@ -206,7 +208,7 @@ def test_the_share_of_a_head_is_what_its_silence_takes_from_the_frozen_network(
 ) -> None:
     model, inputs, stacks = prepared("gpt2")
     with run_in_model_precision(model):
-        output, shares = run_by_head(model, stacks[0], inputs)
+        output, shares = contributions_by_head(model, stacks[0], inputs)
     with torch.no_grad():
         without = gpt2_by_hand(model, inputs, 1.0, 1.0, silent=(layer, head))
     expected = float(((output - without) * output).sum() / output.square().sum())
@@ -218,8 +220,8 @@ def test_the_frozen_network_is_the_model(name: str) -> None:
     """What the shares of heads are taken of: its output is that of all lengths together."""
     model, inputs, stacks = prepared(name)
     with run_in_model_precision(model):
-        output, shares = run_by_head(model, stacks[0], inputs)
-        parts = run_by_length(model, stacks[0], inputs, True)[0]
+        output, shares = contributions_by_head(model, stacks[0], inputs)
+        parts = decompose_by_length(model, stacks[0], inputs, True)[0]
     assert float((output - parts.output).norm() / output.norm()) < 1e-12
     assert tuple(map(len, shares)) == parts.heads
 
@@ -230,9 +232,9 @@ def test_all_single_paths_together_are_all_that_comes_from_the_inputs(name: str)
     model, inputs, stacks = prepared(name)
     for stack in stacks:
         with run_in_model_precision(model):
-            heads = run_by_length(model, stack, inputs, True)[0].heads
+            heads = decompose_by_length(model, stack, inputs, True)[0].heads
             paths = list(itertools.product(*(range(count + 1) for count in heads)))
-            terms = run_along(model, stack, inputs, paths).terms
+            terms = run_single_paths(model, stack, inputs, paths).terms
             whole = find_contributions(model, stack, inputs, 2).of_inputs
         assert float((terms[:, 2].sum(dim=0) - whole).norm() / whole.norm()) < 1e-11
         assert all(bool(term.any()) for term in terms)
@@ -247,9 +249,9 @@ def test_single_paths_of_one_length_are_the_term_of_that_length() -> None:
     model.config.use_cache = False
     with run_in_model_precision(model):
         (stack,) = find_stacks(model, inputs)
-        by_length = run_by_length(model, stack, inputs, True)[0]
+        by_length = decompose_by_length(model, stack, inputs, True)[0]
         paths = list(itertools.product(range(5), repeat=3))
-        single = run_along(model, stack, inputs, paths).terms
+        single = run_single_paths(model, stack, inputs, paths).terms
     for length, term in enumerate(by_length.terms):
         own = [place for place, path in enumerate(paths) if sum(map(bool, path)) == length]
         assert float((single[own].sum(dim=0) - term).norm() / term.norm()) < 1e-12
@@ -264,7 +266,7 @@ def test_paths_through_a_head_are_what_its_silence_takes_from_the_frozen_network
     paths = list(itertools.product(range(4), repeat=3))
     with run_in_model_precision(model):
         (stack,) = find_stacks(model, inputs)
-        output, single, _ = run_along(model, stack, inputs, paths)
+        output, single, _ = run_single_paths(model, stack, inputs, paths)
     for layer, head in ((0, 0), (1, 2), (2, 1)):
         own = [place for place, path in enumerate(paths) if path[layer] == head + 1]
         with torch.no_grad():
@@ -282,7 +284,7 @@ def refused(model: Any, said: str) -> None:
     model.config.use_cache = False
     inputs = {"input_ids": torch.arange(5, 14)[None]}
     with pytest.raises(InputError, match=said):
-        run_by_length(model, find_stacks(model, inputs)[0], inputs, True)
+        decompose_by_length(model, find_stacks(model, inputs)[0], inputs, True)
 
 
 def test_other_layouts_are_refused_by_name() -> None:

@@ -36,7 +36,7 @@ def evaluate_addition(
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
         return add_number(run, terms, func, args, kwargs)
     tags = run.tag(terms.first), run.tag(terms.second)
-    if (shifted := tag_learned_shift(terms, tags)) is not None:
+    if (shifted := tag_of_learned_shift(terms, tags)) is not None:
         result = run_tagged(run, func, args, kwargs)
         attach_tag(result, shifted)
         return result
@@ -60,7 +60,7 @@ def evaluate_addition(
     return run_tagged(run, func, args, kwargs)
 
 
-def tag_learned_shift(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
+def tag_of_learned_shift(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
     """The tag of the stream plus a learned number per feature: still the stream; None of anything else."""
     sides = (terms.first, terms.second)
     for stream, shift in ((0, 1), (1, 0)):

@@ -38,7 +38,7 @@ Taken = dict[BlockCall, list[torch.Tensor]]
 """Inputs of every block: its stream, then other arguments that depend on the state before."""
 
 
-class PlainPass(NamedTuple):
+class UnchangedPass(NamedTuple):
     """What one unchanged forward of the model shows of every block."""
 
     taken: Taken
@@ -46,7 +46,9 @@ class PlainPass(NamedTuple):
     """Outputs by the order of the calls."""
 
 
-def plain_pass(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> PlainPass:
+def run_plain_pass(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
+) -> UnchangedPass:
     """Run one forward for all checks that compare with the unchanged model."""
     outputs: dict[int, torch.Tensor] = {}
 
@@ -58,17 +60,17 @@ def plain_pass(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack,
         observe_states(model, stacks, lambda *_: None),  # refuses outputs without tokens
         refuse_unnamed_norms(model, stacks),
     ):
-        return PlainPass(run_with_outputs(model, inputs, stacks, keep), outputs)
+        return UnchangedPass(run_with_outputs(model, inputs, stacks, keep), outputs)
 
 
-def check_between(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], plain: PlainPass
+def check_nothing_between_blocks(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], plain: UnchangedPass
 ) -> None:
     """Refuse a model in which more than the returned state passes from block to block."""
     for stack in stacks:
         for before, after in pairwise(stack.calls):
             if after.joined and not torch.equal(plain.taken[after][0], plain.outputs[before.order]):
-                refuse_between(stack.name, after)
+                refuse_state_between_blocks(stack.name, after)
         if any(not call.joined or call.beside for call in stack.calls[1:]):
             check_stack_inputs(model, inputs, stacks, stack)
 
@@ -118,7 +120,7 @@ def compare_block_inputs(stack: Stack, stayed: set[int], one: Taken, other: Take
             and all(x.isfinite().all() for x in one[after][:1])
             and all(map(torch.equal, one[after], other[after]))
         ):
-            refuse_between(stack.name, after)
+            refuse_state_between_blocks(stack.name, after)
 
 
 def refuse_other_second_stream(
@@ -126,10 +128,10 @@ def refuse_other_second_stream(
 ) -> None:
     """Refuse a second stream that is not the one that the block before returned."""
     if before is None or not torch.equal(second, before):
-        refuse_between(stack.name, call)
+        refuse_state_between_blocks(stack.name, call)
 
 
-def refuse_between(stack: str, call: BlockCall) -> NoReturn:
+def refuse_state_between_blocks(stack: str, call: BlockCall) -> NoReturn:
     raise InputError(
         f"{describe_block(stack, call)} is given more than the output of the block before it makes: "
         "what happens between them is not understood."

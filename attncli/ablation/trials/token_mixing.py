@@ -35,7 +35,7 @@ class MixingTrial(NamedTuple):
     """Branches without a result: every token of the stream changed, or the addend has another shape."""
 
 
-def try_mixing(
+def probe_token_mixing(
     model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
 ) -> MixingTrial:
     """Run two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
@@ -54,7 +54,7 @@ def try_mixing(
     mixing: set[Where] = set()
     unknown: set[Where] = set()
     for (where, layout, before), (_, _, after) in zip(first, other, strict=True):
-        found = branch_mixes(before, after, layout)
+        found = does_branch_mix_tokens(before, after, layout)
         if found is not False:
             (unknown if found is None else mixing).add(where)
     return MixingTrial(frozenset(mixing), frozenset(unknown))
@@ -140,9 +140,9 @@ def perturb_one_token(run: BlockRun, stream: Tensor) -> Tensor:
     return moved
 
 
-def branch_mixes(before: Summand, after: Summand, layout: StreamShape) -> bool | None:
+def does_branch_mix_tokens(before: Summand, after: Summand, layout: StreamShape) -> bool | None:
     """Whether a branch has changed where its stream has not; None where that cannot be seen."""
-    if before.branch.shape != after.branch.shape or not is_finite(before, after):
+    if before.branch.shape != after.branch.shape or not are_finite(before, after):
         return None
     same_layout = tuple(before.branch.shape) == layout.shape
     axis = layout.features if same_layout else before.branch.ndim - 1
@@ -157,7 +157,7 @@ def branch_mixes(before: Summand, after: Summand, layout: StreamShape) -> bool |
     return None if bool(stream.all()) else bool((branch & ~stream).any())
 
 
-def is_finite(*summands: Summand) -> bool:
+def are_finite(*summands: Summand) -> bool:
     return all(bool(each.branch.isfinite().all()) for each in summands)
 
 

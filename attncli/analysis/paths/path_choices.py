@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attncli.errors import UsageError, format_count
-from attncli.limits import whole_number
+from attncli.limits import parse_whole_number
 
 Path = tuple[int, ...]
 """One choice for each layer: 0 is the skip, 1 … H the heads."""
@@ -18,7 +18,7 @@ def parse_path(text: str, heads: Sequence[int], skip: bool) -> Path:
     valid = f"a path of this network has {format_count(len(heads), 'number')} from {first} to {most}, one for each layer"
     valid += " (0 = the skip)." if skip else ": without skips there is no 0."
     parts = [part.strip() for part in text.split(",")]
-    if not all(whole_number(part) is not None for part in parts):
+    if not all(parse_whole_number(part) is not None for part in parts):
         raise UsageError(f"`path={text!r}` is not numbers with commas between: {valid}")
     path = tuple(map(int, parts))
     if len(path) != len(heads) or not all(map(is_between, path, heads, [first] * len(heads))):

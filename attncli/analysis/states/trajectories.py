@@ -8,7 +8,7 @@ import numpy as np
 
 from attncli.analysis.states.state_metrics import PreviousStates, StateMeters
 from attncli.errors import InputError, Unresolved
-from attncli.limits import require_finishable, require_memory
+from attncli.limits import refuse_endless_work, require_memory
 from attncli.maths import bounds
 from attncli.maths.residuals.activations import STEEPEST
 from attncli.maths.residuals.logits import BLOCK_ELEMENTS
@@ -61,7 +61,7 @@ def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> Non
     advice = (
         f"{sizes}, `seeds` or the number of `variants`" if variants > 1 else f"{sizes} or `seeds`"
     )
-    require_finishable(pairs, "This run", advice)
+    refuse_endless_work(pairs, "This run", advice)
 
 
 def run_variants(

@@ -38,7 +38,7 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.networks.variants import Switches
 from attncli.tensor_subclasses.residual_split.rounding_samples import LastBitPerturbation
-from attncli.tensor_subclasses.residual_split.split_run import Move, run_split, use_split_code
+from attncli.tensor_subclasses.residual_split.split_run import Move, accept_split_tensors, run_split
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 
 T = TypeVar("T")
@@ -237,7 +237,7 @@ class SecondPassRecorder(StateRecorder):
 def select_attention_code(subject: CollapseModel) -> AbstractContextManager[None]:
     """Select the attention code: that of split tensors, the eager one, or the model's own setting."""
     if subject.exact:
-        return use_split_code(subject.body)
+        return accept_split_tensors(subject.body)
     return force_eager_attention(subject.body) if subject.eager_alone else nullcontext()
 
 

@@ -12,10 +12,10 @@ from attncli.commands.approximate.least_sizes.scale_growth import measure_scale_
 from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth
 from attncli.commands.approximate.one_module.decide import decide_widths
 from attncli.commands.approximate.one_module.module_fits import approximate
-from attncli.commands.approximate.one_module.solutions import require_days, solve
+from attncli.commands.approximate.one_module.solutions import refuse_work_of_days, solve_pattern
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest
-from attncli.fits._registry import fixed_width_methods, is_width_one_method
+from attncli.fits._registry import is_width_one_method, list_fixed_width_methods
 from attncli.options.patterns import DrawOptions, PatternOptions, SearchOptions
 from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build_pattern
@@ -37,7 +37,7 @@ def run_fits(
     save, seeds = how.save_module, run.all_seeds()
     targets, methods = chosen.targets(seeds[0], request.causal), search.methods
     searching = search.width is None
-    solution = solve(
+    solution = solve_pattern(
         targets,
         methods,
         request,
@@ -92,10 +92,10 @@ def run_sweep(
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
     widths = parse_widths(frontier) if frontier else []
-    own = [name for name in fixed_width_methods() if not is_width_one_method(name)]
+    own = [name for name in list_fixed_width_methods() if not is_width_one_method(name)]
     methods = search.methods if search.method or not widths else own
     fits = len(patterns.chosen) * len(methods) * len(seeds) * max(1, len(widths))
-    require_days(lengths, fits, "`sweep`", "sweep to a smaller one")
+    refuse_work_of_days(lengths, fits, "`sweep`", "sweep to a smaller one")
 
     def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
         return build_pattern(name, length, rng, patterns.causal)

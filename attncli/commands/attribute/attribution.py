@@ -111,7 +111,7 @@ def attribute_text(
             f"{text.name}: what comes from the tokens and from constants misses the state by {error:.1g}, above "
             f"{subject.tolerance:.1g}: it cannot be trusted and is not reported{subject.advice}."
         )
-    numbers = to_shares(origin, position, of_constants, error)
+    numbers = build_attributed_text(origin, position, of_constants, error)
     if request is None:
         return numbers
     with run_in_model_precision(subject.body):
@@ -122,7 +122,7 @@ def attribute_text(
     )
 
 
-def to_shares(
+def build_attributed_text(
     origin: TokenContributions, position: int, of_constants: float, error: float
 ) -> AttributedText:
     return AttributedText(

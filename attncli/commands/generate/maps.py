@@ -39,7 +39,7 @@ def generate_maps(
     from attncli.io.tensor_files import save_tensors
     from attncli.limits import require_memory
     from attncli.maps import MAPS
-    from attncli.registry import call_spec
+    from attncli.registry import call_from_text
 
     if tokens < 1 or heads < 1:
         raise UsageError("`tokens` and `heads` must be at least 1.")
@@ -49,7 +49,7 @@ def generate_maps(
     layers = {}
     for layer, text in enumerate(map):
         rng = np.random.default_rng([validate_seed(seed), layer])
-        draws = [call_spec(MAPS, text, tokens=tokens, rng=rng) for _ in range(heads)]
+        draws = [call_from_text(MAPS, text, tokens=tokens, rng=rng) for _ in range(heads)]
         layers[f"layers.{layer}.attention"] = np.stack(draws)
     described = {"format": "attn-maps", "version": "1", "seed": str(seed), "maps": " ".join(map)}
     save_tensors(output, layers, described, how.say)

@@ -40,7 +40,7 @@ from attncli.analysis.heads.tables import build_views
 from attncli.capture import AttentionSite, MapShape, Strip, observe_in_rounds
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap
-from attncli.errors import InputError, UsageError, format_count, list_few
+from attncli.errors import InputError, UsageError, format_count, list_first_names
 from attncli.records import Report, Row, Scalar
 from attncli.tolerances import FULL_ROW, SAVED_ROW_SUM
 
@@ -143,7 +143,7 @@ def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
 def describe_missing_states(place: str, selection: MetricSelection) -> UsageError:
     """The error for metrics that need more than maps."""
     return UsageError(
-        f"there are only maps in {place}, and `metric` names what is measured on states, {list_few(selection.states)}: ask the model itself."
+        f"there are only maps in {place}, and `metric` names what is measured on states, {list_first_names(selection.states)}: ask the model itself."
     )
 
 

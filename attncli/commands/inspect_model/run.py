@@ -30,7 +30,7 @@ from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip
 from attncli.capture.linear.linear_layers import LinearLayer
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import UsageError
-from attncli.io.atomic_files import write_whole
+from attncli.io.atomic_files import write_atomically
 from attncli.io.tensor_files import write_tensors
 from attncli.models.inputs.requested_input import RequestedInput
 from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
@@ -147,7 +147,7 @@ def prepare_inspection(
         report = study(also=kept.take, progress=progress, beyond=given)
         if request.save_maps is not None:
             metadata.update(kept.metadata(checkpoint.identity, names))
-            write_whole(
+            write_atomically(
                 request.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata)
             )
         pictures = kept.pictures(names) if request.draws_maps else ()

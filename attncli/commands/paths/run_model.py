@@ -49,7 +49,7 @@ def prepare_model_paths(
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
     if options.loss:
         refuse_other_heads(subject.checkpoint, texts)
-    require_room(subject, texts, 1 + len(subject.stack.calls), options.loss)
+    require_enough_memory(subject, texts, 1 + len(subject.stack.calls), options.loss)
     return partial(measure_model_paths, subject, texts, PathPlan(wanted, metrics, options.loss))
 
 
@@ -95,7 +95,7 @@ def prepare_grouped_paths(
     pair of counts."""
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
     blocks, together = len(subject.stack.calls), options.by == STEPS_TOGETHER
-    require_room(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
+    require_enough_memory(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
     return partial(measure_step_shares if together else measure_head_shares, subject, texts)
 
 
@@ -106,7 +106,7 @@ def list_measured_metrics(options: PathOptions) -> Iterable[str]:
     return STEPS_METRICS if options.by == STEPS_TOGETHER else HEADS_METRICS
 
 
-def require_room(
+def require_enough_memory(
     subject: PathModel, texts: Sequence[ModelInput], streams: int, loss: bool = False
 ) -> None:
     """Check the memory for this many streams plus the full one; with the loss, each has its own

@@ -54,7 +54,7 @@ def prepare_collapse(
     first = examine_model(checkpoint.model)
     cheap = is_shorter(first.short, texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
-    require_room(first, texts, subjects[""].in_plain_numbers(variants))
+    require_enough_memory(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
         twin = examine_model(make_random_init_model(checkpoint.model, seed))
         subjects[RANDOM_SUFFIX] = build_collapse_model(twin, variants, cheap, arithmetic, why_plain)
@@ -162,7 +162,7 @@ def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
             raise InputError(f"{text.name} has one token: a distance between tokens needs two.")
 
 
-def require_room(
+def require_enough_memory(
     examined: ExaminedModel, texts: "Sequence[ModelInput]", states_are_kept: bool
 ) -> None:
     """Before the first long forward pass: whether the longest text fits."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError, quote_parameter
-from attncli.limits import whole_number
+from attncli.limits import parse_whole_number
 from attncli.options.shared import split_names
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ task_option = partial(Option, panel="Task")
 
 
 @dataclass(frozen=True)
-class KeptTraining:
+class SavedTrainingOptions:
     """How long networks are trained, and the folder where trainings are saved."""
 
     train_steps: Annotated[
@@ -43,7 +43,7 @@ class KeptTraining:
 
 
 @dataclass(frozen=True)
-class TrainingOptions(KeptTraining):
+class TrainingOptions(SavedTrainingOptions):
     """How a network is trained and monitored."""
 
     watch_training: Annotated[
@@ -72,7 +72,7 @@ def parse_whole_numbers(given: Sequence[str], most: int, wrong: Callable[[str], 
     text."""
     texts = split_names(given)
     for text in texts:
-        if not 1 <= (whole_number(text) or 0) <= most:
+        if not 1 <= (parse_whole_number(text) or 0) <= most:
             raise UsageError(wrong(text))
     return sorted({int(text) for text in texts})
 
@@ -83,7 +83,7 @@ def open_training_folder(
     """One file for each training in the folder, which is created if missing."""
     if folder is None:
         return lambda name: None
-    from attncli.io.atomic_files import require_folder, require_writable, write_whole
+    from attncli.io.atomic_files import require_folder, require_writable, write_atomically
 
     require_folder(folder)
     require_writable(folder / f"{prefix}.safetensors")
@@ -91,6 +91,6 @@ def open_training_folder(
     def saved(name: str) -> "SavedTraining":
         from attncli.commands.reproduce.saved_training import SavedTraining
 
-        return SavedTraining(folder / f"{prefix}-{name}.safetensors", write_whole)
+        return SavedTraining(folder / f"{prefix}-{name}.safetensors", write_atomically)
 
     return saved

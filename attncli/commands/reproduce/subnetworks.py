@@ -34,7 +34,7 @@ class LayerFunctions(Protocol):
         """The states after each head."""
 
 
-def run_along(
+def run_single_path(
     first: Tensor, steps: LayerFunctions, layers: int, paths: Sequence[Path]
 ) -> list[Tensor]:
     """The last states of every path; where paths begin alike, that is run once."""
@@ -53,13 +53,15 @@ def run_along(
 
 def run_subnetworks(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
     """The output [sequence, token, feature] of every path's sub-network."""
-    return run_along(network.embedding(inputs), RerunLayers(network), len(network.blocks), paths)
+    return run_single_path(
+        network.embedding(inputs), RerunLayers(network), len(network.blocks), paths
+    )
 
 
 def run_frozen_paths(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
     """Every path's term [sequence, token, feature] of the network's output."""
     first = network.embedding(inputs)
-    return run_along(first, FrozenLayers(network, first), len(network.blocks), paths)
+    return run_single_path(first, FrozenLayers(network, first), len(network.blocks), paths)
 
 
 class RerunLayers:

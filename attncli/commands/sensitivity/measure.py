@@ -40,7 +40,7 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.inputs.token_ranges import max_positions
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Finding, Report
-from attncli.tensor_subclasses.gradients import pull_back
+from attncli.tensor_subclasses.gradients import backpropagate_directions
 
 SHORTEST = 4
 """Tokens of the shortest text whose last token is repeated."""
@@ -126,14 +126,14 @@ def measure_text(
     token repeated."""
     number = plan.number(text.tokens)
     seed = plan.seed + SEEDS_APART * place  # errors of several texts are independent
-    pulled = pull_back(subject.body, subject.stack, text.kwargs, number, seed)
+    pulled = backpropagate_directions(subject.body, subject.stack, text.kwargs, number, seed)
     back, width = pulled.norms.numpy(), pulled.width
     if back.shape[1] != text.tokens:
         raise InputError(
             f"stack {subject.stack.name} takes in {back.shape[1]} states for {text.tokens} tokens: which token each is of is "
             "not understood."
         )
-    rolled = roll_out_maps(subject, text)
+    rolled = multiply_rollout_maps(subject, text)
     pairs = (rolled.attention, rolled.even) if rolled.attention else ()
     return TextSensitivity(
         estimate_norms(back, width),
@@ -156,7 +156,7 @@ class RolloutShares(NamedTuple):
     even: list[float]
 
 
-def roll_out_maps(subject: PathModel, text: ModelInput) -> RolloutShares:
+def multiply_rollout_maps(subject: PathModel, text: ModelInput) -> RolloutShares:
     """Multiply the head means of all layers, starting at the last one; empty for a hybrid model."""
     if not all(call.attention for call in subject.stack.calls):
         return RolloutShares([], [])

@@ -7,7 +7,7 @@ from attncli.analysis.paths.prepare import prepare_paths
 from attncli.analysis.prepare import PROBE_TOKENS
 from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
-from attncli.limits import gibibytes, require_memory
+from attncli.limits import format_gibibytes, require_memory
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.random.dummy_inputs import make_example_inputs
@@ -45,5 +45,5 @@ def prepare_sensitivity(
     require_memory(needed, what, "cut the text with `tokens`")
     back = plan.number(longest)
     exact = " (exact)" if back == plan.width else f" (of {plan.width}: estimates)"
-    say(f"{what}: about {gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}")  # fmt: skip
+    say(f"{what}: about {format_gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}")  # fmt: skip
     return partial(measure_sensitivity, subject, texts, plan)

@@ -56,7 +56,7 @@ class Cuts(NamedTuple):
     """The row of each cut."""
 
 
-def shattered_keys_bound(constraints: LineConstraints) -> LeastWidth:
+def bound_by_shattering(constraints: LineConstraints) -> LeastWidth:
     """The most keys found that rows cut in every way, less one: true at any logits, for these limits.
 
     Only rows that see all of the keys cut them; a cut and its mirror are one, for queries may be turned round.
@@ -124,7 +124,7 @@ def uniform_supports(constraints: LineConstraints) -> list[frozenset[int]]:
     return list(dict.fromkeys(found))
 
 
-def face_chain_bound(constraints: LineConstraints) -> LeastWidth:
+def bound_by_face_chain(constraints: LineConstraints) -> LeastWidth:
     """The longest chain of faces found, one inside the other: its length. For exact ratios and no mask."""
     supports = uniform_supports(constraints)
     faces = set(supports)
@@ -141,7 +141,7 @@ def face_chain_bound(constraints: LineConstraints) -> LeastWidth:
     return LeastWidth(max(1, len(chain)), chain=tuple(tuple(sorted(face)) for face in chain))
 
 
-def planarity_bound(constraints: LineConstraints) -> LeastWidth:
+def bound_by_planarity(constraints: LineConstraints) -> LeastWidth:
     """4 where supports of two keys draw a graph that is not planar; else 1. For exact ratios and no mask."""
     edges = [tuple(sorted(each)) for each in uniform_supports(constraints) if len(each) == 2]
     if len(edges) < 9:  # the smallest graph that is not planar has nine edges
@@ -152,7 +152,7 @@ def planarity_bound(constraints: LineConstraints) -> LeastWidth:
     return LeastWidth(1) if planar else LeastWidth(4, tuple(sorted(map(int, witness.nodes))))
 
 
-def budget_bound(constraints: LineConstraints, budget: float, variation: float) -> int:
+def bound_by_logit_budget(constraints: LineConstraints, budget: float, variation: float) -> int:
     """What no d is below with logits up to the budget: the larger of two bounds; 0 where neither says anything."""
     if not math.isfinite(budget):
         return 0

@@ -116,10 +116,10 @@ def largest_term(logits: Logits, values: Scaled) -> Scaled:
     """A bound on |E V| where E vanishes."""
     sides = (logits.queries, logits.keys, values)
     lengths = [math.sqrt(float(np.square(side.mantissa).sum(-1).max())) for side in sides]
-    return scaled_number(math.prod(lengths), sum(side.exponent for side in sides))
+    return make_scaled_number(math.prod(lengths), sum(side.exponent for side in sides))
 
 
-def scaled_number(magnitude: float, exponent: int) -> Scaled:
+def make_scaled_number(magnitude: float, exponent: int) -> Scaled:
     """One number."""
     return make_scaled(np.full(1, magnitude), exponent)
 
@@ -200,7 +200,7 @@ def deviation_by_matrix_products(
     value = make_scaled(numerator / (1.0 + means), values.exponent)
     largest = float((sizes / (1.0 + means)).max())
     return SumWithLargestTerm(
-        value, scaled_number(0.0 if values.is_zero() else largest, values.exponent)
+        value, make_scaled_number(0.0 if values.is_zero() else largest, values.exponent)
     )
 
 
@@ -209,7 +209,9 @@ def deviation_under_mask(logits: Logits, weights: Array, values: Scaled) -> SumW
     output = softmax_output(logits, values)
     reference = make_scaled(weights[:, None, :] @ values.mantissa, values.exponent)
     difference = add_scaled(output, multiply_by_plain(reference, -1.0))
-    return SumWithLargestTerm(difference, scaled_number(1.0, common_exponent(output, reference)))
+    return SumWithLargestTerm(
+        difference, make_scaled_number(1.0, common_exponent(output, reference))
+    )
 
 
 def deviation_by_logarithms(
@@ -229,7 +231,7 @@ def deviation_by_logarithms(
     top = common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
         result[some, rows] = align_exponent(piece, top)
-    size = scaled_number(float(largest is not None), (largest or 0) + values.exponent)
+    size = make_scaled_number(float(largest is not None), (largest or 0) + values.exponent)
     return SumWithLargestTerm(make_scaled(result, top + values.exponent), size)
 
 

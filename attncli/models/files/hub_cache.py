@@ -15,7 +15,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from attncli.errors import InputError, LimitError, first_line
+from attncli.errors import InputError, LimitError, first_line_of_error
 from attncli.models.files.weight_files import has_safetensors
 from attncli.sources import Source, nearest_folder
 
@@ -81,15 +81,15 @@ def download_snapshot(
             f"{name} is not in the cache and {why}: give a model's folder, random:ARCH{local}."
         ) from None
     except HFValidationError as error:
-        raise InputError(f"{name} cannot be a hub id: {first_line(error)}.") from None
+        raise InputError(f"{name} cannot be a hub id: {first_line_of_error(error)}.") from None
     except HfHubHTTPError as error:
-        raise InputError(f"{name}: the hub answers {first_line(error)}.") from None
+        raise InputError(f"{name}: the hub answers {first_line_of_error(error)}.") from None
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise LimitError(
                 f"the disk is full while {name} is downloaded: free some space."
             ) from None
-        raise InputError(f"{name} cannot be fetched: {first_line(error)}.") from None
+        raise InputError(f"{name} cannot be fetched: {first_line_of_error(error)}.") from None
 
 
 def suggest_local_path(source: Source) -> str:

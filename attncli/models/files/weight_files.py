@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attncli.errors import InputError, list_few
+from attncli.errors import InputError, list_first_names
 from attncli.io.json_files import read_json
 from attncli.io.safetensors_headers import TensorPlace, read_tensor_places
 
@@ -89,7 +89,7 @@ def layout_files(folder: Path, layout: WeightFileLayout) -> list[Path]:
     missing = [name for name in shards if not (folder / name).is_file()]
     if missing or not shards:
         raise InputError(
-            f"{folder} lacks {list_few(missing) or 'all shards'}, which {layout.listing} names."
+            f"{folder} lacks {list_first_names(missing) or 'all shards'}, which {layout.listing} names."
         )
     return [folder / name for name in shards]
 

@@ -39,7 +39,10 @@ def remove_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str,
         value = found.get(mask)
         if not isinstance(value, Tensor) or value.ndim < 2 or len(value) != 1:
             continue
-        of = next((name for name in inputs if shape(found.get(name))[:2] == shape(value)), None)
+        of = next(
+            (name for name in inputs if tensor_shape(found.get(name))[:2] == tensor_shape(value)),
+            None,
+        )
         if of is None:
             refuse_unsupported_mask(mask, value, text)
             continue
@@ -51,7 +54,7 @@ def remove_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str,
     return {name: each.contiguous() if isinstance(each, Tensor) else each for name, each in found.items()}  # fmt: skip
 
 
-def shape(value: Any) -> tuple[int, ...]:
+def tensor_shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape) if isinstance(value, Tensor) else ()
 
 
@@ -85,7 +88,7 @@ def cut_padding(
     name: str, value: Any, of: str, mask: str, real: slice, length: int, text: str
 ) -> Any:
     """Cut padding from inputs that run along the same tokens."""
-    sizes = shape(value)
+    sizes = tensor_shape(value)
     of_decoder = name.startswith("decoder_")
     if length not in sizes[1:] or of_decoder != (of in OF_DECODERS) or (name.startswith(IMAGES) and of != IMAGES):  # fmt: skip
         return value

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import InputError, UsageError, first_line
+from attncli.errors import InputError, UsageError, first_line_of_error
 from attncli.io.json_files import BROKEN_JSON
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
 STDIN = "-"
 MARKED_UP = (".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ipynb", ".rtf", ".svg")
@@ -53,7 +53,7 @@ def read_text(name: str) -> str:
 
 def refuse_shared_stdin() -> None:
     """Refuse stdin under several processes: each would get a part of it."""
-    if read_launch().several:
+    if read_launch_environment().several:
         raise UsageError(
             "`text_file='-'`: several processes cannot read one stdin: give a file.",
             about=["text_file"],
@@ -87,7 +87,7 @@ def parse_json(content: str, where: str) -> Any:
     try:
         return json.loads(content)
     except BROKEN_JSON as error:
-        why = first_line(error)
+        why = first_line_of_error(error)
         raise InputError(f"{where} cannot be read as JSON: {why}; plain text goes into .txt.") from None  # fmt: skip
 
 

@@ -97,7 +97,7 @@ def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelI
         if ahead is not None and ahead.options == options
         else encode_texts(checkpoint, options)
     )
-    reading = TextReader(checkpoint, find_extra_inputs(checkpoint.body), options.seed)
+    reading = TextEncoder(checkpoint, find_extra_inputs(checkpoint.body), options.seed)
     kind = "token ids" if options.token_ids else "text"
     return [make_text_input(reading, name, kind, encoded) for name, encoded in known.texts]
 
@@ -158,7 +158,7 @@ def encode_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTex
 
 
 @dataclass(frozen=True, slots=True)
-class TextReader:
+class TextEncoder:
     """What encodes texts for a model, and its extra inputs."""
 
     checkpoint: LoadedModel
@@ -237,7 +237,7 @@ def truncate_ids(lists: Sequence[Named], most: int | None) -> list[Named]:
     return [(name, ids[:most]) for name, ids in lists]
 
 
-def make_text_input(reading: TextReader, name: str, kind: str, encoded: Encoded) -> ModelInput:
+def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded) -> ModelInput:
     """Make an input of token ids, and of the model's extra inputs."""
     model, company = reading.checkpoint.model, reading.company
     ids = torch.tensor([encoded.ids], dtype=torch.long)

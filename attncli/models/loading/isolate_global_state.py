@@ -26,7 +26,7 @@ def isolate_question() -> None:
 
 
 @contextmanager
-def take_turn() -> Iterator[None]:
+def take_measurement_lock() -> Iterator[None]:
     """Take the lock for a measurement between training steps: as its own turn, or within the one that is open."""
     if TURNS.holder is not None:
         yield

@@ -47,7 +47,7 @@ from attncli.models.loading.state_dict import (
     refuse_prefix_duplicates,
 )
 from attncli.models.quiet_libraries import silence_libraries
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 from attncli.sources import Source, parse_source
 
 
@@ -131,7 +131,7 @@ def load_folder(
         blank,
         dtype,
         in_place=options.device_map is not None or (dtype == stored and device.type == "cpu"),
-        parts=read_launch().size if options.tensor_parallel else 1,
+        parts=read_launch_environment().size if options.tensor_parallel else 1,
     )
     read_ahead = None if ahead is None else ahead(LoadedModel(blank, {}, folder))
     weight_sha256 = weights.sha256()
@@ -150,7 +150,7 @@ def load_folder(
         "weight_sha256": weight_sha256,
     }
     if options.tensor_parallel:
-        identity["split_over"] = read_launch().size
+        identity["split_over"] = read_launch_environment().size
     if architecture.remote:
         identity["remote_code"] = True
     shards = filter(None, [describe_unread_shards(folder)])

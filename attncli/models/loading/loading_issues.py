@@ -67,7 +67,7 @@ def refuse_mismatches(where: Path, loaded: LoadingResult) -> None:
 def classify_issues(loaded: LoadingResult, computed: Collection[str]) -> LoadingIssues:
     """Classify what did not fit; `computed` weights came from no file, but the model's code makes them right."""
     missing = [name for name in loaded.random() if name not in computed]
-    heads = {name for name in missing if is_head(loaded.model, name)}
+    heads = {name for name in missing if is_head_weight(loaded.model, name)}
     unexpected = sorted(loaded.unexpected)
     beside = {name for name in unexpected if not belongs_to_body(loaded.model, name)}
     return LoadingIssues(
@@ -78,7 +78,7 @@ def classify_issues(loaded: LoadingResult, computed: Collection[str]) -> Loading
     )
 
 
-def is_head(model: PreTrainedModel, name: str) -> bool:
+def is_head_weight(model: PreTrainedModel, name: str) -> bool:
     """Whether a weight is outside the body: outside the base model, in a pooler, or in the output over the vocabulary."""
     if POOLER in name.split("."):
         return True

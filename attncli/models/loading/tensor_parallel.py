@@ -15,7 +15,7 @@ from attncli.models.layer_configs import config_value, per_layer_configs
 from attncli.models.text_configs import text_config
 from attncli.processes.collectives import LINE
 from attncli.processes.work_sharing import WORK
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
 UNDERSTOOD = {
     "colwise",
@@ -29,7 +29,7 @@ UNDERSTOOD = {
 
 def tensor_parallel_arguments(blank: PreTrainedModel) -> dict[str, Any]:
     """Arguments that make transformers split the model; afterwards all processes work on every text together."""
-    kind, size = blank.config.model_type, read_launch().size
+    kind, size = blank.config.model_type, read_launch_environment().size
     refuse_without_plan(blank, kind)
     refuse_split_heads(text_config(blank.config), kind, size)
     if not WORK.together:

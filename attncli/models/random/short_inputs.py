@@ -31,7 +31,7 @@ NOT_ONE_ROW = frozenset(
 def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
     """Make inputs under which the model's forward runs; full-sized ones if it takes no smaller ones."""
     usual = make_example_inputs(model, tokens)
-    if "pixel_values" not in usual or not takes_one_row(model):
+    if "pixel_values" not in usual or not accepts_batch_of_one(model):
         return usual
     small = make_example_inputs(model, tokens, small=True)
     if small["pixel_values"].numel() >= usual["pixel_values"].numel():
@@ -61,7 +61,7 @@ def runs_as_set_and_eager(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
         return accepts_inputs(model, inputs)
 
 
-def takes_one_row(model: PreTrainedModel) -> bool:
+def accepts_batch_of_one(model: PreTrainedModel) -> bool:
     with_patches = any("patch_size" in vars(config) for config in iter_configs(model.config))
     return with_patches and not is_hierarchical(model)
 

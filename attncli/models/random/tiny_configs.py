@@ -191,10 +191,10 @@ def is_per_layer(config: PreTrainedConfig, name: str, value: Any) -> bool:
     if len(value) != layer_count(config) or not value:
         return False
     said = all(isinstance(entry, str) for entry in value)
-    return said or (len(value) > 4 and not numbers_layers(value))
+    return said or (len(value) > 4 and not lists_layer_indices(value))
 
 
-def numbers_layers(values: Sequence[Any]) -> bool:
+def lists_layer_indices(values: Sequence[Any]) -> bool:
     """Whether a list holds layer indices: rising whole numbers, even if all layers are listed."""
     integers = all(isinstance(value, int) for value in values)
     return integers and all(before < after for before, after in pairwise(values))

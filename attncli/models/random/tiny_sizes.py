@@ -26,7 +26,7 @@ class Units:
 Rule = Callable[[Units], int]
 
 
-def always_size(size: int) -> Rule:
+def constant_size(size: int) -> Rule:
     return lambda units: size
 
 
@@ -39,7 +39,7 @@ RULES: Sequence[tuple[str, Rule]] = (
         r".*(key_value_heads|kv_heads|kv_n_heads|linear_num_key_heads)(_per_layer)?",
         lambda u: u.key_heads,
     ),
-    (r"mamba_n(um)?_heads|mamba_num_heads|n_mamba_heads", always_size(8)),
+    (r"mamba_n(um)?_heads|mamba_num_heads|n_mamba_heads", constant_size(8)),
     (r"qk_head_dim", lambda u: u.head_width + u.head_width // 2),
     (r".*rope_head_dim|rotary_dim", lambda u: u.head_width // 2),
     (r".*(head_dim|head_size|d_head|dim_head|d_kv|kv_channels)", lambda u: u.head_width),
@@ -47,22 +47,22 @@ RULES: Sequence[tuple[str, Rule]] = (
     # depth
     (r".*(layers|n_layer|num_blocks|depth)", lambda u: u.layers),
     # experts
-    (r".*(experts_per_tok(en)?|(?<!index_)top_?k|moe_k)", always_size(2)),
-    (r".*(shared_experts?|n_group|num_expert_group|topk_group)", always_size(1)),
-    (r".*experts", always_size(4)),
-    (r"first_k_dense_replace|num_dense_layers|.*sparse_step", always_size(1)),
-    (r"num_queries|two_stage_num_proposals|num_proposals", always_size(8)),
+    (r".*(experts_per_tok(en)?|(?<!index_)top_?k|moe_k)", constant_size(2)),
+    (r".*(shared_experts?|n_group|num_expert_group|topk_group)", constant_size(1)),
+    (r".*experts", constant_size(4)),
+    (r"first_k_dense_replace|num_dense_layers|.*sparse_step", constant_size(1)),
+    (r"num_queries|two_stage_num_proposals|num_proposals", constant_size(8)),
     # what a token sees
     (
         r"sliding_window(_size)?|local_attention|attention_chunk_size",
-        always_size(4),
+        constant_size(4),
     ),
     # state-space and linear layers
-    (r".*(d_state|state_size|dt_rank|time_step_rank|lora_rank|laurel_rank)", always_size(16)),
-    (r".*chunk_size", always_size(8)),
+    (r".*(d_state|state_size|dt_rank|time_step_rank|lora_rank|laurel_rank)", constant_size(16)),
+    (r".*chunk_size", constant_size(8)),
     # positions
-    (r"max_source_positions", always_size(32)),
-    (r".*max_position_embeddings|n_positions|n_ctx|max_target_positions", always_size(512)),
+    (r"max_source_positions", constant_size(32)),
+    (r".*max_position_embeddings|n_positions|n_ctx|max_target_positions", constant_size(512)),
     # widths
     (
         r".*(intermediate|ffn|mlp|feed_?forward|d_ff|d_inner|dim_ff|dff)(_size|_dim|_hidden_size|_hidden_dim|_mlp)*",

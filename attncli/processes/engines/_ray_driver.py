@@ -17,7 +17,7 @@ from typing import Any
 
 import ray
 
-from attncli.errors import first_line
+from attncli.errors import first_line_of_error
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines._futures import outcome_of_lost_job
 from attncli.processes.engines.ray import REFUSED
@@ -41,7 +41,7 @@ def run_jobs(where: str, options: dict[str, Any]) -> Iterator[tuple[int, Process
     try:
         connect_cluster(where)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        yield REFUSED, first_line(error)
+        yield REFUSED, first_line_of_error(error)
         return
     task = ray.remote(**{"num_cpus": 1, **options, "max_retries": 0})(run_job)
     places = {task.remote(job): job.place for job in read_jobs()}

@@ -8,7 +8,7 @@ from functools import partial
 from selectors import EVENT_READ, DefaultSelector
 
 from attncli.errors import UsageError
-from attncli.limits import MEMORY, free_memory, whole_number
+from attncli.limits import MEMORY, free_memory, parse_whole_number
 from attncli.processes.command_runs import ProcessRun, describe_exit
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
@@ -22,7 +22,7 @@ PATIENCE = 5.0
 def local(where: str, options: EngineOptions) -> Engine:
     """Warm workers on this machine, one item at a time each, as in local:4; without a number one."""
     refuse_options("local", options, ())
-    count = whole_number(where or "1")
+    count = parse_whole_number(where or "1")
     if not count:
         raise UsageError(f"`engine={f'local:{where}'!r}`: write how many workers, as in local:4.")
     return partial(run_jobs, count)
@@ -30,14 +30,14 @@ def local(where: str, options: EngineOptions) -> Engine:
 
 def run_jobs(count: int, jobs: Iterable[Job], total: int) -> Outcomes:
     """Each job to the worker that is free first."""
-    workers = Workers(min(count, total))
+    workers = LocalWorkerPool(min(count, total))
     try:
         yield from workers.outcomes(iter(jobs))
     finally:
         workers.stop()
 
 
-class Worker:
+class LocalWorker:
     """A process that does one job at a time."""
 
     def __init__(self, environment: dict[str, str]) -> None:
@@ -82,14 +82,14 @@ class Worker:
                     stream.close()
 
 
-class Workers:
+class LocalWorkerPool:
     """Several workers; one that dies is replaced when the next job comes."""
 
     def __init__(self, count: int) -> None:
         self.environment = divide_resources(count)
         self.count = count
-        self.busy: list[Worker] = []
-        self.free: list[Worker] = []
+        self.busy: list[LocalWorker] = []
+        self.free: list[LocalWorker] = []
         self.selector = DefaultSelector()
 
     def outcomes(self, jobs: Iterator[Job]) -> Outcomes:
@@ -98,7 +98,7 @@ class Workers:
         self.fill(jobs)
         while self.busy:
             for key, _ in self.selector.select():
-                worker: Worker = key.data
+                worker: LocalWorker = key.data
                 place, found = worker.place, worker.outcome()
                 self.rest(worker)
                 yield place, found
@@ -109,12 +109,12 @@ class Workers:
             job = next(jobs, None)
             if job is None:
                 return
-            worker = self.free.pop() if self.free else Worker(self.environment)
+            worker = self.free.pop() if self.free else LocalWorker(self.environment)
             self.busy.append(worker)
             self.selector.register(worker.process.stdout, EVENT_READ, worker)  # type: ignore[arg-type]
             worker.take(job)
 
-    def rest(self, worker: Worker) -> None:
+    def rest(self, worker: LocalWorker) -> None:
         self.selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
         self.busy.remove(worker)
         if worker.lives:

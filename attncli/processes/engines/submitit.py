@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import UsageError, first_line
+from attncli.errors import UsageError, first_line_of_error
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, no_library_error
 from attncli.processes.engines._futures import outcome_of_lost_job, silence_loggers
@@ -46,7 +46,7 @@ def submitit(where: str, options: EngineOptions) -> Engine:
             }
         )
     except (NameError, ValueError, TypeError, AssertionError, RuntimeError) as error:
-        raise UsageError(f"`engine='submitit'`: {first_line(error)}.") from None
+        raise UsageError(f"`engine='submitit'`: {first_line_of_error(error)}.") from None
     return partial(run_jobs, executor)
 
 
@@ -75,7 +75,7 @@ class ResumableJob:
         return DelayedSubmission(self, job)
 
 
-class Queue:
+class SlurmQueue:
     """The jobs that Slurm still knows, by squeue: sacct would need accounting, which many clusters have not."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ def run_jobs(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
 def submit_arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
     """Submit one array of all jobs to Slurm; locally, as many jobs at a time as there are cores."""
     here = executor.cluster == "local"
-    waiting, queue = iter(jobs), Queue()
+    waiting, queue = iter(jobs), SlurmQueue()
     running: dict[Any, Job] = {}
     try:
         while True:
@@ -141,7 +141,7 @@ def submit_arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
 
 
 def wait_for_results(
-    running: dict[Any, Job], queue: Queue | None
+    running: dict[Any, Job], queue: SlurmQueue | None
 ) -> Iterator[tuple[int, ProcessRun]]:
     """Yield the jobs that have a result, and those that will have none."""
     for submitted in list(running):
@@ -150,7 +150,7 @@ def wait_for_results(
             yield running.pop(submitted).place, found
 
 
-def read_outcome(job: Any, queue: Queue | None) -> ProcessRun | None:
+def read_outcome(job: Any, queue: SlurmQueue | None) -> ProcessRun | None:
     """The outcome of a job; None while it may still come."""
     there = job.done() if queue is None else has_result(job)
     if not there:

@@ -5,13 +5,13 @@ from attncli.errors import UsageError
 from attncli.processes.command_runs import run_to_file
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
 
 def torchrun(where: str, options: EngineOptions) -> Engine:
     """The processes that torchrun has started, every n-th item in each, and each item in a process of its own."""
     refuse_options("torchrun", options, ())
-    if where or not read_launch().several:
+    if where or not read_launch_environment().several:
         raise UsageError(
             "`engine='torchrun'` takes the processes that there are: torchrun --nproc-per-node N -m attncli sweep …"
         )

@@ -9,7 +9,7 @@ from attncli.render._cells import is_shown, unique_values
 from attncli.render.page.comparison import BOTH, NEW, OLD, build_comparisons, name_curves
 from attncli.render.page.law_lines import build_law_lines
 from attncli.render.plots.boxes import ACROSS, collect_boxes
-from attncli.sanitize import make_visible
+from attncli.sanitize import make_characters_visible
 
 HEADS, CURVES, BOXES, WORDS, TABLE, SAID = "heads", "curves", "boxes", "words", "table", "said"
 """Grids of layers × heads; lines over an axis; quantiles; shaded text; a table only; findings,
@@ -114,7 +114,7 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
             continue
         if row.value is None:
             if row.lost:
-                gaps.setdefault(x, make_visible(row.note or ""))
+                gaps.setdefault(x, make_characters_visible(row.note or ""))
             continue
         series.setdefault(curve_name(row, view, several), []).append(build_point(x, row))
     laws = build_law_lines(
@@ -133,7 +133,10 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
 
 
 def build_comparison_panel(report: Report, comparison: dict[str, Any]) -> Panel:
-    metric, axis = make_visible(comparison["metric"]), make_visible(comparison["axis"])
+    metric, axis = (
+        make_characters_visible(comparison["metric"]),
+        make_characters_visible(comparison["axis"]),
+    )
     unit = next((row.unit for row in report.rows if row.keys.get("measured") == metric), "")
     old = name_curves(comparison[OLD], ", old")
     return Panel(metric, unit, axis, metric, name_curves(comparison[NEW]), [], [], beside=old)
@@ -149,8 +152,8 @@ def sort_points(points: Iterable[list[Any]]) -> list[list[Any]]:
 
 def curve_name(row: Row, view: View, several: bool) -> str:
     if view.across is not None:
-        return make_visible(str(row.axis(view.across)))
-    return make_visible(str(row.variant)) if several else row.metric
+        return make_characters_visible(str(row.axis(view.across)))
+    return make_characters_visible(str(row.variant)) if several else row.metric
 
 
 def build_point(x: Scalar, row: Row) -> list[Any]:
@@ -160,7 +163,7 @@ def build_point(x: Scalar, row: Row) -> list[Any]:
         row.value,
         row.spread,
         row.keys.get(UNCERTAINTY),
-        make_visible(row.note or "") or None,
+        make_characters_visible(row.note or "") or None,
     ]
     while found[-1] is None:
         found.pop()
@@ -179,7 +182,7 @@ def build_levels(report: Report, view: View) -> Iterator[dict[str, Any]]:
     for row in report.rows:
         alone = set(row.coordinates) == {view.across}
         if view.across and alone and row.metric in view.metrics and row.value is not None:
-            yield {"name": make_visible(str(row.axis(view.across))), "value": row.value}
+            yield {"name": make_characters_visible(str(row.axis(view.across))), "value": row.value}
 
 
 def build_boxes(report: Report, view: View) -> list[dict[str, Any]]:

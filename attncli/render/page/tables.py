@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from attncli.render._cells import Grid
-from attncli.sanitize import make_visible
+from attncli.sanitize import make_characters_visible
 
 MOST_CELLS = 6_000
 """Of a table that is written out; the rest of a longer one is among all numbers at the page's end."""
@@ -14,7 +14,7 @@ MOST_CELLS = 6_000
 
 def escape_text(text: Any) -> str:
     """Text from anywhere, inert."""
-    return escape(make_visible(str(text)))
+    return escape(make_characters_visible(str(text)))
 
 
 def html_tag(name: str, inside: str = "", **attributes: Any) -> str:

@@ -8,7 +8,7 @@ from attncli.records import Picture, Report, Tile
 from attncli.render.page.byte_store import ByteStore
 from attncli.render.page.packed_columns import PackedColumn
 from attncli.render.plots.maps import panel_scales
-from attncli.sanitize import make_visible
+from attncli.sanitize import make_characters_visible
 
 STEPS = 255
 MOST_PICTURES = 24
@@ -26,11 +26,11 @@ def count_left_out(report: Report) -> int:
 
 
 def pack_picture(picture: Picture, store: ByteStore) -> dict[str, Any]:
-    names = list(map(make_visible, picture.labels))
+    names = list(map(make_characters_visible, picture.labels))
     panels = list(pack_panels(picture, store))
     return {
         "head": None,
-        "title": make_visible(picture.title),
+        "title": make_characters_visible(picture.title),
         "queries": names,
         "keys": names,
         "step": 1,
@@ -49,10 +49,10 @@ def pack_panels(picture: Picture, store: ByteStore) -> Iterator[dict[str, Any]]:
 
 def pack_head(tile: Tile, store: ByteStore) -> dict[str, Any]:
     return {
-        "head": make_visible(tile.head),
+        "head": make_characters_visible(tile.head),
         "title": "",
-        "queries": list(map(make_visible, tile.queries)),
-        "keys": list(map(make_visible, tile.keys)),
+        "queries": list(map(make_characters_visible, tile.queries)),
+        "keys": list(map(make_characters_visible, tile.keys)),
         "step": tile.step,
         "panels": [pack_panel(tile.head, tile.rows, tile.columns, tile.full, tile.weights, store)],
     }
@@ -61,5 +61,10 @@ def pack_head(tile: Tile, store: ByteStore) -> dict[str, Any]:
 def pack_panel(
     name: str, rows: int, columns: int, full: float, data: bytes, store: ByteStore
 ) -> dict[str, Any]:
-    described = {"name": make_visible(name), "rows": rows, "columns": columns, "full": full}
+    described = {
+        "name": make_characters_visible(name),
+        "rows": rows,
+        "columns": columns,
+        "full": full,
+    }
     return store.add(PackedColumn(described, data))

@@ -177,19 +177,19 @@ def is_drawn(view: View, row: Row) -> bool:
     return row.metric in metrics and here and not deep
 
 
-def squeeze(value: float) -> float:
+def symlog(value: float) -> float:
     """sign(v) log10(1 + |v|): near 0 linear, far out logarithmic, so that -0.3 and -170000 share an axis."""
     return math.copysign(math.log10(1.0 + abs(value)), value)
 
 
-def unsqueeze(value: float) -> float:
+def inverse_symlog(value: float) -> float:
     try:
         return math.copysign(10.0 ** abs(value) - 1.0, value)
     except OverflowError:  # the logarithm of the largest rounds up
         return math.copysign(sys.float_info.max, value)
 
 
-def needs_squeeze(chart: Chart) -> bool:
+def needs_symlog(chart: Chart) -> bool:
     """Curves that span more than two decades of values, and are not all above 0, need the squeezed axis."""
     values = [point.y for point in chart.points]
     return min(values) <= 0.0 and max(map(abs, values)) > 100.0

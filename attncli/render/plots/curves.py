@@ -12,7 +12,7 @@ from attncli.render.plots.chart import (
     collect_charts,
     is_geometric,
     is_magnitude,
-    needs_squeeze,
+    needs_symlog,
 )
 from attncli.render.plots.labels import format_label
 from attncli.render.plots.line_styles import LineStyle, assign_styles, format_series
@@ -171,7 +171,7 @@ def set_scales(axes: Any, drawn: Chart) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     elif all(point.x.is_integer() for point in drawn.points):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if needs_squeeze(drawn):
+    if needs_symlog(drawn):
         axes.set_yscale("symlog", linthresh=1.0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value) if value % 1 else f"{value:,.0f}".replace("-", "−")))  # fmt: skip
     elif is_magnitude(drawn):

@@ -9,7 +9,7 @@ from rich.text import Text
 from attncli.maths.number_format import format_number
 from attncli.records import Picture, Report
 from attncli.render.plots.boxes import BoxPlot, collect_box_plots, draw_box_lines
-from attncli.render.plots.chart import Chart, collect_charts, needs_squeeze, squeeze, unsqueeze
+from attncli.render.plots.chart import Chart, collect_charts, inverse_symlog, needs_symlog, symlog
 from attncli.render.plots.maps import shade_map
 from attncli.sanitize import sanitize_value
 
@@ -60,7 +60,7 @@ class TerminalPlot:
 
 def draw_chart(drawn: Chart, width: int) -> list[Text]:
     """The lines of the plot: canvas with a scale on the left, the x axis, the legend."""
-    scale = squeeze if needs_squeeze(drawn) else float
+    scale = symlog if needs_symlog(drawn) else float
     heights = [scale(point.y) for point in drawn.points]
     heights += [scale(level) for level in drawn.levels.values()]
     low, high = min(heights), max(heights)
@@ -76,7 +76,7 @@ def draw_chart(drawn: Chart, width: int) -> list[Text]:
         ]
         for points in drawn.series.values()
     ]
-    inverse = unsqueeze if needs_squeeze(drawn) else float
+    inverse = inverse_symlog if needs_symlog(drawn) else float
     labels = {
         line: format_number(inverse(high - line / (HEIGHT - 1) * span))
         for line in (0, 5, 10, HEIGHT - 1)

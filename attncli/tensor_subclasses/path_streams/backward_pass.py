@@ -16,10 +16,10 @@ from attncli.capture.stacks.residual_stream_arguments import find_stream_output,
 from attncli.errors import InputError
 from attncli.tensor_subclasses.path_streams.path_run import (
     PathDecomposition,
-    PathPassage,
-    freeze_model_code,
+    PathTensorRun,
+    accept_path_tensors,
     refuse_several_attentions,
-    run_passage,
+    run_path_tensors,
 )
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, begin_streams
 from attncli.tensor_subclasses.path_streams.streams import (
@@ -44,7 +44,7 @@ class RecordedBlock(NamedTuple):
     """The full stream at its input [1, token, feature]; a copy, as some blocks write to their input."""
 
 
-class RecordedPassage(PathPassage):
+class RecordedRun(PathTensorRun):
     """Records what is needed to run the blocks again."""
 
     def __init__(self, stack: Stack, streams: Streams) -> None:
@@ -62,7 +62,7 @@ class RecordedPassage(PathPassage):
         return super().run(forward, args, kwargs, stream)
 
 
-def run_by_head(
+def contributions_by_head(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any]
 ) -> tuple[Tensor, list[Tensor]]:
     """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head."""
@@ -71,15 +71,15 @@ def run_by_head(
     def visit(attention: RecordedAttention, back: Tensor) -> None:
         shares.append((attention.outputs.detach() * back).sum(dim=(0, 2, 3)))
 
-    with freeze_model_code(model):
-        found, blocks = run_forwards(model, RecordedPassage(stack, Streams()), inputs)
+    with accept_path_tensors(model):
+        found, blocks = run_forwards(model, RecordedRun(stack, Streams()), inputs)
         run_backwards(blocks, found.output[None], visit)
     whole = found.output.square().sum()
     return found.output, [share / whole for share in reversed(shares)]
 
 
 def run_forwards(
-    model: nn.Module, passage: RecordedPassage, inputs: Mapping[str, Any]
+    model: nn.Module, passage: RecordedRun, inputs: Mapping[str, Any]
 ) -> tuple[PathDecomposition, list[RecordedBlock]]:
     """Run forward to the last block's output; blocks that form no chain are refused."""
     stack = passage.stack
@@ -88,7 +88,7 @@ def run_forwards(
             f"stack {stack.name}: something stands between its blocks, which is not understood here."
         )
     with torch.no_grad():
-        found, _ = run_passage(model, passage, inputs)
+        found, _ = run_path_tensors(model, passage, inputs)
     refuse_several_attentions(found, stack)
     return found, passage.blocks
 

@@ -18,7 +18,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     find_stream_output,
     replace_argument,
 )
-from attncli.errors import InputError, first_line, is_memory_error
+from attncli.errors import InputError, first_line_of_error, is_memory_error
 from attncli.models.loading.body import body_of
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
@@ -43,7 +43,7 @@ class PathDecomposition(NamedTuple):
     """The number of heads of each attention, in order."""
 
 
-def run_by_length(
+def decompose_by_length(
     model: nn.Module,
     stack: Stack,
     inputs: Mapping[str, Any],
@@ -56,8 +56,8 @@ def run_by_length(
     def streams() -> LengthStreams:
         return LengthStreams(attentions=steps) if count_attention else LengthStreams(mlps=steps)
 
-    with torch.no_grad(), freeze_model_code(model):
-        found, output = run_passage(model, PathPassage(stack, streams(), go_on), inputs)
+    with torch.no_grad(), accept_path_tensors(model):
+        found, output = run_path_tensors(model, PathTensorRun(stack, streams(), go_on), inputs)
 
     def longest_of_a_twin() -> Tensor:
         twin = run_with_random_weights(model, stack, inputs, streams())
@@ -67,14 +67,14 @@ def run_by_length(
     return found, output
 
 
-def run_by_both_lengths(
+def decompose_by_both_lengths(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any]
 ) -> PathDecomposition:
     """Decompose into terms [attentions, MLPs, token, feature], by how many of each a path went through."""
     attentions = sum(call.attention for call in stack.calls)
     steps = (attentions, len(stack.calls))
-    with torch.no_grad(), freeze_model_code(model):
-        found, _ = run_passage(model, PathPassage(stack, LengthStreams(*steps)), inputs)
+    with torch.no_grad(), accept_path_tensors(model):
+        found, _ = run_path_tensors(model, PathTensorRun(stack, LengthStreams(*steps)), inputs)
 
     def grid(decomposition: PathDecomposition) -> Tensor:
         return decomposition.terms.reshape(
@@ -92,25 +92,25 @@ def run_by_both_lengths(
     return found._replace(terms=grid(found))
 
 
-def run_along(
+def run_single_paths(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], paths: Sequence[Sequence[int]]
 ) -> PathDecomposition:
     """Contributions of single paths to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
-    with torch.no_grad(), freeze_model_code(model):
-        found, _ = run_passage(model, PathPassage(stack, PathStreams(paths)), inputs)
+    with torch.no_grad(), accept_path_tensors(model):
+        found, _ = run_path_tensors(model, PathTensorRun(stack, PathStreams(paths)), inputs)
     refuse_several_attentions(found, stack)
     return found
 
 
 @contextmanager
-def freeze_model_code(model: nn.Module) -> Iterator[None]:
+def accept_path_tensors(model: nn.Module) -> Iterator[None]:
     """Within, the model's attention, norms and activations accept path tensors."""
     with force_eager_attention(model), replace_eager_interface(attend), freeze_modules(model):
         yield
 
 
-def run_passage(
-    model: nn.Module, passage: "PathPassage", inputs: Mapping[str, Any]
+def run_path_tensors(
+    model: nn.Module, passage: "PathTensorRun", inputs: Mapping[str, Any]
 ) -> tuple[PathDecomposition, Any]:
     """Run one forward pass with the passage's tensor as the stream."""
     blocks = {call.module for call in passage.stack.calls}
@@ -125,7 +125,7 @@ def run_passage(
             raise
         raise InputError(
             f"{type(model).__name__} cannot be run with parts of its stream as texts of one batch "
-            f"({first_line(error)}): this architecture cannot be decomposed."
+            f"({first_line_of_error(error)}): this architecture cannot be decomposed."
         ) from error
     if passage.found is None:
         raise InputError(f"stack {passage.stack.name} was not run to its end.")
@@ -146,8 +146,8 @@ def run_with_random_weights(
     if not alike or len(alike[0].calls) != len(stack.calls):
         return None
     own = alike[0]
-    with torch.no_grad(), freeze_model_code(twin):
-        found, _ = run_passage(twin, PathPassage(own, streams), inputs)
+    with torch.no_grad(), accept_path_tensors(twin):
+        found, _ = run_path_tensors(twin, PathTensorRun(own, streams), inputs)
     return found
 
 
@@ -183,7 +183,7 @@ def refuse_several_attentions(decomposition: PathDecomposition, stack: Stack) ->
         raise InputError(f"stack {stack.name}: a block attends more than once, or not as expected.")
 
 
-class PathPassage:
+class PathTensorRun:
     """Makes the stream a path tensor from the first block's input to the last one's output."""
 
     def __init__(self, stack: Stack, streams: Streams, go_on: GoOn | None = None) -> None:

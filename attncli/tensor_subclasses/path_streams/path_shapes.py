@@ -11,7 +11,7 @@ from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align
 from attncli.tensor_subclasses.path_streams.streams import no_rule_error
 
 
-def within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     """Apply the function to the numbers, for calls that leave axis 0 where it is."""
     result = function(x.numbers, *args, **kwargs)
     if isinstance(result, Tensor):
@@ -19,15 +19,15 @@ def within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     return type(result)(x.like(part) for part in result)
 
 
-def register(*functions: Any) -> None:
+def register_shape_rules(*functions: Any) -> None:
     for function in functions:
 
         @rule(function)
         def moved(x: Any, *args: Any, function: Any = function, **kwargs: Any) -> Any:
-            return within_streams(function, x, *args, **kwargs)
+            return apply_within_streams(function, x, *args, **kwargs)
 
 
-register(
+register_shape_rules(
     Tensor.contiguous, Tensor.clone, torch.clone, Tensor.detach, torch.detach, Tensor.view, Tensor.reshape, torch.reshape,
     Tensor.float, Tensor.double, Tensor.to, Tensor.type, Tensor.cpu, Tensor.flatten, torch.flatten,
 )  # fmt: skip

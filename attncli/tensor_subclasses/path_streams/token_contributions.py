@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from attncli.capture.stacks.blocks import Stack
 from attncli.tensor_subclasses.path_streams.backward_pass import (
-    RecordedPassage,
+    RecordedRun,
     run_backwards,
     run_forwards,
 )
-from attncli.tensor_subclasses.path_streams.path_run import freeze_model_code
+from attncli.tensor_subclasses.path_streams.path_run import accept_path_tensors
 from attncli.tensor_subclasses.path_streams.streams import OriginStreams, RecordedAttention
 
 
@@ -43,8 +43,8 @@ def find_contributions(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], token: int
 ) -> TokenContributions:
     """Compute both attributions in one backward pass through the blocks; rollout needs a single row."""
-    with freeze_model_code(model):
-        found, blocks = run_forwards(model, RecordedPassage(stack, OriginStreams()), inputs)
+    with accept_path_tensors(model):
+        found, blocks = run_forwards(model, RecordedRun(stack, OriginStreams()), inputs)
         state = found.output[token]
         wanted = torch.zeros_like(found.output)
         wanted[token] = state / state.square().sum()

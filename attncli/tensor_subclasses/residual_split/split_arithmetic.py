@@ -28,13 +28,13 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 
 @rule(F.linear)
 def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Any:
-    return affine(x, to_float64_array(weight).T, bias)
+    return apply_affine(x, to_float64_array(weight).T, bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
 def addmm(bias: Tensor, x: Any, weight: Tensor) -> Any:
     """addmm, as GPT-2's Conv1D calls it."""
-    return affine(x, to_float64_array(weight), bias)
+    return apply_affine(x, to_float64_array(weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
@@ -42,14 +42,16 @@ def matmul(x: Any, y: Any) -> Any:
     """Products with weights; of queries and keys, which are scores; of attention weights and values."""
     if isinstance(x, SplitTensor):
         if not isinstance(y, SplitTensor) and y.dim() == 2:
-            return affine(x, to_float64_array(y), None)
+            return apply_affine(x, to_float64_array(y), None)
         if x.axis == x.dim() - 2:
-            return make_scores(ScoreTerms(snapshot(x), snapshot(torch.transpose(y, -1, -2))))
+            return make_scores(
+                ScoreTerms(snapshot_terms(x), snapshot_terms(torch.transpose(y, -1, -2)))
+            )
     elif y.axis == y.dim() - 2:
         return mix_values_by_weights(x, y)
     elif y.axis == y.dim() - 1 and x.dim() == 2:
         turned: Any = torch.transpose(y, -1, -2)
-        return torch.transpose(affine(turned, to_float64_array(x).T, None), -1, -2)
+        return torch.transpose(apply_affine(turned, to_float64_array(x).T, None), -1, -2)
     elif y.axis == y.dim() - 1:
         return torch.matmul(x, y.plain())
     raise SplitTensor.refusal("a product over tokens")
@@ -61,12 +63,12 @@ def baddbmm(bias: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
     return torch.add(torch.mul(torch.bmm(batch1, batch2), alpha), torch.mul(bias, beta))
 
 
-def snapshot(x: Tensor) -> Tensor:
+def snapshot_terms(x: Tensor) -> Tensor:
     """A copy of the terms: lazy tensors must not see later changes in place."""
     return SplitTensor(x.common, x.varying, x.axis) if isinstance(x, SplitTensor) else x
 
 
-def affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
+def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
     """c W + b and V W: neither c nor b enters V."""
     if not isinstance(x, SplitTensor):
         raise no_rule_error("a linear layer whose weights descend from the stream")

@@ -81,20 +81,22 @@ def exponential(x: SplitTensor) -> SplitTensor:
 
 
 @rule(torch.sqrt, Tensor.sqrt)
-def root(x: SplitTensor) -> SplitTensor:
+def square_root(x: SplitTensor) -> SplitTensor:
     """√(a + r) - √a = r/(√(a + r) + √a)."""
-    common, whole = (root_of_part(part) for part in (x.common, add_scaled(x.common, x.varying)))
+    common, whole = (
+        square_root_of_part(part) for part in (x.common, add_scaled(x.common, x.varying))
+    )
     return centre_split(
         common, multiply_scaled(x.varying, invert_part(add_scaled(common, whole))), x.axis
     )
 
 
 @rule(torch.rsqrt, Tensor.rsqrt)
-def inverse_root(x: SplitTensor) -> Tensor:
-    return reciprocal(root(x))
+def inverse_square_root(x: SplitTensor) -> Tensor:
+    return reciprocal(square_root(x))
 
 
-def root_of_part(part: Scaled) -> Scaled:
+def square_root_of_part(part: Scaled) -> Scaled:
     """The root of every entry; an odd exponent leaves one factor of 2."""
     if float(part.mantissa.min()) < 0.0:
         raise SplitTensor.refusal("the root of a negative number")
@@ -185,7 +187,7 @@ def mean(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Te
 
 
 @rule(torch.sum, Tensor.sum)
-def total(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
+def sum_features(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
     return reduce_features(np.sum, torch.sum, x, dim, keepdim)
 
 

@@ -20,7 +20,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     replace_argument,
     replace_output,
 )
-from attncli.errors import InputError, NoRule, Unresolved, first_line, is_memory_error
+from attncli.errors import InputError, NoRule, Unresolved, first_line_of_error, is_memory_error
 from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.maths.residuals.split_state import SplitState
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)
@@ -50,7 +50,7 @@ class StopAfterLastBlock(Exception):
 
 
 @contextmanager
-def use_split_code(model: nn.Module) -> Iterator[None]:
+def accept_split_tensors(model: nn.Module) -> Iterator[None]:
     """Within, the model's own eager attention and its norms accept split tensors; enter it before an ablation.
 
     An ablation of norms then wraps what is patched here.
@@ -71,17 +71,17 @@ def run_split(
     Where something between them has no rule, or one has lost its residual before others began, those run in passes of
     their own, if they take nothing of it: what is made from a collapsed state in plain numbers is made from rounding.
     """
-    passage = SplitPassage(stacks, stacks, observe, move)
+    passage = SplitTensorRun(stacks, stacks, observe, move)
     why: NoRule | None = None
     try:
-        run_one_pass(model, inputs, passage)
+        run_one_forward(model, inputs, passage)
     except NoRule as error:
         why = error
         if len(stacks) == 1:
             raise
     for stack in [each for each in stacks if why or each not in passage.begun]:
         try:
-            run_one_pass(model, inputs, SplitPassage((stack,), stacks, observe, move))
+            run_one_forward(model, inputs, SplitTensorRun((stack,), stacks, observe, move))
         except DependsOnOtherStack:
             if why:
                 raise why from None
@@ -91,7 +91,7 @@ class DependsOnOtherStack(Exception):
     """Raised when a stack receives what another made."""
 
 
-def run_one_pass(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitPassage") -> None:
+def run_one_forward(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitTensorRun") -> None:
     """Run to the end of the last stack, or until one has lost its residual, which is no error."""
     try:
         with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.around):
@@ -101,7 +101,7 @@ def run_one_pass(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitPas
     except FAILURES as error:
         if is_memory_error(error):
             raise
-        why = f"code that fails on it with {type(error).__name__}, {first_line(error)},"
+        why = f"code that fails on it with {type(error).__name__}, {first_line_of_error(error)},"
         raise no_rule_error(why, find_raising_model_line(error)) from error
     raise InputError(f"stack {passage.wanted[-1].name} was not run to its end.")
 
@@ -116,7 +116,7 @@ def find_raising_model_line(error: Exception) -> str:
     return places[-1] if places else "no line of transformers"
 
 
-class SplitPassage:
+class SplitTensorRun:
     """Makes the stream a split tensor, from the first block's input of each requested stack to the last one's output."""
 
     def __init__(

@@ -174,16 +174,16 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
     if not isinstance(y, Tensor) or y.dim() == 0 or y.shape[-1] == 1:
         moved = torch.as_tensor(y, dtype=torch.float64)
         moved = moved.reshape(1, 1) if moved.dim() < 2 else moved
-        return with_terms(
+        return replace_terms(
             terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x
         )
     if terms.beside is not None:
         return torch.add(x.settled(), y)
     y = y[None] if y.dim() == 1 else y
-    return with_terms(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
+    return replace_terms(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
 
 
-def with_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
+def replace_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
     """Make scores with other terms; refuse a bias that would swamp them."""
     added = [tuple(part.shape[:-1]) for part in (terms.bias, terms.shift) if part is not None]
     rows = tuple(scores.shape[:-1])
@@ -275,7 +275,7 @@ class LazyWeights(DeferredTensor):
 
 
 @weight_rule(Tensor.__getitem__)
-def cut(x: LazyWeights, index: Any) -> Tensor:
+def drop_sink_columns(x: LazyWeights, index: Any) -> Tensor:
     """`weights[..., :-1]` drops the sinks."""
     lasting = isinstance(index, tuple) and index[:1] == (Ellipsis,) and len(index) == 2
     if lasting and isinstance(index[1], slice):
@@ -286,7 +286,7 @@ def cut(x: LazyWeights, index: Any) -> Tensor:
     return x.settled()[index]
 
 
-def same(x: Tensor, *_: Any, **__: Any) -> Tensor:
+def return_same_scores(x: Tensor, *_: Any, **__: Any) -> Tensor:
     """Return the same tensor, also from casts: everything is float64 here, and dropout is off."""
     return x
 
@@ -297,11 +297,11 @@ UNCHANGED = (
 )  # fmt: skip
 
 for harmless in UNCHANGED:
-    SCORE_RULES[harmless] = WEIGHT_RULES[harmless] = same
+    SCORE_RULES[harmless] = WEIGHT_RULES[harmless] = return_same_scores
 
 
 @weight_rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
-def weigh(weights: Any, values: Any) -> Tensor:
+def weigh_values(weights: Any, values: Any) -> Tensor:
     """P (1c^T + V)."""
     if not isinstance(weights, LazyWeights) or isinstance(values, DeferredTensor):
         return torch.matmul(materialise(weights), materialise(values))

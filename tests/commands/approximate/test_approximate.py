@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 from attncli.commands.approximate.least_sizes.frontier import measure_frontier
 from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth
 from attncli.commands.approximate.one_module.module_fits import approximate
-from attncli.commands.approximate.one_module.solutions import Solution, solve
+from attncli.commands.approximate.one_module.solutions import Solution, solve_pattern
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
@@ -30,7 +30,7 @@ def targets(length: int = 48, patterns: tuple[str, ...] = PATTERNS):
 @cache
 def solved(methods: tuple[str, ...] = ("auto",), **request) -> Solution:
     """Made once; no test changes it."""
-    return solve(targets(), methods, FitRequest(**({"d": 1} | request)), [0])
+    return solve_pattern(targets(), methods, FitRequest(**({"d": 1} | request)), [0])
 
 
 def values(report: Report, metric: str) -> dict[str, float | None]:
@@ -39,7 +39,7 @@ def values(report: Report, metric: str) -> dict[str, float | None]:
 
 @pytest.mark.slow
 def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
-    one = solve(targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0])
+    one = solve_pattern(targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0])
     bound = format_approximately(theorem_width(48, 1, 0.2, 0.2, 1.0))
     scale = format_number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
     assert approximate(one).headline == (
@@ -93,11 +93,11 @@ def test_same_seed_same_report_and_time_only_on_demand() -> None:
 @pytest.mark.slow
 def test_a_given_width_is_kept_and_a_failed_search_is_not_called_impossible() -> None:
     narrow = approximate(
-        solve(targets(), ["learned"], FitRequest(d=2, effort=1), [0], search=False)
+        solve_pattern(targets(), ["learned"], FitRequest(d=2, effort=1), [0], search=False)
     )
     assert set(values(narrow, "d").values()) == {2.0}
     assert "not met" in narrow.headline
-    short = solve(targets(), ["learned"], FitRequest(d=1, effort=1), [0], widest=2)
+    short = solve_pattern(targets(), ["learned"], FitRequest(d=1, effort=1), [0], widest=2)
     report = approximate(short)
     text = report.headline + " ".join(finding.text for finding in report.findings)
     assert "not found up to d = 2" in text
@@ -105,7 +105,9 @@ def test_a_given_width_is_kept_and_a_failed_search_is_not_called_impossible() ->
 
 
 def test_auto_beside_its_choice_is_listed_once() -> None:
-    solution = solve(targets(patterns=("permutation",)), ["cyclic", "auto"], FitRequest(d=1), [0])
+    solution = solve_pattern(
+        targets(patterns=("permutation",)), ["cyclic", "auto"], FitRequest(d=1), [0]
+    )
     assert [attempt.method for attempt in solution.solved[0].attempts] == ["cyclic"]
 
 
@@ -168,7 +170,9 @@ BROKEN = {
 
 @cache
 def two_patterns() -> Solution:
-    return solve(targets(patterns=("window:3", "previous")), ["learned"], FitRequest(d=1), [0])
+    return solve_pattern(
+        targets(patterns=("window:3", "previous")), ["learned"], FitRequest(d=1), [0]
+    )
 
 
 @pytest.mark.slow

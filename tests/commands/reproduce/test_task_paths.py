@@ -32,7 +32,7 @@ from attncli.commands.reproduce.subnetworks import (
 from attncli.commands.reproduce.tasks import TASKS, Examples, Sizes
 from attncli.errors import InputError
 from attncli.records import Report, Row
-from attncli.tensor_subclasses.path_streams.path_run import run_along
+from attncli.tensor_subclasses.path_streams.path_run import run_single_paths
 
 SIZES = Sizes(layers=3, heads=2, width=12)
 
@@ -86,7 +86,7 @@ def test_frozen_sums_are_sums_of_states(case: Any) -> None:
         for draw in counts:
             for sequence, own in zip(inputs, labels, strict=True):
                 states = sum(
-                    run_along(network, stack, {"inputs": sequence[None]}, [path]).terms[0]
+                    run_single_paths(network, stack, {"inputs": sequence[None]}, [path]).terms[0]
                     for path in members(draws, draw)
                 )
                 right.append((network.classifier(states).argmax(dim=-1) == own).double().mean())
@@ -102,7 +102,7 @@ def test_terms_of_single_paths_are_those_of_the_networks_own_code(
         ours = run_frozen_paths(network, inputs, draws.paths)
     stack = find_stacks(network, {"inputs": inputs[:1]})[0]
     for place, sequence in enumerate(inputs):
-        own = run_along(network, stack, {"inputs": sequence[None]}, draws.paths).terms
+        own = run_single_paths(network, stack, {"inputs": sequence[None]}, draws.paths).terms
         found = torch.stack([term[place] for term in ours])
         assert torch.allclose(found, own, rtol=1e-4, atol=1e-6)
     monkeypatch.setattr(FrozenLayers, "past", lambda self, layer, states: states)
@@ -123,13 +123,13 @@ def test_paths_that_do_not_add_up_are_not_reported(
     case: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network, inputs, labels, draws = case
-    usual = path_sums.run_by_length
+    usual = path_sums.decompose_by_length
 
     def off(*args: Any, **kwargs: Any) -> Any:
         found, rest = usual(*args, **kwargs)
         return found._replace(terms=found.terms * 1.001), rest
 
-    monkeypatch.setattr(path_sums, "run_by_length", off)
+    monkeypatch.setattr(path_sums, "decompose_by_length", off)
     with pytest.raises(InputError, match=r"add up to the output within 0\.001 only"):
         measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
 

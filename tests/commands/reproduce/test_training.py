@@ -14,7 +14,7 @@ from attncli.commands.reproduce.saved_training import SavedTraining, TrainingInt
 from attncli.commands.reproduce.training import train
 from attncli.commands.reproduce.training_plan import TrainingPlan
 from attncli.errors import InputError, UsageError
-from attncli.io.atomic_files import write_whole
+from attncli.io.atomic_files import write_atomically
 
 PLAN = TrainingPlan(
     steps=30,
@@ -50,7 +50,7 @@ class Practice:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> SavedTraining:
-    return SavedTraining(tmp_path / "practice.safetensors", write_whole)
+    return SavedTraining(tmp_path / "practice.safetensors", write_atomically)
 
 
 def equal(one: Practice, other: Practice) -> bool:

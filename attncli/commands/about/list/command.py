@@ -103,7 +103,7 @@ def fold_line(line: str, width: int) -> list[str]:
 
 def choose_format(format: str | None, output: Path | None) -> str:
     """Return the requested format, or the one that the file's extension implies."""
-    from attncli.io.atomic_files import needs_no_ending, require_writable
+    from attncli.io.atomic_files import needs_no_extension, require_writable
 
     if format is not None and format not in MANNERS:
         raise unknown_name("format of lists", format, MANNERS)
@@ -111,7 +111,7 @@ def choose_format(format: str | None, output: Path | None) -> str:
         return format or "table"
     require_writable(output)
     ending = output.suffix.lower()
-    if format is None and ending not in ENDINGS and not needs_no_ending(output):
+    if format is None and ending not in ENDINGS and not needs_no_extension(output):
         raise UsageError(
             f"--output {output} does not say in which format: end it in {', '.join(ENDINGS)}, or add --format csv."
         )
@@ -119,10 +119,10 @@ def choose_format(format: str | None, output: Path | None) -> str:
 
 
 def write_listing(text: str, output: Path | None) -> None:
-    from attncli.io.atomic_files import write_whole
+    from attncli.io.atomic_files import write_atomically
     from attncli.io.standard_output import write_stdout
 
     if output is None:
         write_stdout(text)
     else:
-        write_whole(output, lambda path: path.write_text(text, encoding="utf-8"))
+        write_atomically(output, lambda path: path.write_text(text, encoding="utf-8"))

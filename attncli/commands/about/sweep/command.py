@@ -19,7 +19,7 @@ from attncli.commands.about.sweep.items import (
 )
 from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
 from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
-from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_all
+from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_sweep_items
 from attncli.declare.commands import MODEL_COMMANDS, import_function
 from attncli.declare.groups import flat_parameters, group_parameters
 from attncli.declare.options import Option
@@ -34,7 +34,7 @@ from attncli.python.answers import Answer, to_answer
 from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keywords import OF_PYTHON, SOURCE
 from attncli.python.question import NO_CONFIGURATION, format_call, open_progress
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 from attncli.records import Report
 from attncli.reports import read_report
 from attncli.reports.provenance import add_provenance
@@ -213,7 +213,7 @@ def run_sweep(
     else:
         plan = plan_sweep(question)
         gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
-        found = run_all(plan, prepare_engine(question.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
+        found = run_sweep_items(plan, prepare_engine(question.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
     items = [item for item, _ in found]
     report = build_sweep_report(items, shown or default_number(items))
     return SweepResult(report, [code for _, code in found if code])
@@ -221,9 +221,9 @@ def run_sweep(
 
 def prepare_engine(run: EngineOptions, into: str) -> Engine:
     """Create the engine and the report folder; both are validated before any run."""
-    default = "torchrun" if read_launch().several else "local"
+    default = "torchrun" if read_launch_environment().several else "local"
     engine = open_engine(run.engine or default, run.engine_options)
-    if read_launch().several and run.engine not in (None, "torchrun"):
+    if read_launch_environment().several and run.engine not in (None, "torchrun"):
         raise UsageError(f"`engine={run.engine!r}` has processes of its own: start it without torchrun.")  # fmt: skip
     if is_address(into):
         open_file_system(into)

@@ -22,7 +22,7 @@ from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine
 from attncli.processes.jobs import Job
 from attncli.processes.work_sharing import rank_share, share_work
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
 CHANGED = "its files changed while it was measured: run the same command again"
 
@@ -56,12 +56,12 @@ class SweepPlan:
         return parse_steps(self.names)
 
 
-def run_all(
+def run_sweep_items(
     plan: SweepPlan, engine: Engine, progress: Progress, seen: Callable[[Item], None]
 ) -> list[Judged]:
     """Run every item in order; `seen` is called with each finished item and may raise to stop."""
     runs = SweepRuns(plan, engine, seen)
-    if not read_launch().several:
+    if not read_launch_environment().several:
         return runs.of(range(len(plan.names)), progress)
     share = rank_share(plan.names)
 
@@ -136,7 +136,7 @@ class SweepRuns:
         report = read_finished(where) if run.finished else None
         remove_leftovers(where)
         if self.plan.evict:
-            evict(name, self.fetched)
+            evict_cached_model(name, self.fetched)
         if report is None:
             failed = Item(name, step, None, f"exit {run.code}: {run.sentence}")
             self.tell(place, failed, run.code or InputError.exit_code)
@@ -161,7 +161,7 @@ def note_cached(name: str, cached: set[str]) -> None:
         cached.add(source.name)
 
 
-def evict(name: str, cached: set[str]) -> None:
+def evict_cached_model(name: str, cached: set[str]) -> None:
     """Remove from the cache what this item has downloaded."""
     from attncli.models.files.hub_cache import remove_from_cache
     from attncli.sources import parse_source

@@ -16,11 +16,11 @@ from attncli.fits._width_search import Attempt, find_narrowest
 from attncli.maths.capacity.width_lower_bounds import (
     MOST_BOUNDED,
     LeastWidth,
-    budget_bound,
-    face_chain_bound,
+    bound_by_face_chain,
+    bound_by_logit_budget,
+    bound_by_planarity,
+    bound_by_shattering,
     min_logit_bound,
-    planarity_bound,
-    shattered_keys_bound,
 )
 from attncli.maths.capacity.width_one.constraints import necessary_constraints
 from attncli.maths.capacity.width_one.infeasibility_proof import LineProof
@@ -103,7 +103,7 @@ def decide_widths(
     found: list[Decision] = []
     for pattern, target in targets.items():
         progress(len(found), len(targets), "patterns")
-        found.append(decide_one(pattern, target, request, width, widest, seeds))
+        found.append(decide_pattern(pattern, target, request, width, widest, seeds))
     progress(len(targets), len(targets), "patterns")
     said = [Finding(one.pattern, describe_decision(one)) for one in found]
     return Report(
@@ -130,7 +130,7 @@ def decide_widths(
     )
 
 
-def decide_one(
+def decide_pattern(
     pattern: str,
     target: csr_array,
     request: FitRequest,
@@ -142,10 +142,12 @@ def decide_one(
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
     asked = necessary_constraints(target, request.causal, request_tolerances(request))
-    cut = shattered_keys_bound(asked) if small else nothing
-    faces = face_chain_bound(asked) if small and not request.causal else None
-    edges = planarity_bound(asked) if small and not request.causal else None
-    limit = budget_bound(asked, request.logit_budget, request.total_variation) if small else 0
+    cut = bound_by_shattering(asked) if small else nothing
+    faces = bound_by_face_chain(asked) if small and not request.causal else None
+    edges = bound_by_planarity(asked) if small and not request.causal else None
+    limit = (
+        bound_by_logit_budget(asked, request.logit_budget, request.total_variation) if small else 0
+    )
     known = Decision(pattern, line, cut, faces, edges, limit, None, 0.0, width)
     if width is not None and width < known.proved:
         return known

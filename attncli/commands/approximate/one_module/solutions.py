@@ -18,7 +18,7 @@ from attncli.fits._width_search import (
     find_width,
     try_width,
 )
-from attncli.limits import require_finishable
+from attncli.limits import refuse_endless_work
 
 VERIFICATIONS = 100
 """Verifications per fit, each over all pairs of tokens: for the steps of a width search and for
@@ -51,7 +51,7 @@ class Solution:
     """The chosen fits at the shared width: the same w_q and w_k, one x each."""
 
 
-def solve(
+def solve_pattern(
     targets: Mapping[str, csr_array],
     methods: Sequence[str],
     request: FitRequest,
@@ -63,7 +63,7 @@ def solve(
 ) -> Solution:
     """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
     for pattern, target in targets.items():
-        require_days([target.shape[0]], len(methods), pattern, "lower `length`")
+        refuse_work_of_days([target.shape[0]], len(methods), pattern, "lower `length`")
     total = len(targets) * len(methods)
     solved: list[SolvedPattern] = []
     for pattern, target in targets.items():
@@ -84,13 +84,13 @@ def solve(
     progress(total, total, "fits")
     d = max((one.chosen.fit.d for one in solved if one.chosen.fit), default=request.d)
     wide = tuple(fit_at_width(one, methods, request.at(d), seeds) for one in solved)
-    return unify_width(wide, request, search, tuple(seeds))
+    return use_widest_width(wide, request, search, tuple(seeds))
 
 
-def require_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
+def refuse_work_of_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
     """Refuse fits that would take more than days at these lengths."""
     pairs = fits * sum(length**2 for length in lengths) * VERIFICATIONS
-    require_finishable(pairs, what, advice)
+    refuse_endless_work(pairs, what, advice)
 
 
 def attempt_fit(
@@ -139,7 +139,7 @@ def fit_at_width(
     return replace(one, attempts=attempts, chosen=shared, seconds=seconds)
 
 
-def unify_width(
+def use_widest_width(
     solved: tuple[SolvedPattern, ...], request: FitRequest, searched: bool, seeds: tuple[int, ...]
 ) -> Solution:
     """Bring the chosen fits to one width, where they have the same w_q and w_k."""

@@ -12,7 +12,7 @@ from attncli.commands.paths.synthetic.path_samples import describe_source
 from attncli.commands.paths.synthetic.path_terms import (
     freeze_layers,
     inner_share,
-    require_room,
+    require_enough_memory,
     subtract_states,
     sum_terms,
 )
@@ -115,7 +115,7 @@ class PassageShares(NamedTuple):
 def compute_shares(network: Network, variant: str, advance: Callable[[], None]) -> PassageShares:
     """The part of the output through each passage point; all parts are propagated together."""
     spec = network.spec
-    require_room(spec, streams=spec.layers * (spec.heads + 2))
+    require_enough_memory(spec, streams=spec.layers * (spec.heads + 2))
     state = SplitState.of(network.embeddings())
     parts: dict[PassagePoint, SplitState] = {}
     where = f"{variant}, seed {network.seed}"

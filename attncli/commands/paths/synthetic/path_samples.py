@@ -13,7 +13,7 @@ from attncli.analysis.paths.path_choices import Path, draw_path, path_length
 from attncli.analysis.quantiles import quantile_errors
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.paths.synthetic.path_measures import log10_array_norm
-from attncli.commands.paths.synthetic.path_terms import freeze_layers, require_room
+from attncli.commands.paths.synthetic.path_terms import freeze_layers, require_enough_memory
 from attncli.maths.curves.collapse_regime import single_rate
 from attncli.maths.number_format import format_power_of_ten
 from attncli.maths.residuals.split_state import SplitState
@@ -58,7 +58,7 @@ class FrozenNetwork(NamedTuple):
 
 def freeze_network(network: Network, variant: str) -> FrozenNetwork:
     spec = network.spec
-    require_room(spec, streams=2 + spec.tokens // spec.width, layers_held=spec.layers)
+    require_enough_memory(spec, streams=2 + spec.tokens // spec.width, layers_held=spec.layers)
     where = f"{variant}, seed {network.seed}"
     passed = list(freeze_layers(network, VARIANTS[variant], where))
     start = SplitState.of(network.embeddings()).split()

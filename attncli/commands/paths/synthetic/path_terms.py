@@ -24,7 +24,7 @@ class Decomposition(NamedTuple):
     terms: Terms
 
 
-def require_room(spec: NetworkSpec, streams: int, layers_held: int = 1) -> None:
+def require_enough_memory(spec: NetworkSpec, streams: int, layers_held: int = 1) -> None:
     """Refuse sizes that do not fit in memory: old and new streams of states, and the frozen layers."""
     states = 2 * 8 * streams * spec.tokens * spec.width
     held = layers_held * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
@@ -49,7 +49,7 @@ def decompose_output(
     network: Network, switches: Switches, where: str, advance: Callable[[], None]
 ) -> Decomposition:
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
-    require_room(network.spec, streams=network.spec.layers + 1)
+    require_enough_memory(network.spec, streams=network.spec.layers + 1)
     output = SplitState.of(network.embeddings())
     terms: Terms = {0: output.split()}
     for state, frozen in freeze_layers(network, switches, where):

@@ -30,7 +30,7 @@ from attncli.maths.residuals.split_state import SplitState
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, View
-from attncli.tensor_subclasses.path_streams.path_run import PathDecomposition, run_by_length
+from attncli.tensor_subclasses.path_streams.path_run import PathDecomposition, decompose_by_length
 
 NAMES = {"attention": "attention", "mlp": "MLP"}
 
@@ -99,7 +99,7 @@ def decompose_text(subject: PathModel, text: ModelInput, plan: PathPlan) -> Deco
     with run_in_model_precision(subject.body):
         state, output = run_unmodified(model, subject, text)
         for step in plan.steps:
-            parts, after = run_by_length(
+            parts, after = decompose_by_length(
                 model,
                 subject.stack,
                 text.kwargs,

@@ -17,7 +17,7 @@ from attncli.commands.paths.synthetic.path_heads import (
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report
-from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
+from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
 
 STEP = "attention"
 """The variant of the rows."""
@@ -73,7 +73,7 @@ def compute_shares(subject: PathModel, text: ModelInput) -> tuple[dict[PassagePo
     """Compute the share of every passage point, and the frozen network's error against the model."""
     with run_in_model_precision(subject.body):
         state, _ = run_unmodified(subject.body, subject, text)
-        output, by_layer = run_by_head(subject.body, subject.stack, text.kwargs)
+        output, by_layer = contributions_by_head(subject.body, subject.stack, text.kwargs)
     error = subject.miss(output, state, text)
     layers = [call.layer for call in subject.stack.calls if call.attention]
     shares: dict[PassagePoint, float] = {}

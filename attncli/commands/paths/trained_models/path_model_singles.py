@@ -27,7 +27,7 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import rank_share
 from attncli.records import Definition, Report
-from attncli.tensor_subclasses.path_streams.path_run import run_along
+from attncli.tensor_subclasses.path_streams.path_run import run_single_paths
 
 STEP = "attention"
 """The variant of the rows: paths of attention only, whatever MLPs lie between."""
@@ -156,7 +156,7 @@ def log10_norms(
         whole, _ = run_unmodified(subject.body, subject, text)
         for start in range(0, len(paths), TOGETHER):
             some = paths[start : start + TOGETHER]
-            output, terms, seen = run_along(subject.body, subject.stack, text.kwargs, some)
+            output, terms, seen = run_single_paths(subject.body, subject.stack, text.kwargs, some)
             if list(seen) != list(heads):
                 raise InputError("the attentions of its paths are not those of its maps.")
             subject.miss(output, whole, text)

@@ -16,7 +16,7 @@ from attncli.errors import Imprecise
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
-from attncli.tensor_subclasses.path_streams.path_run import run_by_both_lengths
+from attncli.tensor_subclasses.path_streams.path_run import decompose_by_both_lengths
 
 STEP = "attention and MLP"
 """The variant of the rows."""
@@ -81,7 +81,7 @@ def compute_step_shares(subject: PathModel, text: ModelInput) -> StepShares:
     """Compute the shares on one text and check their sum against the model's own output."""
     with run_in_model_precision(subject.body):
         plain, _ = run_unmodified(subject.body, subject, text)
-        terms = run_by_both_lengths(subject.body, subject.stack, text.kwargs).terms
+        terms = decompose_by_both_lengths(subject.body, subject.stack, text.kwargs).terms
     whole = torch.linalg.norm(plain.double())
     total = terms.flatten(0, 1).double().sum(dim=0)
     error = float(torch.linalg.norm(total - plain.double()) / whole)

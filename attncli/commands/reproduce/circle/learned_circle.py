@@ -62,9 +62,9 @@ def measure_circle(
 ) -> Report:
     """Train every network of every seed, apply it to its own output, and report which of them
     collapse."""
-    require_room(designs, len(experiment.seeds))
+    require_enough_memory(designs, len(experiment.seeds))
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
-    runs = run_designs(designs, experiment, wanted, saved_as, watched, progress)
+    runs = train_designs(designs, experiment, wanted, saved_as, watched, progress)
     widths = list(dict.fromkeys(width for width, _ in designs))
     return Report(
         study="rank-collapse circle",
@@ -95,13 +95,13 @@ def point_tracks(points: Array) -> tuple[tuple[tuple[float, float], ...], ...]:
     return tuple(tuple((float(x), float(y)) for x, y in way) for way in np.swapaxes(points, 0, 1))
 
 
-def require_room(designs: Designs, seeds: int) -> None:
+def require_enough_memory(designs: Designs, seeds: int) -> None:
     """Weights, gradients and two moments in float32, and the weights once more in float64."""
     largest = max(design.spec.layer_bytes for design in designs.values())
     require_memory(3 * seeds * largest, "This training", "lower `width` or `seeds`")
 
 
-def run_designs(
+def train_designs(
     designs: Designs,
     experiment: Experiment,
     metrics: Sequence[str],
@@ -122,13 +122,13 @@ def run_designs(
     for (width, variant), design in designs.items():
         name = f"{variant}-width{width}"
         seen = partial(watched, name)
-        runs[width, variant] = run_design(
+        runs[width, variant] = train_design(
             design, experiment, metrics, saved_as(name), seen, advance
         )
     return runs
 
 
-def run_design(
+def train_design(
     design: Design,
     experiment: Experiment,
     metrics: Sequence[str],

@@ -81,7 +81,7 @@ class SeedResults(NamedTuple):
 
 def measure_task_paths(request: LabellingRequest, progress: Progress = ignore_progress) -> Report:
     """One network for each seed."""
-    require_room(request)
+    require_enough_memory(request)
     whole = request.steps + SEQUENCE_COST * request.task.asked
     done = 0
 
@@ -105,7 +105,7 @@ def measure_task_paths(request: LabellingRequest, progress: Progress = ignore_pr
     )
 
 
-def require_room(request: LabellingRequest) -> None:
+def require_enough_memory(request: LabellingRequest) -> None:
     """Check the memory for the weights, Adam's moments, and the states of all paths in a block."""
     task, sizes = request.task, request.sizes
     drawn_paths = DRAWS * sum(request.numbers) * (sizes.layers + 1)

@@ -17,7 +17,7 @@ from attncli.commands.reproduce.subnetworks import (
     run_subnetworks,
 )
 from attncli.errors import InputError
-from attncli.tensor_subclasses.path_streams.path_run import run_along, run_by_length
+from attncli.tensor_subclasses.path_streams.path_run import decompose_by_length, run_single_paths
 from attncli.tolerances import COMPLETENESS
 
 Sum = tuple[int, int]
@@ -115,7 +115,7 @@ def verify_terms(
     sequence."""
     few = [*paths[:FEW], *paths[-FEW:]]
     ours = torch.cat(run_frozen_paths(network, inputs["inputs"], few))
-    own = run_along(network, stack, inputs, few).terms
+    own = run_single_paths(network, stack, inputs, few).terms
     apart = float((ours - own).norm() / own.norm())
     if not apart <= COMPLETENESS.of(own.dtype):
         raise InputError(
@@ -127,7 +127,7 @@ def terms_by_length(
     network: Labeller, stack: Stack, inputs: Mapping[str, Tensor]
 ) -> tuple[Tensor, float]:
     """The terms [length, token, feature], checked against the output of a plain pass."""
-    terms = run_by_length(network, stack, inputs, count_attention=True)[0].terms
+    terms = decompose_by_length(network, stack, inputs, count_attention=True)[0].terms
     output = network.states(**inputs)[0]
     error = float((terms.sum(dim=0) - output).norm() / output.norm())
     if not error <= COMPLETENESS.of(output.dtype):

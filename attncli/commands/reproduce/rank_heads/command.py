@@ -1,6 +1,6 @@
 """`attn reproduce rank-heads`"""
 
-from attncli.commands.reproduce.options import KeptTraining
+from attncli.commands.reproduce.options import SavedTrainingOptions
 from attncli.commands.reproduce.rank_heads.options import RankHeadOptions, TrainingSeeds
 from attncli.declare.dry_run import before_the_work
 from attncli.python.question import MEASURING, RunContext, question
@@ -17,7 +17,7 @@ attn reproduce rank-heads --dimension 16 --length 4 --save-training runs
 def rank_heads(
     *,
     asked: RankHeadOptions,
-    training: KeptTraining,
+    training: SavedTrainingOptions,
     run: TrainingSeeds,
     how: RunContext,
 ) -> Report:

@@ -36,7 +36,7 @@ def rank_heads(
     progress: Progress = ignore_progress,
 ) -> Report:
     """Train the layers of every seed and measure their errors."""
-    require_room(setting)
+    require_enough_memory(setting)
     layers = list(setting.layers())
     questions = draw_test_questions(setting.tokens, setting.dimension, setting.seeds)
     done = 0
@@ -78,7 +78,7 @@ def rank_heads(
     )
 
 
-def require_room(setting: RankHeads) -> None:
+def require_enough_memory(setting: RankHeads) -> None:
     """Check the memory for weights, gradients and two moments in float32, and a batch's
     activations."""
     heads = max(product // rank for product, rank in setting.layers())

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.commands.reproduce.options import (
-    KeptTraining,
+    SavedTrainingOptions,
     open_training_folder,
     parse_whole_numbers,
     validate_number,
@@ -32,7 +32,7 @@ def refuse_other_gates(conditions: "Sequence[Condition]") -> None:
 
 
 def prepare_rank_heads(
-    options: RankHeadOptions, training: KeptTraining, run: DrawOptions
+    options: RankHeadOptions, training: SavedTrainingOptions, run: DrawOptions
 ) -> "Callable[..., Report]":
     """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.rank_heads.head_plan import (

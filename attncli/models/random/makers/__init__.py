@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from attncli.models.random.makers.images import IMAGES, image
-from attncli.models.random.makers.input_sampler import InputSampler, Maker, sequence
+from attncli.models.random.makers.images import IMAGES, make_image
+from attncli.models.random.makers.input_sampler import InputSampler, Maker, feature_sequence
 from attncli.models.random.makers.others import OTHERS
 from attncli.models.random.makers.sound import SOUND
 from attncli.models.random.makers.text import TEXT
@@ -14,8 +14,8 @@ MAKERS: Mapping[str, Maker] = {**TEXT, **IMAGES, **SOUND, **OTHERS}
 ENDINGS: Mapping[str, Maker] = {
     r"\w+_input_ids": lambda drawn: drawn.ids(64, 1, drawn.tokens),
     r"\w+_attention_mask": TEXT["attention_mask"],
-    r"\w+_pixel_values|\w+_masks": image,
-    r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": sequence,
+    r"\w+_pixel_values|\w+_masks": make_image,
+    r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": feature_sequence,
 }
 """By the end of a name, what transformers' forwards mean by it."""
 

@@ -6,7 +6,12 @@ import torch
 from torch import Tensor
 
 from attncli.models.model_classes import iter_configs
-from attncli.models.random.makers.input_sampler import InputSampler, Maker, features, sequence
+from attncli.models.random.makers.input_sampler import (
+    InputSampler,
+    Maker,
+    feature_sequence,
+    features_maker,
+)
 
 FRAMES = 4
 """Frames of a video if the config does not set its length."""
@@ -29,43 +34,43 @@ def pixel_values(drawn: InputSampler) -> Tensor:
     if drawn.kind in PATCH_IMAGES:
         return patch_images(drawn)
     if drawn.kind == "mllama_vision_model":
-        return image(drawn)[:, None, None].repeat(1, 1, drawn.size("max_num_tiles"), 1, 1, 1)
+        return make_image(drawn)[:, None, None].repeat(1, 1, drawn.size("max_num_tiles"), 1, 1, 1)
     if "grid_thw" in drawn.names:
         return patches(drawn)
     if drawn.kind == "inkling2_vision":
         return patches_merged_into_tokens(drawn)
     if drawn.kind == "inkling_vision":
-        return cubes(drawn)
+        return patch_cubes(drawn)
     if BATCHED_PATCHES & drawn.names or drawn.kind in ("siglip2", "molmo2_vision"):
         return patches(drawn).unsqueeze(0)
     if drawn.kind in FRAMES_FIRST_IMAGES:
-        return video(drawn)
+        return make_video(drawn)
     if drawn.kind == "xclip_vision_model":
-        return video(drawn).squeeze(0)
+        return make_video(drawn).squeeze(0)
     if drawn.kind in IMAGE_PAIRS:
-        return torch.stack([image(drawn), image(drawn)], dim=1)
+        return torch.stack([make_image(drawn), make_image(drawn)], dim=1)
     if drawn.kind in IMAGE_LISTS:
-        return image(drawn).unsqueeze(1)
+        return make_image(drawn).unsqueeze(1)
     if drawn.kind == "pi0":
-        return image(drawn)[:, None]
-    return image(drawn)
+        return make_image(drawn)[:, None]
+    return make_image(drawn)
 
 
-def image(drawn: InputSampler) -> Tensor:
+def make_image(drawn: InputSampler) -> Tensor:
     channels = drawn.size("num_channels", "in_channels", "in_chans", default=3)
     rows, columns = image_sides(drawn)
     return drawn.floats(1, channels, rows, columns)
 
 
 def image_sides(drawn: InputSampler) -> tuple[int, int]:
-    rows, columns = own_sides(drawn)
+    rows, columns = default_image_sides(drawn)
     if not drawn.small:
         return rows, columns
     most = GRID_SIDE * drawn.size("patch_size")
     return min(rows, most), min(columns, most)
 
 
-def own_sides(drawn: InputSampler) -> tuple[int, int]:
+def default_image_sides(drawn: InputSampler) -> tuple[int, int]:
     names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
     ratios = getattr(drawn.config, "scaled_images_ratios", None)
     if ratios:  # the smallest feature map must contain a patch
@@ -80,11 +85,11 @@ def own_sides(drawn: InputSampler) -> tuple[int, int]:
                 return side, side
             if isinstance(side, (list, tuple)) and len(side) == 2:
                 return side[0], side[1]
-    side = side_for_queries(drawn)
+    side = image_side_for_queries(drawn)
     return side, side
 
 
-def side_for_queries(drawn: InputSampler) -> int:
+def image_side_for_queries(drawn: InputSampler) -> int:
     """The image side for detectors, which choose their queries among the cells of all feature maps."""
     strides = getattr(drawn.config, "feat_strides", None) or []
     queries, side = getattr(drawn.config, "num_queries", 0), ANY_SIDE
@@ -93,12 +98,12 @@ def side_for_queries(drawn: InputSampler) -> int:
     return side
 
 
-def video(drawn: InputSampler) -> Tensor:
+def make_video(drawn: InputSampler) -> Tensor:
     frames = drawn.size("num_frames", "frames_per_clip", default=FRAMES)
-    return torch.stack([image(drawn) for _ in range(frames)], dim=1)
+    return torch.stack([make_image(drawn) for _ in range(frames)], dim=1)
 
 
-def noise(drawn: InputSampler) -> Tensor:
+def patch_noise(drawn: InputSampler) -> Tensor:
     """One number per patch, by which MAE chooses the patches to hide."""
     rows, columns = (side // drawn.size("patch_size") for side in image_sides(drawn))
     return drawn.floats(1, rows * columns)
@@ -120,7 +125,7 @@ def patches_merged_into_tokens(drawn: InputSampler) -> Tensor:
     return drawn.floats(GRID_SIDE**2, side, side, drawn.size("num_channels"))
 
 
-def cubes(drawn: InputSampler) -> Tensor:
+def patch_cubes(drawn: InputSampler) -> Tensor:
     """[patch, frame, row, column, channel]"""
     side = drawn.size("patch_size")
     return drawn.floats(
@@ -128,7 +133,7 @@ def cubes(drawn: InputSampler) -> Tensor:
     )
 
 
-def patch_places(drawn: InputSampler) -> Tensor:
+def patch_positions(drawn: InputSampler) -> Tensor:
     """[image, patch, (column, row)]"""
     side = round(patch_count(drawn) ** 0.5)
     return torch.cartesian_prod(*[torch.arange(side)] * 2).flip(1).unsqueeze(0)
@@ -149,7 +154,7 @@ def patch_images(drawn: InputSampler) -> Tensor:
     return found if drawn.kind == "kimi_k25_vision" else found.unsqueeze(0)
 
 
-def grid(drawn: InputSampler) -> Tensor:
+def patch_grid(drawn: InputSampler) -> Tensor:
     """[image, (frames, rows, columns)] of `patches`."""
     return torch.tensor([[1, GRID_SIDE, GRID_SIDE]])
 
@@ -165,13 +170,13 @@ def patches_with_positions(drawn: InputSampler) -> Tensor:
 
 IMAGES: Mapping[str, Maker] = {
     "pixel_values": pixel_values,
-    "image": image,
-    "pixel_values_videos": video,
+    "image": make_image,
+    "pixel_values_videos": make_video,
     "flattened_patches": patches_with_positions,
-    "grid_thw": grid,
-    "image_grid_thw": grid,
+    "grid_thw": patch_grid,
+    "image_grid_thw": patch_grid,
     "spatial_shapes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
-    "pixel_position_ids": patch_places,
+    "pixel_position_ids": patch_positions,
     "pixel_attention_mask": lambda drawn: (
         torch.ones(1, 1, dtype=torch.bool)
         if drawn.kind == "pi0"
@@ -180,7 +185,7 @@ IMAGES: Mapping[str, Maker] = {
     "patch_embeds": lambda drawn: (
         drawn.floats(1, drawn.width, GRID_SIDE, GRID_SIDE)
         if drawn.kind == "unlimited_ocr_vision_encoder"
-        else sequence(drawn)
+        else feature_sequence(drawn)
     ),
     "target_sizes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
     "image_attention_mask": lambda drawn: torch.ones(1, drawn.tokens, 1, dtype=torch.long),
@@ -189,7 +194,7 @@ IMAGES: Mapping[str, Maker] = {
     "aspect_ratio_mask": lambda drawn: torch.ones(
         1, 1, drawn.size("max_num_tiles"), dtype=torch.long
     ),
-    "noise": noise,
-    "visual_feats": features("visual_feat_dim"),
-    "visual_pos": features("visual_pos_dim"),
+    "noise": patch_noise,
+    "visual_feats": features_maker("visual_feat_dim"),
+    "visual_pos": features_maker("visual_pos_dim"),
 }

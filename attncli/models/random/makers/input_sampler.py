@@ -78,11 +78,11 @@ Maker = Callable[[InputSampler], Any]
 """Makes one input of a forward."""
 
 
-def sequence(drawn: InputSampler) -> Tensor:
+def feature_sequence(drawn: InputSampler) -> Tensor:
     """[item, token, feature]"""
     return drawn.floats(1, drawn.tokens, drawn.width)
 
 
-def features(name: str, default: int = 1) -> Callable[[InputSampler], Tensor]:
+def features_maker(name: str, default: int = 1) -> Callable[[InputSampler], Tensor]:
     """[item, token, feature], the number of features given by an attribute."""
     return lambda drawn: drawn.floats(1, drawn.tokens, drawn.size(name, default=default))

@@ -5,8 +5,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attncli.models.random.makers.images import image, patches
-from attncli.models.random.makers.input_sampler import InputSampler, Maker, features, sequence
+from attncli.models.random.makers.images import make_image, patches
+from attncli.models.random.makers.input_sampler import (
+    InputSampler,
+    Maker,
+    feature_sequence,
+    features_maker,
+)
 from attncli.models.random.makers.sound import waveform
 
 
@@ -19,10 +24,10 @@ def hidden_states(drawn: InputSampler) -> Tensor:
     if drawn.kind == "lw_detr_vit":
         return drawn.floats(drawn.size("num_windows"), drawn.tokens, drawn.width)
     if drawn.kind == "florence_vision":
-        return image(drawn)
+        return make_image(drawn)
     if drawn.kind.startswith("granite_speech"):
         return drawn.floats(1, drawn.tokens, drawn.size("input_dim"))
-    return sequence(drawn)
+    return feature_sequence(drawn)
 
 
 def encoder_states(drawn: InputSampler) -> Tensor:
@@ -56,19 +61,19 @@ OTHERS: Mapping[str, Maker] = {
         min(drawn.size("num_codebooks", default=drawn.tokens), drawn.tokens),
         drawn.size("input_size", default=drawn.width),
     ),
-    "inputs_embeds": sequence,
-    "query_embeds": sequence,
-    "context": sequence,
-    "inputs": lambda drawn: waveform(drawn) if "speech" in drawn.kind else sequence(drawn),
+    "inputs_embeds": feature_sequence,
+    "query_embeds": feature_sequence,
+    "context": feature_sequence,
+    "inputs": lambda drawn: waveform(drawn) if "speech" in drawn.kind else feature_sequence(drawn),
     # time series and decisions
     "past_values": past_values,
     "past_time_features": past_time_features,
     "past_observed_mask": lambda drawn: torch.ones_like(past_values(drawn)),
     "past_values_padding": lambda drawn: torch.zeros_like(past_values(drawn)),
     "freq": lambda drawn: torch.zeros(1, 1, dtype=torch.long),
-    "states": features("state_dim"),
-    "actions": features("act_dim"),
-    "rewards": features("reward_dim"),
-    "returns_to_go": features("return_dim"),
+    "states": features_maker("state_dim"),
+    "actions": features_maker("act_dim"),
+    "rewards": features_maker("reward_dim"),
+    "returns_to_go": features_maker("return_dim"),
     "timesteps": lambda drawn: torch.arange(drawn.tokens).unsqueeze(0),
 }

@@ -7,7 +7,12 @@ from math import prod
 import torch
 from torch import Tensor
 
-from attncli.models.random.makers.input_sampler import InputSampler, Maker, features, sequence
+from attncli.models.random.makers.input_sampler import (
+    InputSampler,
+    Maker,
+    feature_sequence,
+    features_maker,
+)
 
 WITH_CHANNEL_AXIS = re.compile(
     r"dac|encodec|mimi.*|pe_audio.*|pocket_tts.*|xcodec2?|neucodec|vibevoice.*"
@@ -29,7 +34,7 @@ UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
 def waveform(drawn: InputSampler) -> Tensor:
     """Samples for about `tokens` frames after the strided convolutions."""
     if drawn.kind == "speecht5":
-        return sequence(drawn)
+        return feature_sequence(drawn)
     if drawn.kind == "audio-spectrogram-transformer":
         return drawn.floats(1, drawn.size("max_length"), drawn.size("num_mel_bins"))
     strides = getattr(drawn.config, "conv_stride", None) or (320,)
@@ -39,7 +44,7 @@ def waveform(drawn: InputSampler) -> Tensor:
     return drawn.floats(1, *channels, samples)
 
 
-def bins(drawn: InputSampler) -> int:
+def frequency_bins(drawn: InputSampler) -> int:
     """Features of a frame; some models stack several frames."""
     if drawn.kind == "musicgen_melody":
         return drawn.size("num_chroma")
@@ -56,17 +61,17 @@ def bins(drawn: InputSampler) -> int:
     ) * drawn.size("num_stacked_frames", default=1)
 
 
-def frames(drawn: InputSampler) -> int:
+def frame_count(drawn: InputSampler) -> int:
     """The number of frames: as many as there are learned positions, which some models require."""
     positions = drawn.size("max_source_positions", default=0)
     if drawn.kind in BESIDE_A_WAVEFORM:
         return drawn.tokens + 2
-    if bins_first(drawn) and positions:
+    if are_bins_first(drawn) and positions:
         return 2 * positions
     return 2 * drawn.size("n_window", default=4 * drawn.tokens)
 
 
-def bins_first(drawn: InputSampler) -> bool:
+def are_bins_first(drawn: InputSampler) -> bool:
     """Whether bins are channels, as in Whisper's convolutions over time."""
     if drawn.kind in BESIDE_A_WAVEFORM:
         return False
@@ -79,27 +84,31 @@ def bins_first(drawn: InputSampler) -> bool:
 def input_features(drawn: InputSampler) -> Tensor:
     """[item, frame, bin], or [item, bin, frame]."""
     if drawn.kind.startswith("clap"):
-        return drawn.floats(1, 1, 1001, bins(drawn))
-    shape = (bins(drawn), frames(drawn)) if bins_first(drawn) else (frames(drawn), bins(drawn))
+        return drawn.floats(1, 1, 1001, frequency_bins(drawn))
+    shape = (
+        (frequency_bins(drawn), frame_count(drawn))
+        if are_bins_first(drawn)
+        else (frame_count(drawn), frequency_bins(drawn))
+    )
     found = drawn.floats(1, *shape)
     return found.squeeze(0) if drawn.kind in UNBATCHED else found
 
 
-def all_frames(drawn: InputSampler) -> Tensor:
+def mask_of_all_frames(drawn: InputSampler) -> Tensor:
     """A mask that hides no frame, for models that require one."""
-    return torch.ones(1, frames(drawn), dtype=torch.long)
+    return torch.ones(1, frame_count(drawn), dtype=torch.long)
 
 
 SOUND: Mapping[str, Maker] = {
     "input_values": waveform,
-    "decoder_input_values": sequence,
+    "decoder_input_values": feature_sequence,
     "input_features": input_features,
-    "input_features_mask": all_frames,
-    "feature_lens": lambda drawn: torch.tensor([frames(drawn)]),
-    "spectrogram": features("model_in_dim"),
+    "input_features_mask": mask_of_all_frames,
+    "feature_lens": lambda drawn: torch.tensor([frame_count(drawn)]),
+    "spectrogram": features_maker("model_in_dim"),
     "mel_spectrogram": lambda drawn: drawn.floats(1, drawn.size("mel_dim"), drawn.tokens),
-    "audio_mel": lambda drawn: drawn.floats(1, frames(drawn), bins(drawn)),
-    "audio_mel_mask": lambda drawn: torch.zeros(1, frames(drawn), dtype=torch.bool),
+    "audio_mel": lambda drawn: drawn.floats(1, frame_count(drawn), frequency_bins(drawn)),
+    "audio_mel_mask": lambda drawn: torch.zeros(1, frame_count(drawn), dtype=torch.bool),
     "mask": lambda drawn: torch.ones(1, 4 * drawn.tokens, dtype=torch.bool),
     "latents": lambda drawn: drawn.floats(1, drawn.width, drawn.tokens),
 }

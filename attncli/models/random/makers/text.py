@@ -18,23 +18,23 @@ MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
 def input_ids(drawn: InputSampler) -> Tensor:
     codebooks = drawn.size("num_codebooks", default=1)
     if drawn.kind == "kyutai_speech_to_text":
-        return drawn.ids(vocabulary(drawn), 1, drawn.tokens, codebooks + 1)
+        return drawn.ids(vocabulary_rows(drawn), 1, drawn.tokens, codebooks + 1)
     if drawn.kind.startswith("musicgen") and "decoder_input_ids" not in drawn.names:
-        return drawn.ids(vocabulary(drawn), codebooks, drawn.tokens)
+        return drawn.ids(vocabulary_rows(drawn), codebooks, drawn.tokens)
     if drawn.kind == "dia_decoder":
-        return drawn.ids(vocabulary(drawn), 1, drawn.tokens, drawn.size("num_channels"))
-    text = drawn.ids(vocabulary(drawn), 1, codes(drawn))
-    return torch.cat([image_places(drawn), text], dim=1)
+        return drawn.ids(vocabulary_rows(drawn), 1, drawn.tokens, drawn.size("num_channels"))
+    text = drawn.ids(vocabulary_rows(drawn), 1, token_count(drawn))
+    return torch.cat([ids_at_image_positions(drawn), text], dim=1)
 
 
-def image_places(drawn: InputSampler) -> Tensor:
+def ids_at_image_positions(drawn: InputSampler) -> Tensor:
     """[item, position]: ids whose embeddings image features replace, where the model takes both."""
     if MARKED in drawn.names:
-        return drawn.ids(vocabulary(drawn), 1, drawn.size(MARKED_PLACES))
+        return drawn.ids(vocabulary_rows(drawn), 1, drawn.size(MARKED_PLACES))
     token = next(iter(image_tokens(drawn)), None)
     if "pixel_values" not in drawn.names or token is None:
         return torch.zeros(1, 0, dtype=torch.long)
-    return torch.full((1, features_of_images(drawn)), token)
+    return torch.full((1, features_per_image(drawn)), token)
 
 
 def image_tokens(drawn: InputSampler) -> Iterator[int]:
@@ -45,7 +45,7 @@ def image_tokens(drawn: InputSampler) -> Iterator[int]:
                 yield found
 
 
-def features_of_images(drawn: InputSampler) -> int:
+def features_per_image(drawn: InputSampler) -> int:
     """Tokens per image: as many as its queries, in every frame of a video."""
     if drawn.kind == "pi0":
         return (drawn.size("image_size") // drawn.size("patch_size")) ** 2
@@ -59,7 +59,7 @@ def mark_image_tokens(drawn: InputSampler) -> Tensor:
     return (torch.arange(places + drawn.tokens) < places).long().unsqueeze(0)
 
 
-def vocabulary(drawn: InputSampler) -> int:
+def vocabulary_rows(drawn: InputSampler) -> int:
     """Rows of the embedding, which some configs do not name."""
     try:
         rows = getattr(drawn.model.get_input_embeddings(), "num_embeddings", None)
@@ -83,16 +83,16 @@ def decoder_input_ids(drawn: InputSampler) -> Tensor:
     return drawn.ids(drawn.size("vocab_size"), 1, drawn.tokens)
 
 
-def all_or_causal(drawn: InputSampler) -> Tensor:
+def all_or_causal_mask(drawn: InputSampler) -> Tensor:
     """[item, token] mask that hides nothing; submodules that add it directly to scores need [item, 1, token, token]."""
     if drawn.kind.startswith("blt_"):
         least = torch.finfo(drawn.model.dtype).min
         ahead = torch.full((drawn.tokens, drawn.tokens), least, dtype=drawn.model.dtype)
         return ahead.triu(1)[None, None]
-    return torch.ones(1, codes(drawn), dtype=torch.long)
+    return torch.ones(1, token_count(drawn), dtype=torch.long)
 
 
-def codes(drawn: InputSampler) -> int:
+def token_count(drawn: InputSampler) -> int:
     """Tokens of a text, or of a decoder with one token per codebook, or of the context before one."""
     if "context_hidden_states" in drawn.names:
         return 2 * drawn.tokens
@@ -105,11 +105,11 @@ PATCH = 3
 """Bytes of a patch."""
 
 
-def documents(drawn: InputSampler) -> int:
+def document_count(drawn: InputSampler) -> int:
     return drawn.size("n_docs")
 
 
-def boxes(drawn: InputSampler) -> Tensor:
+def bounding_boxes(drawn: InputSampler) -> Tensor:
     """[item, token, (left, top, right, bottom)], right of left and below top."""
     corners = torch.randint(0, 32, (1, drawn.tokens, 2), generator=drawn.generator)
     found = torch.cat([corners, corners + 8], dim=-1)
@@ -121,16 +121,18 @@ TEXT: Mapping[str, Maker] = {
     "decoder_input_ids": decoder_input_ids,
     "qformer_input_ids": lambda drawn: drawn.ids(64, 1, drawn.tokens),
     "task_inputs": lambda drawn: drawn.ids(64, 1, drawn.size("task_seq_len")),
-    "bbox": boxes,
-    "attention_mask": all_or_causal,
+    "bbox": bounding_boxes,
+    "attention_mask": all_or_causal_mask,
     MARKED: mark_image_tokens,
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents retrieved for a question
-    "context_input_ids": lambda drawn: drawn.ids(vocabulary(drawn), documents(drawn), drawn.tokens),
-    "context_attention_mask": lambda drawn: torch.ones(
-        documents(drawn), drawn.tokens, dtype=torch.long
+    "context_input_ids": lambda drawn: drawn.ids(
+        vocabulary_rows(drawn), document_count(drawn), drawn.tokens
     ),
-    "doc_scores": lambda drawn: drawn.floats(1, documents(drawn)),
+    "context_attention_mask": lambda drawn: torch.ones(
+        document_count(drawn), drawn.tokens, dtype=torch.long
+    ),
+    "doc_scores": lambda drawn: drawn.floats(1, document_count(drawn)),
     # bytes gathered into patches
     "num_patches": lambda drawn: torch.tensor(drawn.tokens // PATCH),
     "patch_ids": lambda drawn: (torch.arange(drawn.tokens) // PATCH).clamp(

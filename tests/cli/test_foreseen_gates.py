@@ -25,7 +25,7 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "attncli.analysis.paths.prepare.load_model",
         "attncli.analysis.states.network_collapse.run_networks",
         "attncli.analysis.states.size_sweep.run_networks",
-        "attncli.commands.about.sweep.command.run_all",
+        "attncli.commands.about.sweep.command.run_sweep_items",
     )
     try:
         for place in places:

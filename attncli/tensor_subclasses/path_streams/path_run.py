@@ -50,7 +50,7 @@ def decompose_by_length(
     count_attention: bool,
     go_on: GoOn | None = None,
 ) -> tuple[PathDecomposition, Any]:
-    """Decompose by path length in one forward pass; `resume_training` also runs the rest of the model, whose output comes second."""
+    """Decompose by path length in one forward pass; `go_on` also runs the rest of the model, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
 
     def streams() -> LengthStreams:

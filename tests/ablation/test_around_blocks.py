@@ -170,7 +170,9 @@ def test_numbers_prove_what_tags_say(step: Step) -> None:
     with pytest.raises(InputError) as caught:
         understood(model)
     assert str(caught.value).startswith(f"{START}more than the output of the block before it makes")
-    with mock.patch("attncli.ablation.recognise_anatomy.check_nothing_between_blocks"):  # nothing else finds it
+    with mock.patch(
+        "attncli.ablation.recognise_anatomy.check_nothing_between_blocks"
+    ):  # nothing else finds it
         understood(model)
 
 

@@ -101,7 +101,16 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
         say = say_unless(output.quiet, doing)
         pages = shows_maps(output)
-        how = RunContext(progress, doing, say, tuple(conditions), drawn, pages, output.file, module)
+        how = RunContext(
+            progress,
+            doing,
+            say,
+            tuple(conditions),
+            drawn,
+            maps=pages,
+            output=output.file,
+            save_module=module,
+        )
         with TURNS.question():  # in which libraries say nothing, as in Python
             report = asked(**options, how=how)
     return emit_report(add_provenance(report), output, conditions)

@@ -139,7 +139,16 @@ def find_support(target: csr_array, rows: Index) -> Support:
     counts = np.diff(part.indptr)
     row = np.repeat(np.arange(len(rows)), counts)
     weight, key, starts = part.data.copy(), part.indices, part.indptr[:-1]
-    return Support(weight, np.log(weight), row, key, starts, counts.astype(float), rows, part)
+    return Support(
+        weight,
+        np.log(weight),
+        row,
+        key,
+        starts,
+        counts=counts.astype(float),
+        query=rows,
+        entries=part,
+    )
 
 
 def evaluate_rows(problem: QueryProblem, support: Support, queries: Array) -> RowState:

@@ -243,7 +243,9 @@ def observe_with_controls(
     attentions = len(subject.shapes) + len(subject.chosen_linear(plan).layers)
     meter = ProgressMeter(progress, passes * attentions)
     null = UniformControl()
-    runs = ModelAndControls(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
+    runs = ModelAndControls(
+        observe_model(subject, identity, OWN, texts, plan, null=null, meter=meter, also=also)
+    )
     if twin is not None:
         runs.nulls[RANDOM] = observe_model(twin, identity, RANDOM, texts, plan, null, meter)
     if mixed:
@@ -287,13 +289,13 @@ def observe_model(
             text.kwargs,
             wanted,
             null,
-            text.name,
-            meter.advance,
-            also if place == 0 else None,
-            plan.strip_memory,
-            subject.shapes,
-            linear,
-            subject.apart,
+            where=text.name,
+            tick=meter.advance,
+            also=also if place == 0 else None,
+            strip_memory=plan.strip_memory,
+            proved=subject.shapes,
+            linear=linear,
+            apart=subject.apart,
         )
 
     made_of = (

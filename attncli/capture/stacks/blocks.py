@@ -267,12 +267,12 @@ def make_block_call(
         call.name,
         attends[0],
         joined,
-        joined or origins(call.takes) == last,
-        len(lone) < len(others),
-        tuple(sorted(lone)),
-        attends[1],
-        call.number,
-        second,
+        alone=joined or origins(call.takes) == last,
+        borrows=len(lone) < len(others),
+        beside=tuple(sorted(lone)),
+        bare=attends[1],
+        order=call.number,
+        second=second,
     )
 
 

@@ -103,12 +103,21 @@ def run_sweep(
     if not widths:
         names = patterns.chosen
         return measure_width_growth(
-            names, methods, lengths, request, seeds, search.widest, make, progress
+            names,
+            methods,
+            lengths,
+            request,
+            seeds,
+            widest=search.widest,
+            make=make,
+            progress=progress,
         )
     if not lengths:
         target = chosen.targets(seeds[0], request.causal)[first]
         return frontier_study(first, target, widths, request, seeds, progress=progress)
-    return measure_scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
+    return measure_scale_growth(
+        first, methods, widths, lengths, request, seeds=seeds, make=make, progress=progress
+    )
 
 
 def parse_widths(text: str) -> list[int]:

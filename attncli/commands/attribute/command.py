@@ -76,7 +76,9 @@ def attribute(
         raise UsageError(f"`top={top!r}`: it must be at least 1.")
     from attncli.commands.attribute.run import prepare_attribution
 
-    study = prepare_attribution(subject, token, relevance, top, how, model, inputs, tokens, seed)
+    study = prepare_attribution(
+        subject, token, relevance, top, how, model=model, inputs=inputs, tokens=tokens, seed=seed
+    )
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)

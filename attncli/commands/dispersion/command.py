@@ -61,7 +61,9 @@ def dispersion(
     from attncli.commands.dispersion.run import prepare_dispersion
 
     names = split_names(metric or [])
-    study = prepare_dispersion(subject, lengths, names, heads, how.conditions, model, inputs, seed)
+    study = prepare_dispersion(
+        subject, lengths, names, heads, how.conditions, model=model, inputs=inputs, seed=seed
+    )
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)

@@ -83,7 +83,18 @@ def head_capacity(
     runs.refuse_other_inputs(inputs, head, how.save_module)
     request = build_request(patterns, search, precision)
     if head is None:
-        return runs.prepare_survey(source, patterns, texts, search, request, run, files, how)
+        return runs.prepare_survey(
+            source, patterns, texts, search, request, run=run, files=files, how=how
+        )
     return runs.show_patterns(
-        source, head, inputs == EMBEDDINGS, patterns, texts, search, request, run, files, how
+        source,
+        head,
+        inputs == EMBEDDINGS,
+        patterns,
+        texts,
+        search=search,
+        request=request,
+        run=run,
+        files=files,
+        how=how,
     )

@@ -32,6 +32,15 @@ def load_real_inputs(model: str, head: Head, files: CheckpointOptions) -> RealIn
     ) -> Report:
         checkpoint = load_model(model, replace(files.to_load(seeds[0]), dtype="float64"))
         subject = prepare_softmax_heads(checkpoint.body)
-        return add_real_inputs(report, checkpoint, subject, head, inputs, request, seeds, progress)
+        return add_real_inputs(
+            report,
+            checkpoint,
+            subject,
+            head,
+            inputs,
+            request=request,
+            seeds=seeds,
+            progress=progress,
+        )
 
     return add

@@ -130,12 +130,12 @@ def inspect_model(
         with_random_init,
         with_shuffled_text,
         tokens,
-        seed,
-        save_maps,
-        how.pictures and bool(heads.heads),
-        how.maps,
-        strip_memory,
-        pairs or 0,
+        seed=seed,
+        save_maps=save_maps,
+        draws_maps=how.pictures and bool(heads.heads),
+        for_page=how.maps,
+        strip_memory=strip_memory,
+        pairs=pairs or 0,
     )
     study = prepare_inspection(asked, heads, model, inputs, how.say)
     before_the_work()

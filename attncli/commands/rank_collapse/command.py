@@ -218,16 +218,24 @@ def rank_collapse(
             model,
             inputs,
             network.tokens,
-            run.seed or 0,
-            chosen,
-            with_random_init,
-            sub_blocks,
-            over,
-            theorem,
+            seed=run.seed or 0,
+            arithmetic=chosen,
+            with_random_init=with_random_init,
+            sub_blocks=sub_blocks,
+            over=over,
+            theorem=theorem,
         )
     else:
         study = prepare_network(
-            subject, sweep, choose, network, run, conditions, over, theorem, gates
+            subject,
+            sweep,
+            choose,
+            network,
+            run,
+            conditions=conditions,
+            over=over,
+            theorem=theorem,
+            gates=gates,
         )
         if gradients:
             study = partial(study, gradients=True)
@@ -300,7 +308,9 @@ def prepare_network(
     gates: bool,
 ) -> Callable[..., Report]:
     if sweep is None:
-        return prepare_curves(source, choose, network, run, conditions, over, theorem, gates)
+        return prepare_curves(
+            source, choose, network, run, conditions, over=over, theorem=theorem, gates=gates
+        )
     return prepare_sweep(source, sweep, choose, network, run, conditions)
 
 

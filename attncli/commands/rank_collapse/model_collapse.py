@@ -54,7 +54,14 @@ def measure_model_collapse(
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
     identity = checkpoint.identity
     everywhere = run_variants_on_texts(
-        subjects, identity, texts, variants, wanted, sub_blocks, over, progress
+        subjects,
+        identity,
+        texts,
+        variants,
+        wanted,
+        sub_blocks=sub_blocks,
+        over=over,
+        progress=progress,
     )
     ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
     arithmetics = variant_arithmetics(ensembles)

@@ -64,7 +64,9 @@ def sensitivity(
     refuse_unmeasured(how.conditions, METRICS)
     from attncli.commands.sensitivity.run import prepare_sensitivity
 
-    study = prepare_sensitivity(subject, directions, stack, model, inputs, tokens, seed, how.say)
+    study = prepare_sensitivity(
+        subject, directions, stack, model, inputs, tokens=tokens, seed=seed, say=how.say
+    )
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)

@@ -141,10 +141,12 @@ def measure_text(
         len(back),
         width,
         rolled.attention,
-        rolled.even,
-        [estimate_correlation(back, width, each, seed) for each in pairs],
-        [measure_repeat(subject, text, length) for length in choose_lengths(subject, text)],
-        dtype_floor(subject),
+        even=rolled.even,
+        correlations=[estimate_correlation(back, width, each, seed) for each in pairs],
+        repeated=[
+            measure_repeat(subject, text, length) for length in choose_lengths(subject, text)
+        ],
+        floor=dtype_floor(subject),
     )
 
 

@@ -97,12 +97,12 @@ def build_chart(report: Report, view: View) -> Chart | None:
         view.down,
         series,
         levels,
-        find_gaps(report, view, series),
-        collect_bounds(report, view) if view.metrics[0] in BOUNDS else {},
-        collect_laws(report, view, series),
-        find_series_ends(report, view, series),
-        format_label(named, report.metrics),
-        format_label(view.down, report.metrics),
+        gaps=find_gaps(report, view, series),
+        bounds=collect_bounds(report, view) if view.metrics[0] in BOUNDS else {},
+        laws=collect_laws(report, view, series),
+        lost=find_series_ends(report, view, series),
+        unit_words=format_label(named, report.metrics),
+        x_words=format_label(view.down, report.metrics),
     )
 
 

@@ -236,12 +236,12 @@ def strip_to_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -
         strip.first_key,
         strip.queries,
         strip.keys,
-        strip.visible,
-        period,
-        strip.scores,
-        strip.sides,
-        strip.applied,
-        None if ids is None else ids.to(strip.weights.device),
+        visible=strip.visible,
+        period=period,
+        scores=strip.scores,
+        sides=strip.sides,
+        applied=strip.applied,
+        ids=None if ids is None else ids.to(strip.weights.device),
     )
 
 
@@ -279,7 +279,15 @@ def measure_forward_pass(
     """
     observer = HeadObserver(wanted, null, where, tick)
     return observe_forward_pass(
-        observer, body, stacks, kwargs, also, strip_memory, proved, linear, apart
+        observer,
+        body,
+        stacks,
+        kwargs,
+        also,
+        strip_memory=strip_memory,
+        proved=proved,
+        linear=linear,
+        apart=apart,
     )
 
 

@@ -68,9 +68,9 @@ def parse_check(file: ConfigFile, name: str, table: Any) -> Check:
         parse_command(file, name, values["command"]),
         next(iter(values["report"]), None),
         values["fail-if"],
-        next(iter(values["baseline"]), None),
-        values["fail-on"],
-        parse_share(file, name, table, bool(values["fail-on"])),
+        baseline=next(iter(values["baseline"]), None),
+        fail_on=values["fail-on"],
+        family_wise=parse_share(file, name, table, bool(values["fail-on"])),
     )
 
 

@@ -148,7 +148,9 @@ def decide_pattern(
     limit = (
         bound_by_logit_budget(asked, request.logit_budget, request.total_variation) if small else 0
     )
-    known = Decision(pattern, line, cut, faces, edges, limit, None, 0.0, width)
+    known = Decision(
+        pattern, line, cut, faces, edges, budget_d=limit, attempt=None, logits=0.0, width=width
+    )
     if width is not None and width < known.proved:
         return known
     ceiling = widest if width is None else width
@@ -156,7 +158,17 @@ def decide_pattern(
     d = attempt.fit.d if attempt.met and attempt.fit else known.proved
     logits = min_logit_bound(asked, d, request.total_variation) if small else 0.0
     logits = max(logits, line.answer.least) if d == 1 else logits
-    return Decision(pattern, line, cut, faces, edges, limit, attempt, logits, width)
+    return Decision(
+        pattern,
+        line,
+        cut,
+        faces,
+        edges,
+        budget_d=limit,
+        attempt=attempt,
+        logits=logits,
+        width=width,
+    )
 
 
 def build_rows(one: Decision) -> Iterator[Row]:

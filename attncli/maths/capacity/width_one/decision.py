@@ -96,7 +96,7 @@ def decide_by_chain(
     proved = proof_holds(lower, constraints)
     return LineDecision(
         True, "the order of the keys is settled, and their gaps", None,
-        least.logits * SHORT if proved else 0.0, lower if proved else None, keys, reach, signs.sign,
+        least.logits * SHORT if proved else 0.0, lower if proved else None, keys=keys, reach=reach, sign=signs.sign,
     )  # fmt: skip
 
 
@@ -179,9 +179,9 @@ def solve_sign_choice(
         None,
         low,
         proof,
-        best.keys,
-        best.reach,
-        signs.sign,
+        keys=best.keys,
+        reach=best.reach,
+        sign=signs.sign,
     )
 
 

@@ -18,13 +18,29 @@ report_selection  part of a finished report: some of its metrics, its heads sort
 No model, no numpy
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from attncli.records import Report
 
 Progress = Callable[[int, int, str], None]
 """Called as progress(done, total, what) during a long computation."""
 
 Say = Callable[[str], None]
 """Called with a sentence for a person."""
+
+
+class Study(Protocol):
+    """A question whose options are settled and whose source is loaded: measuring is all that is left."""
+
+    def __call__(self, *, progress: Progress) -> "Report": ...
+
+
+class MetricStudy(Protocol):
+    """The same, of metrics that are chosen when it is called."""
+
+    def __call__(self, *, metrics: Sequence[str], progress: Progress) -> "Report": ...
 
 
 def ignore_progress(done: int, total: int, what: str) -> None:

@@ -81,5 +81,4 @@ def attribute(
     )
     before_the_work()
     how.doing(MEASURING)
-    report: Report = study(progress=how.progress)
-    return report
+    return study(progress=how.progress)

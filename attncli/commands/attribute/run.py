@@ -1,10 +1,9 @@
 """From the options of `attn attribute` to its report."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from attncli.analysis import Say
+from attncli.analysis import Say, Study
 from attncli.analysis.paths.path_model import PathModel
 from attncli.analysis.paths.prepare import prepare_paths
 from attncli.analysis.prepare import PROBE_TOKENS
@@ -22,7 +21,6 @@ from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.python.question import RunContext
-from attncli.records import Report
 from attncli.sources import Source
 
 MAPS_KEPT = 5
@@ -42,7 +40,7 @@ def prepare_attribution(
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
-) -> Callable[..., Report]:
+) -> Study:
     """Load and verify the model and check its memory before the first text is run."""
     measured = METRICS if relevance is None else {**METRICS, **RELEVANCES}
     refuse_unmeasured(how.conditions, measured)

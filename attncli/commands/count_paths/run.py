@@ -1,9 +1,10 @@
 """Count paths from sizes or from a config; no model is run and no weights are read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from attncli.analysis import Study
 from attncli.analysis import network_sources as sources
 from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, count_paths
@@ -12,7 +13,6 @@ from attncli.gates import Condition, refuse_unmeasured
 from attncli.models.text_configs import text_config
 from attncli.networks.spec import NetworkSpec
 from attncli.options.model import FetchOptions
-from attncli.records import Report
 from attncli.sources import Source
 
 
@@ -22,7 +22,7 @@ def prepare_count(
     heads: int | None,
     skip: bool,
     files: FetchOptions,
-) -> Callable[..., Report]:
+) -> Study:
     """The count of these sizes, or of those that the source has."""
     if source.kind != "synthetic":
         own_layers, own_heads, identity = read_sizes(source, files)

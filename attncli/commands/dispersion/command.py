@@ -66,5 +66,4 @@ def dispersion(
     )
     before_the_work()
     how.doing(MEASURING)
-    report: Report = study(progress=how.progress)
-    return report
+    return study(progress=how.progress)

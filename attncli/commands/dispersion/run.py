@@ -1,9 +1,10 @@
 """From the options of `attn dispersion` to its report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from attncli.analysis import Study
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
 from attncli.analysis.heads.model_heads import HeadPlan
 from attncli.analysis.heads.prepare import available_heads, prepare_softmax_heads, refuse_absent
@@ -20,7 +21,6 @@ from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.options.heads import HeadChoice
 from attncli.options.model import LengthTextOptions, ModelOptions
 from attncli.options.size_ranges import parse_range
-from attncli.records import Report
 from attncli.sources import Source
 
 FEWEST = 2
@@ -36,7 +36,7 @@ def prepare_dispersion(
     model: ModelOptions,
     inputs: LengthTextOptions,
     seed: int,
-) -> Callable[..., Report]:
+) -> Study:
     """Load and verify the model before the first length is measured."""
     points = parse_lengths(lengths)
     metrics = choose_head_metrics(names)

@@ -1,7 +1,8 @@
 """Load the model for `attn head-capacity MODEL --head 0.HEAD --inputs embeddings`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from attncli.analysis import Progress
 from attncli.analysis.heads.prepare import prepare_softmax_heads
@@ -14,8 +15,19 @@ from attncli.models.loading.load import load_model
 from attncli.options.model import CheckpointOptions
 from attncli.records import Report
 
-RealInputs = Callable[..., Report]
-"""From the report of free inputs to one that also has those of real tokens."""
+
+class RealInputs(Protocol):
+    """From the report of free inputs to one that also has those of real tokens."""
+
+    def __call__(
+        self,
+        report: Report,
+        head: Head,
+        inputs: Sequence[FoundInputs],
+        request: FitRequest,
+        seeds: Sequence[int],
+        progress: Progress,
+    ) -> Report: ...
 
 
 def load_real_inputs(model: str, head: Head, files: CheckpointOptions) -> RealInputs:

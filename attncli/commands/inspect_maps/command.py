@@ -78,5 +78,4 @@ def inspect_maps(
     before_the_work()
     study = prepare_maps(maps, plan, labels, batch, how, draws=bool(heads.heads))
     how.doing(MEASURING)
-    report: Report = study(progress=how.progress)
-    return report
+    return study(progress=how.progress)

@@ -1,13 +1,13 @@
 """From the options of `attn inspect-maps` to its report."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attncli.analysis import Progress
+from attncli.analysis import Progress, Study
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, announce_map_size
 from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_metric
 from attncli.analysis.heads.model_heads import HeadPlan
@@ -59,7 +59,7 @@ def prepare_maps(
     batch: int | None,
     how: RunContext,
     draws: bool,
-) -> Callable[..., Report]:
+) -> Study:
     """Maps of a file, or arrays; `draws`: figures show the heads that were chosen, and not the first few."""
     isolate_question()
     file = open_maps(maps, batch, labels, how)

@@ -140,8 +140,7 @@ def inspect_model(
     study = prepare_inspection(asked, heads, model, inputs, how.say)
     before_the_work()
     how.doing(MEASURING)
-    report: Report = study(progress=how.progress)
-    return report
+    return study(progress=how.progress)
 
 
 def refuse_wrong_words(

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from attncli.analysis import Progress, Say
+from attncli.analysis import Progress, Say, Study
 from attncli.analysis.heads.forward_passes.observer import Look, PassRequest, measure_forward_pass
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, announce_map_size
@@ -51,8 +51,15 @@ LONG_TEXT, REHEARSED = 2048, 512
 WORTH_SAYING = 60.0
 """Seconds."""
 
-Study = Callable[..., "Report"]
-"""Called with the progress."""
+Beyond = Callable[[MapMetadata, Mapping[AttentionSite, Mapping[str, "Scalar"]]], None]
+
+
+class Inspection(Protocol):
+    """An inspection whose maps can be taken along; `beyond` receives what they do not tell themselves."""
+
+    def __call__(
+        self, *, progress: Progress, also: Look | None = None, beyond: Beyond | None = None
+    ) -> "Report": ...
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,7 @@ def prepare_inspection(
     for text in texts:
         require_memory_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
     random_init = load_random_init(checkpoint, texts[0], request)
-    study: Study = partial(inspect_model, checkpoint, subject, random_init, texts, plan)
+    study: Inspection = partial(inspect_model, checkpoint, subject, random_init, texts, plan)
     if request.for_page:
         study = add_thumbnails(
             study, subject, plan, texts[0], bool(heads.given() or request.save_maps)
@@ -229,8 +236,8 @@ def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
 
 
 def add_thumbnails(
-    study: Study, subject: VerifiedModel, plan: HeadPlan, text: ModelInput, requested: bool
-) -> Study:
+    study: Inspection, subject: VerifiedModel, plan: HeadPlan, text: ModelInput, requested: bool
+) -> Inspection:
     """Return the same study, with thumbnails of its heads in the report where they fit."""
     shapes = scale_shapes(subject.shapes, text.tokens)
     chosen = select_heads(plan.layers, plan.keeps, shapes)
@@ -239,13 +246,15 @@ def add_thumbnails(
         return study
     small, names = Thumbnails(side, chosen), TokenNames.of_text(text)
 
-    def with_small_maps(also: Look | None = None, **keywords: Any) -> "Report":
+    def with_small_maps(
+        *, progress: Progress, also: Look | None = None, beyond: Beyond | None = None
+    ) -> "Report":
         def take(site: AttentionSite, strip: Strip) -> None:
             small.take(site, strip)
             if also is not None:
                 also(site, strip)
 
-        report = study(also=take, **keywords)
+        report = study(progress=progress, also=take, beyond=beyond)
         keys = site_keys(small.sites, subject.stacks)
         return replace(report, tiles=tuple(small.tiles(names, keys, {}, report.rows)))
 

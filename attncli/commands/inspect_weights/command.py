@@ -58,5 +58,4 @@ def inspect_weights(
     study = prepare_weights(subject, split_names(metric or []), heads, files, seed)
     before_the_work()
     how.doing(MEASURING)
-    report: Report = study(progress=how.progress)
-    return report
+    return study(progress=how.progress)

@@ -1,9 +1,10 @@
 """From the options of `attn inspect-weights` to its report, from files without torch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from attncli.analysis import Study
 from attncli.errors import UsageError
 from attncli.options.heads import LayerHeadOptions, parse_numbers
 from attncli.options.model import WeightFileOptions
@@ -11,7 +12,7 @@ from attncli.options.shared import validate_seed
 from attncli.sources import Source
 
 if TYPE_CHECKING:
-    from attncli.records import Report
+    pass
 
 GROUP = "weights"
 
@@ -22,7 +23,7 @@ def prepare_weights(
     heads: LayerHeadOptions,
     files: WeightFileOptions,
     seed: int,
-) -> "Callable[..., Report]":
+) -> Study:
     """Prepare the metrics of these heads' weights; refuse metrics that need a forward pass."""
     from attncli.commands.inspect_weights.report import weights_only
 

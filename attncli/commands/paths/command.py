@@ -1,8 +1,9 @@
 """The question of `attn paths`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from attncli.analysis import Study
 from attncli.commands.paths.options import PathOptions
 from attncli.declare.dry_run import before_the_work
 from attncli.options.model import InputOptions, ModelOptions, Source
@@ -61,8 +62,7 @@ def paths(
         study = prepare_network_paths(subject, asked, network, run, conditions)
     before_the_work()
     how.doing(MEASURING)
-    report: Report = study(progress=how.progress)
-    return report
+    return study(progress=how.progress)
 
 
 def prepare_network_paths(
@@ -71,7 +71,7 @@ def prepare_network_paths(
     network: NetworkOptions,
     run: RunOptions,
     conditions: "Sequence[Condition]",
-) -> Callable[..., Report]:
+) -> Study:
     """Prepare a study of synthetic networks, generated or from a file."""
     from attncli.commands.paths import run_network as path_runs
 
@@ -88,7 +88,7 @@ def prepare_model_paths(
     network: NetworkOptions,
     run: RunOptions,
     conditions: "Sequence[Condition]",
-) -> Callable[..., Report]:
+) -> Study:
     """Prepare a study of a trained model; options are validated before torch is imported."""
     from attncli.analysis.prepare import refuse_at_once
     from attncli.commands.paths.run_network import DEFAULT_METRICS, collect_metrics

@@ -1,10 +1,11 @@
 """From SOURCE and the model options to a study of a trained model's paths."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import torch
 
+from attncli.analysis import Study
 from attncli.analysis.paths.path_choices import parse_path
 from attncli.analysis.paths.path_model import PathModel
 from attncli.analysis.paths.prepare import prepare_paths, refuse_other_heads
@@ -31,7 +32,6 @@ from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.text_configs import text_config
 from attncli.options.model import InputOptions, ModelOptions
-from attncli.records import Report
 from attncli.sources import Source
 
 
@@ -43,7 +43,7 @@ def prepare_model_paths(
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
-) -> Callable[..., Report]:
+) -> Study:
     """Load and verify everything before the first text is read."""
     wanted = options.kinds_of_step()
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
@@ -60,7 +60,7 @@ def prepare_single_paths(
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
-) -> Callable[..., Report]:
+) -> Study:
     """Single paths; how many heads each layer has is seen on a short input."""
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
     body = subject.checkpoint.body
@@ -90,7 +90,7 @@ def prepare_grouped_paths(
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
-) -> Callable[..., Report]:
+) -> Study:
     """Decompose the output by the heads it passes, or by attentions and MLPs: a stream for every
     pair of counts."""
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)

@@ -1,8 +1,9 @@
 """From SOURCE and the options of `attn paths` to a study of synthetic networks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
+from attncli.analysis import Study
 from attncli.analysis import network_sources as sources
 from attncli.analysis.paths.path_choices import parse_path
 from attncli.analysis.paths.path_metrics import OWN_METRICS
@@ -15,10 +16,7 @@ from attncli.gates import Condition
 from attncli.metrics import METRICS
 from attncli.networks.weights import Network
 from attncli.options.shared import NetworkOptions, RunOptions, split_names
-from attncli.records import Report
 from attncli.sources import Source
-
-Study = Callable[..., Report]
 
 MODEL_METRICS = ("loss", "full_loss")
 """Metrics of next-token models only."""

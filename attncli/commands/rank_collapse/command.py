@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from attncli.analysis import MetricStudy, Progress
 from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
@@ -57,6 +58,7 @@ OF_TWO_STATES = (
 OF_LAYERS = Applies(
     excludes=("sweep",), why="{name} is about the layers of one network: leave `sweep` out."
 )
+
 
 Choose = Callable[..., dict[str, Switches]]
 """Chooses the variants from the default of the network's source."""
@@ -225,24 +227,15 @@ def rank_collapse(
             over=over,
             theorem=theorem,
         )
-    else:
-        study = prepare_network(
-            subject,
-            sweep,
-            choose,
-            network,
-            run,
-            conditions=conditions,
-            over=over,
-            theorem=theorem,
-            gates=gates,
+    elif sweep is None:
+        study = prepare_curves(
+            subject, choose, network, run, conditions, over=over, theorem=theorem, gates=gates
         )
-        if gradients:
-            study = partial(study, gradients=True)
+    else:
+        study = prepare_sweep(subject, sweep, choose, network, run, conditions, gradients)
     before_the_work()
     how.doing(MEASURING)
-    report: Report = study(metrics=metrics, progress=how.progress)
-    return report
+    return study(metrics=metrics, progress=how.progress)
 
 
 def resolve_block_span(blocks: int | None, metrics: Sequence[str]) -> int:
@@ -296,24 +289,6 @@ def collect_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> li
     return list(dict.fromkeys([*names, *(name for name in gated if name not in own)]))
 
 
-def prepare_network(
-    source: "Named",
-    sweep: str | None,
-    choose: Choose,
-    network: NetworkOptions,
-    run: RunOptions,
-    conditions: Sequence[Condition],
-    over: int,
-    theorem: bool,
-    gates: bool,
-) -> Callable[..., Report]:
-    if sweep is None:
-        return prepare_curves(
-            source, choose, network, run, conditions, over=over, theorem=theorem, gates=gates
-        )
-    return prepare_sweep(source, sweep, choose, network, run, conditions)
-
-
 def prepare_curves(
     source: "Named",
     choose: Choose,
@@ -323,7 +298,7 @@ def prepare_curves(
     over: int,
     theorem: bool,
     gates: bool,
-) -> Callable[..., Report]:
+) -> MetricStudy:
     """The study of one network over its layers, generated or from a file."""
     from attncli.analysis import network_sources as sources
     from attncli.analysis.states.network_collapse import rank_collapse as curves
@@ -343,7 +318,11 @@ def prepare_curves(
         return study
     if spec.attention != "gated":
         raise UsageError(f"`gates` goes with `attention='gated'`, not {spec.attention!r}.", about=["gates", "attention"])  # fmt: skip
-    return lambda **asked: add_gates(study(**asked), networks, chosen)
+
+    def with_gates(*, metrics: Sequence[str], progress: Progress) -> Report:
+        return add_gates(study(metrics=metrics, progress=progress), networks, chosen)
+
+    return with_gates
 
 
 def prepare_sweep(
@@ -353,7 +332,8 @@ def prepare_sweep(
     network: NetworkOptions,
     run: RunOptions,
     conditions: Sequence[Condition],
-) -> Callable[..., Report]:
+    gradients: bool,
+) -> MetricStudy:
     """The study over a range of one size; every point is checked before the first one runs."""
     from attncli.analysis import network_sources as sources
     from attncli.analysis.states.size_sweep import SWEPT, spec_at_point, sweep_sizes
@@ -364,4 +344,4 @@ def prepare_sweep(
     spec = sources.build_spec(network)
     specs = {point: spec_at_point(spec, parameter, point) for point in points}
     refuse_unmatched(conditions, {"variant": list(choose()), parameter: points})
-    return partial(sweep_sizes, specs, parameter, run.all_seeds(), choose())
+    return partial(sweep_sizes, specs, parameter, run.all_seeds(), choose(), gradients=gradients)

@@ -1,6 +1,6 @@
 """From MODEL and the options of `attn rank-collapse` to its report."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from attncli.sources import Source
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attncli.analysis import Progress
+    from attncli.analysis import MetricStudy, Progress
     from attncli.analysis.states.variant_runs import CollapseModel
     from attncli.models.inputs.texts import ModelInput
     from attncli.models.loading.load import Ahead, LoadedModel
@@ -34,7 +34,7 @@ def prepare_collapse(
     sub_blocks: bool,
     over: int = 1,
     theorem: bool = False,
-) -> "Callable[..., Report]":
+) -> "MetricStudy":
     """Load, verify and examine the model before the first curve is measured."""
     refuse_at_once(source, model, inputs, tokens, seed)
     if with_random_init:
@@ -69,7 +69,7 @@ def prepare_collapse(
         over=over,
     )
 
-    def beside_the_theorem(metrics: Sequence[str], progress: "Progress") -> "Report":
+    def beside_the_theorem(*, metrics: Sequence[str], progress: "Progress") -> "Report":
         return add_theorem(study(metrics=metrics, progress=progress), checkpoint, texts, progress)
 
     return beside_the_theorem if theorem else study

@@ -69,5 +69,4 @@ def sensitivity(
     )
     before_the_work()
     how.doing(MEASURING)
-    report: Report = study(progress=how.progress)
-    return report
+    return study(progress=how.progress)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from attncli.analysis import Study
 from attncli.analysis.paths.prepare import prepare_paths
 from attncli.analysis.prepare import PROBE_TOKENS
 from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
@@ -12,7 +13,6 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
-from attncli.records import Report
 from attncli.sources import Source
 
 MEANS = 2
@@ -28,7 +28,7 @@ def prepare_sensitivity(
     tokens: int | None,
     seed: int,
     say: Callable[[str], None],
-) -> Callable[..., Report]:
+) -> Study:
     """Announce and check the memory of the backward pass, which keeps every block's activations,
     before the work."""
     if directions is not None and directions < 1:

@@ -47,11 +47,12 @@ def circle(
     from attncli.commands.reproduce.circle.run import collect_metrics, prepare_circle
 
     metrics = collect_metrics(metric, how.conditions)
-    study = prepare_circle(asked, training, list(resolve_variants(variants, switches)), run)
+    study = prepare_circle(
+        asked, training, list(resolve_variants(variants, switches)), metrics, run
+    )
     before_the_work()
     from attncli.models.loading.isolate_global_state import isolate_question
 
     isolate_question()
     how.doing(MEASURING)
-    report: Report = study(metrics=metrics, progress=how.progress)
-    return report
+    return study(progress=how.progress)

@@ -1,9 +1,10 @@
 """From the options of `attn reproduce circle` to its report."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from attncli.analysis import Study
 from attncli.commands.reproduce.circle.options import CircleOptions
 from attncli.commands.reproduce.options import (
     TrainingOptions,
@@ -17,7 +18,6 @@ from attncli.options.shared import RunOptions, split_names
 if TYPE_CHECKING:
     from attncli.commands.reproduce.circle.design import Design
     from attncli.gates import Condition
-    from attncli.records import Report
 
 DEFAULT_METRIC = "log10_residual"
 SWEPT: Mapping[str, type[int]] = {"width": int}
@@ -44,8 +44,9 @@ def prepare_circle(
     options: CircleOptions,
     training: TrainingOptions,
     variants: Sequence[str],
+    metrics: Sequence[str],
     run: RunOptions,
-) -> "Callable[..., Report]":
+) -> Study:
     """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.circle.experiment import STEPS, TRAINING_STEPS, Experiment
 
@@ -69,6 +70,7 @@ def prepare_circle(
         measure_circle,
         designs,
         experiment,
+        metrics=metrics,
         published=options.as_published,
         saved_as=saved_as,
         **known,

@@ -1,9 +1,10 @@
 """From the options of `attn reproduce memorise`, `sort` and `convex-hull` to their report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from attncli.analysis import Study
 from attncli.commands.reproduce.labelling.options import LabellingOptions, MemoriseOptions
 from attncli.commands.reproduce.options import (
     TrainingOptions,
@@ -44,8 +45,7 @@ def run_task(
 
     isolate_question()
     how.doing(MEASURING)
-    report: Report = study(progress=how.progress)
-    return report
+    return study(progress=how.progress)
 
 
 def prepare_task(
@@ -55,7 +55,7 @@ def prepare_task(
     run: RunOptions,
     conditions: "Sequence[Condition]",
     memory: MemoriseOptions | None = None,
-) -> "Callable[..., Report]":
+) -> Study:
     """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.labelling.report import OWN_METRICS
     from attncli.commands.reproduce.tasks import TASKS

@@ -35,5 +35,4 @@ def rank_heads(
 
     isolate_question()
     how.doing(MEASURING)
-    report: Report = study(progress=how.progress)
-    return report
+    return study(progress=how.progress)

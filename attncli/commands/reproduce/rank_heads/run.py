@@ -1,9 +1,10 @@
 """From the options of `attn reproduce rank-heads` to its report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from attncli.analysis import Study
 from attncli.commands.reproduce.options import (
     SavedTrainingOptions,
     open_training_folder,
@@ -16,7 +17,6 @@ from attncli.options.patterns import DrawOptions
 
 if TYPE_CHECKING:
     from attncli.gates import Condition
-    from attncli.records import Report
 
 RANK_HEADS = "rank-heads"
 MOST_DIMENSION, MOST_TOKENS, MOST_PRODUCT, MOST_STEPS = 256, 1024, 4096, 1_000_000
@@ -33,7 +33,7 @@ def refuse_other_gates(conditions: "Sequence[Condition]") -> None:
 
 def prepare_rank_heads(
     options: RankHeadOptions, training: SavedTrainingOptions, run: DrawOptions
-) -> "Callable[..., Report]":
+) -> Study:
     """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.rank_heads.head_plan import (
         DIMENSION,

@@ -1,0 +1,92 @@
+"""Signatures that a reader can hold in mind, and types that say something."""
+
+import ast
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import attncli
+
+PACKAGE = Path(attncli.__file__).parent
+TREES = {
+    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+
+MANY = 8
+"""Parameters of a function, or arguments without names in a call, that nobody keeps apart."""
+
+MANY_PARAMETERS = 18
+"""Functions that still have so many. The number only falls."""
+
+ANYTHING = 1657
+"""How often `Any` occurs, and how often mypy is told to ignore a line. The numbers only fall."""
+IGNORED = 51
+
+
+def nodes() -> Iterator[tuple[str, ast.AST]]:
+    return ((name, node) for name, tree in TREES.items() for node in ast.walk(tree))
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    given = function.args
+    named = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    rest = [each.arg for each in (given.vararg, given.kwarg) if each]
+    return [name for name in (*named, *rest) if name not in ("self", "cls")]
+
+
+def is_question(function: ast.FunctionDef) -> bool:
+    """Whether its parameters are the options of a command."""
+    declared = " ".join(map(ast.unparse, function.decorator_list))
+    return "question(" in declared or "grouped" in declared or function.name in attncli.PUBLIC
+
+
+def test_functions_with_many_parameters_become_fewer() -> None:
+    many = [
+        f"{name}: {node.name}"
+        for name, node in nodes()
+        if isinstance(node, ast.FunctionDef) and len(parameters(node)) >= MANY
+        if not is_question(node) and node.name != "__init__"
+    ]
+    assert len(many) <= MANY_PARAMETERS, many
+
+
+def test_no_call_has_many_arguments_without_names() -> None:
+    """But of functions that take any number of the same kind: `rule(torch.add, torch.sub, …)`."""
+    takes_lists = {
+        node.name for _, node in nodes() if isinstance(node, ast.FunctionDef) and node.args.vararg
+    }
+    many = [
+        f"{name}:{node.lineno}: {ast.unparse(node.func)}"
+        for name, node in nodes()
+        if isinstance(node, ast.Call) and len(node.args) >= MANY
+        if ast.unparse(node.func) not in takes_lists
+    ]
+    assert many == []
+
+
+def test_studies_say_what_they_are_called_with() -> None:
+    """`Study` and its like, and no `Callable[..., Report]`."""
+    texts = {
+        f"{name}: {text}"
+        for name, node in nodes()
+        for text in [
+            ast.unparse(node) if isinstance(node, ast.Subscript) else "",
+            str(node.value) if isinstance(node, ast.Constant) else "",
+        ]
+        if text.startswith("Callable[...,") and "Report]" in text.replace("'", "").replace('"', "")
+    }
+    assert texts == set()
+
+
+def tokens(kind: int) -> Iterator[str]:
+    for path in PACKAGE.rglob("*.py"):
+        with path.open("rb") as file:
+            yield from (
+                each.string for each in tokenize.tokenize(file.readline) if each.type == kind
+            )
+
+
+def test_any_and_ignored_lines_become_fewer() -> None:
+    assert sum(text == "Any" for text in tokens(tokenize.NAME)) <= ANYTHING
+    assert sum("type: ignore" in text for text in tokens(tokenize.COMMENT)) <= IGNORED

@@ -9,6 +9,7 @@ import dataclasses
 import operator
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -59,22 +60,49 @@ def sanitize_sentence(text: str) -> str:
     return f"{text[: LONGEST_SENTENCE - KEPT_END]} … {text[-KEPT_END:]}"
 
 
+NUMBERS = frozenset({int, float, bool, bytes, type(None)})
+"""Types that hold no text."""
+
+
 def sanitize_value(value: T) -> T:
     """Sanitize every text in records, mappings and lists; clean ones stay the very same object."""
-    changed: Any = value
-    if value is None or isinstance(value, int | float):
+    found: Any = value
+    if type(value) in NUMBERS:
         return value
     if isinstance(value, str):
-        changed = make_characters_visible(value)
+        found = make_characters_visible(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        seen = sanitize_value(parts)
-        changed = value if seen is parts else type(value)(**seen)
+        found = sanitize_record(value)
     elif isinstance(value, Mapping):
-        names, held = sanitize_value(list(value)), sanitize_value(list(value.values()))
-        same = names == list(value) and all(map(operator.is_, held, value.values()))
-        changed = value if same else dict(zip(names, held, strict=True))
+        found = sanitize_mapping(value)
     elif isinstance(value, tuple | list):
-        items = [sanitize_value(item) for item in value]
-        changed = value if all(map(operator.is_, items, value)) else type(value)(items)
-    return changed  # type: ignore[no-any-return]
+        found = sanitize_items(value)
+    return found  # type: ignore[no-any-return]
+
+
+def sanitize_record(record: Any) -> Any:
+    kind: Any = type(record)
+    names = field_names(kind)
+    held = tuple(getattr(record, name) for name in names)
+    seen = sanitize_items(held)
+    return record if seen is held else kind(**dict(zip(names, seen, strict=True)))
+
+
+@cache
+def field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def sanitize_mapping(mapping: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    names, values = tuple(mapping), tuple(mapping.values())
+    seen_names, seen = sanitize_items(names), sanitize_items(values)
+    same = seen_names is names and seen is values
+    return mapping if same else dict(zip(seen_names, seen, strict=True))
+
+
+def sanitize_items(items: Any) -> Any:
+    """Of a tuple or a list; long ones of numbers alone are passed over quickly."""
+    if NUMBERS.issuperset(map(type, items)):
+        return items
+    seen = [sanitize_value(item) for item in items]
+    return items if all(map(operator.is_, seen, items)) else type(items)(seen)

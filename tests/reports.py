@@ -1,5 +1,7 @@
 """Reports made by hand and by hypothesis."""
 
+import dataclasses
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
@@ -111,3 +113,31 @@ reports: st.SearchStrategy[Report] = st.builds(
     warnings=st.lists(words, max_size=2).map(tuple),
     verdicts=st.lists(verdicts, max_size=2).map(tuple),
 )
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in it."""
+    if isinstance(value, str):
+        yield value
+    elif dataclasses.is_dataclass(value):
+        yield from texts_in([getattr(value, field.name) for field in dataclasses.fields(value)])
+    elif isinstance(value, Mapping):
+        yield from texts_in([*value, *value.values()])
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts_in(each)
+
+
+def renamed(value: Any, old: str, new: str) -> Any:
+    """The same with another text wherever this one stands."""
+    if isinstance(value, str):
+        return new if value == old else value
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        parts = {name: renamed(getattr(value, name), old, new) for name in names}
+        return dataclasses.replace(value, **parts)  # type: ignore[type-var]
+    if isinstance(value, Mapping):
+        return {renamed(n, old, new): renamed(held, old, new) for n, held in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(renamed(each, old, new) for each in value)
+    return value

@@ -31,6 +31,18 @@ def open_file_system(address: str) -> tuple[Any, str]:
         raise UsageError(f"{address} cannot be reached: {str(error).rstrip('.')}.") from None
 
 
+def find_address(address: str) -> int | None:
+    """The size of the file at an address, 0 where the protocol does not tell; None where there is
+    no such file."""
+    system, path = open_file_system(address)
+    try:
+        return int(system.size(path) or 0)
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # every protocol has errors of its own
+        raise InputError(f"{address} cannot be read: {first_line_of_error(error)}.") from None
+
+
 def read_address(address: str) -> bytes | None:
     """Read an address; None where there is no such file."""
     system, path = open_file_system(address)

@@ -1,7 +1,7 @@
 """Format numbers and views for people: shared by the table and markdown formats."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from attncli.maths.number_format import (
@@ -22,6 +22,7 @@ from attncli.records import (
     View,
     format_token_position,
 )
+from attncli.sanitize import sanitize_value
 
 NOTHING = "–"
 
@@ -43,6 +44,30 @@ class Grid:
     """Whether the last column is text that may wrap."""
     is_heat: bool = False
     """Whether cells are letters and shades, which a figure of the report draws too."""
+
+
+def sanitize_sentences(report: Report) -> Report:
+    """The headline, the warnings and the verdicts of a report, made visible; nothing else."""
+    said = Report(
+        report.study,
+        report.headline,
+        (),
+        {},
+        {},
+        warnings=report.warnings,
+        verdicts=report.verdicts,
+    )
+    return sanitize_value(said)
+
+
+def sanitize_tables(report: Report) -> Report:
+    """What tables and sentences show of a report, made visible: most rows are in no table."""
+    rows = tuple(row for row in report.rows if any(is_shown(row, view) for view in report.views))
+    tables = sanitize_value((rows, report.metrics, report.views, report.findings))
+    rows, metrics, views, findings = tables
+    return replace(
+        sanitize_sentences(report), rows=rows, metrics=metrics, views=views, findings=findings
+    )
 
 
 def build_grids(report: Report) -> Iterator[Grid]:

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.sanitize import sanitize_value
+from attncli.render._cells import sanitize_sentences
 
 
 @renderer(tells_verdicts=True)
@@ -13,7 +13,7 @@ def github(report: Report) -> str:
 
 def format_annotations(report: Report) -> Iterator[str]:
     """The answer as a notice, warnings, then what failed; passed gates are debug lines."""
-    report = sanitize_value(report)
+    report = sanitize_sentences(report)
     title = f"attn {report.study}"
     yield format_command("notice", title, report.headline)
     for warning in report.warnings:

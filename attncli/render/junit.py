@@ -3,13 +3,13 @@ from xml.etree.ElementTree import Element, SubElement
 
 from attncli.records import Report, Verdict
 from attncli.render import renderer
-from attncli.sanitize import sanitize_value
+from attncli.render._cells import sanitize_sentences
 
 
 @renderer(endings=(".xml",), holds_rows=False)
 def junit(report: Report) -> str:
     """One test case a gate, as JUnit XML: what CI systems show as test results."""
-    report = sanitize_value(report)  # which leaves nothing that XML 1.0 has no words for
+    report = sanitize_sentences(report)  # which leaves nothing that XML 1.0 has no words for
     errors = sum(verdict.stopped for verdict in report.verdicts)
     failures = sum(verdict.failed for verdict in report.verdicts) - errors
     counts = {

@@ -3,8 +3,7 @@ from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.render._cells import Grid, build_grids
-from attncli.sanitize import sanitize_value
+from attncli.render._cells import Grid, build_grids, sanitize_tables
 
 SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 """Characters with a meaning in Markdown or HTML; an underscore within a word has none."""
@@ -13,7 +12,7 @@ SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 @renderer(endings=(".md",), tells_verdicts=True, warnings_apart=True)
 def markdown(report: Report) -> str:
     """The headline, the tables, the verdicts and the warnings as GitHub-flavoured Markdown."""
-    return "\n".join(format_lines(sanitize_value(report))) + "\n"
+    return "\n".join(format_lines(sanitize_tables(report))) + "\n"
 
 
 def format_lines(report: Report) -> Iterator[str]:

@@ -14,14 +14,13 @@ from rich.text import Text
 
 from attncli.records import Report, Verdict
 from attncli.render import renderer
-from attncli.render._cells import Grid, build_grids
-from attncli.sanitize import sanitize_value
+from attncli.render._cells import Grid, build_grids, sanitize_tables
 
 
 @renderer(endings=(".txt",), tells_verdicts=True, warnings_apart=True)
 def table(report: Report) -> RenderableType:
     """For people: the answer first, then the tables, then the verdicts, then what to bear in mind."""
-    return Group(*build_blocks(sanitize_value(report)))
+    return Group(*build_blocks(sanitize_tables(report)))
 
 
 def build_blocks(report: Report) -> Iterator[RenderableType]:

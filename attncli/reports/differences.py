@@ -8,6 +8,7 @@ from attncli.errors import first_capital, format_count
 from attncli.maths.significance import adjust_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import RowPair, pair_rows
+from attncli.reports.collection import paused_collection
 
 LARGE = 2.0
 """Standard deviations above which the headline counts a change."""
@@ -52,6 +53,7 @@ Scales = Mapping[tuple[str, str], float]
 """The largest |number| of each metric and unit: makes changes of different metrics comparable."""
 
 
+@paused_collection()
 def compare_reports(
     old: Report,
     new: Report,
@@ -69,13 +71,14 @@ def compare_reports(
     pairs = sorted(both, key=lambda pair: size_of_change(pair, scales), reverse=True)
     moved = [pair for pair in pairs if pair.change]
     shown = moved[:top]
+    listed = set(map(id, shown))
     chances = compute_chances(pairs) if family_wise is not None else None
     rows = tuple(
         row
         for pair in pairs
         for row in (
-            *build_rows(pair, names, scales, pair in shown),
-            *build_chance_rows(pair, names, pair in shown, chances),
+            *build_rows(pair, names, scales, id(pair) in listed),
+            *build_chance_rows(pair, names, id(pair) in listed, chances),
         )
     )
     columns, order = choose_columns(shown)
@@ -116,9 +119,10 @@ def describe_changes(
 def metric_scales(pairs: Sequence[RowPair]) -> Scales:
     found: dict[tuple[str, str], float] = {}
     for pair in pairs:
-        place = (pair.row.metric, pair.row.unit)
-        values = [row.value for row in (pair.old, pair.new) if row and row.value is not None]
-        found[place] = max([found.get(place, 0.0), *map(abs, values)])
+        for row in (pair.old, pair.new):
+            if row is not None:
+                place = (row.metric, row.unit)
+                found[place] = max(found.get(place, 0.0), abs(row.value or 0.0))
     return found
 
 
@@ -160,6 +164,7 @@ def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: boo
     if spreads is None or math.isinf(spreads):
         note = note or NOT_KNOWN if spreads is None else "the standard deviations are 0"
         spreads = None
+    keys = build_keys(pair, shown)
     for metric, own, value, why in (
         ("old", unit, pair.old.value if pair.old else None, missed),
         ("new", unit, pair.new.value if pair.new else None, missed),
@@ -167,7 +172,7 @@ def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: boo
         ("change_in_spreads", "spreads", spreads, note),
         ("relative_change", "1", share, missed),
     ):
-        yield build_row(pair, metric, own, value, why, shown)
+        yield build_row(pair, metric, own, value, why, keys)
 
 
 def build_chance_rows(
@@ -176,18 +181,31 @@ def build_chance_rows(
     """The probability of the change by noise alone, if requested."""
     if chances is not None:
         why = explain_missing(pair, names) if pair.change is None else NOT_KNOWN
-        yield build_row(pair, CHANCE, "1", chances.get(id(pair)), why, shown)
+        yield build_row(pair, CHANCE, "1", chances.get(id(pair)), why, build_keys(pair, shown))
 
 
 def build_row(
-    pair: RowPair, metric: str, unit: str, value: float | None, why: str | None, shown: bool
+    pair: RowPair,
+    metric: str,
+    unit: str,
+    value: float | None,
+    why: str | None,
+    keys: Mapping[str, Scalar],
 ) -> Row:
     """One row at the pair's coordinates."""
-    row = pair.row
-    keys: dict[str, Scalar] = {**row.keys, "measured": row.metric, "number": row_label(row)}
-    keys |= SHOWN if shown else {}
-    note = why if value is None else None
+    row, note = pair.row, why if value is None else None
     return Row(metric, value, unit, row.variant, row.layer, row.head, note=note, keys=keys)
+
+
+def build_keys(pair: RowPair, shown: bool) -> Mapping[str, Scalar]:
+    """The keys of all rows of a pair."""
+    row = pair.row
+    return {
+        **row.keys,
+        "measured": row.metric,
+        "number": row_label(row),
+        **(SHOWN if shown else {}),
+    }
 
 
 def row_label(row: Row) -> str:

@@ -2,97 +2,146 @@
 declares.
 
 A field without a default is required; unknown keys are ignored, so that later versions may add
-some.
+some. Types are examined once: a report has as many rows as a model has numbers.
 """
 
 import dataclasses
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from attncli.errors import InputError
 
-WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+WORDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    bytes: "bytes",
+}
+
+Reader = Callable[[Any], Any]
+"""Returns a JSON value as some type, or raises `Misfit`."""
+
+
+class Misfit(Exception):
+    """A value that does not have its declared type; the containers around it add its path."""
+
+    def __init__(self, before: str, after: str) -> None:
+        super().__init__(before, after)
+        self.before, self.path, self.after = before, "", after
+
+    def inside(self, step: str) -> "Misfit":
+        self.path = step + self.path
+        return self
 
 
 def validate_value(kind: Any, value: Any, where: str) -> Any:
     """The value as this type; `where` is its path in the document, for the sentence that refuses it."""
+    try:
+        return build_reader(kind)(value)
+    except Misfit as misfit:
+        raise InputError(f"{misfit.before}{where}{misfit.path}{misfit.after}") from None
+
+
+@cache
+def build_reader(kind: Any) -> Reader:
+    """What reads values of this type."""
     origin = get_origin(kind)
     if kind is Any:
-        return value
+        return lambda value: value
     if origin in (Union, types.UnionType):
-        return validate_union(get_args(kind), value, where)
+        return scalar_reader(get_args(kind))
     if origin is tuple:
-        return validate_tuple(get_args(kind)[0], value, where)
+        return tuple_reader(build_reader(get_args(kind)[0]))
     if origin is Mapping:
-        return validate_mapping(get_args(kind)[1], value, where)
+        return mapping_reader(build_reader(get_args(kind)[1]))
     if dataclasses.is_dataclass(kind):
-        return validate_record(kind, value, where)  # type: ignore[arg-type]
-    if not is_scalar_of(kind, value):
-        raise type_error(where, WORDS[kind], value)
-    return value
+        return record_reader(kind)  # type: ignore[arg-type]
+    return scalar_reader((kind,))
 
 
-def is_scalar_of(kind: type, value: Any) -> bool:
-    """Whether a JSON value is this scalar: true is no number, a whole number is a float too, 1e999
-    is none."""
-    if isinstance(value, bool) or kind is bool:
-        return isinstance(value, bool) and kind is bool
-    if kind is float:
-        return isinstance(value, int | float) and abs(value) <= sys.float_info.max
-    return isinstance(value, kind)
+def scalar_reader(kinds: tuple[type, ...]) -> Reader:
+    """Of scalars and null: true is no number, a whole number is a float too, 1e999 is none."""
+    plain = frozenset(kinds) - {float}
+    numbers = frozenset({int, float} if float in kinds else ())
+    words = " or ".join(WORDS[kind] for kind in kinds if kind is not type(None))
+
+    def read(value: Any) -> Any:
+        kind = type(value)
+        if kind in plain or (kind in numbers and abs(value) <= sys.float_info.max):
+            return value
+        raise make_misfit(words, value)
+
+    return read
 
 
-def validate_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
-    """A union of scalars and null."""
-    if value is None and type(None) in kinds:
-        return None
-    scalars = [kind for kind in kinds if kind is not type(None)]
-    if not any(is_scalar_of(kind, value) for kind in scalars):
-        raise type_error(where, " or ".join(WORDS[kind] for kind in scalars), value)
-    return value
+def tuple_reader(read_item: Reader) -> Reader:
+    def read(value: Any) -> tuple[Any, ...]:
+        require_kind(list, "a list", value)
+        found = []
+        try:
+            for item in value:
+                found.append(read_item(item))
+        except Misfit as misfit:
+            raise misfit.inside(f"[{len(found)}]") from None
+        return tuple(found)
+
+    return read
 
 
-def validate_tuple(kind: Any, value: Any, where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise type_error(where, "a list", value)
-    return tuple(
-        validate_value(kind, item, f"{where}[{index}]") for index, item in enumerate(value)
-    )
+def mapping_reader(read_item: Reader) -> Reader:
+    def read(value: Any) -> dict[str, Any]:
+        require_kind(dict, "an object", value)
+        found = {}
+        try:
+            for name, item in value.items():
+                found[name] = read_item(item)
+        except Misfit as misfit:
+            raise misfit.inside(f".{name}") from None
+        return found
+
+    return read
 
 
-def validate_mapping(kind: Any, value: Any, where: str) -> dict[str, Any]:
-    return {
-        name: validate_value(kind, item, f"{where}.{name}")
-        for name, item in require_entries(value, where)
-    }
+def record_reader(kind: type) -> Reader:
+    """Of a dataclass, from the keys that its fields know."""
+    hints, fields = get_type_hints(kind), dataclasses.fields(kind)
+    readers = [(field.name, build_reader(hints[field.name])) for field in fields]
+    required = [field.name for field in fields if is_required(field)]
+
+    def read(value: Any) -> Any:
+        require_kind(dict, "an object", value)
+        for name in required:
+            if name not in value:
+                raise Misfit(f"the key '{name}' is missing in ", "")
+        found = {}
+        try:
+            for name, read_member in readers:
+                if name in value:
+                    found[name] = read_member(value[name])
+        except Misfit as misfit:
+            raise misfit.inside(f".{name}") from None
+        return kind(**found)
+
+    return read
 
 
-def validate_record(kind: type, value: Any, where: str) -> Any:
-    """A dataclass from the keys that its fields know."""
-    given = dict(require_entries(value, where))
-    hints = get_type_hints(kind)
-    known = dataclasses.fields(kind)
-    for field in known:
-        optional = field.default is not dataclasses.MISSING
-        optional |= field.default_factory is not dataclasses.MISSING
-        if field.name not in given and not optional:
-            raise InputError(f"the key '{field.name}' is missing in {where}")
-    members = {
-        field.name: validate_value(hints[field.name], given[field.name], f"{where}.{field.name}")
-        for field in known
-        if field.name in given
-    }
-    return kind(**members)
+def is_required(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is field.default_factory is dataclasses.MISSING
 
 
-def require_entries(value: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise type_error(where, "an object", value)
-    return value.items()
+def require_kind(kind: type, expected: str, value: Any) -> None:
+    if type(value) is not kind:
+        raise make_misfit(expected, value)
+
+
+def make_misfit(expected: str, value: Any) -> Misfit:
+    shown = repr(value)
+    return Misfit("", f" must be {expected}, not {shown if len(shown) < 40 else 'this'}")
 
 
 def type_error(where: str, expected: str, value: Any) -> InputError:
-    shown = repr(value)
-    return InputError(f"{where} must be {expected}, not {shown if len(shown) < 40 else 'this'}")
+    return InputError(f"{where}{make_misfit(expected, value).after}")

@@ -2,19 +2,27 @@
 which are not saved."""
 
 import json
+import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from attncli.errors import InputError
-from attncli.io.remote_files import is_address, read_address
+from attncli.io.remote_files import find_address, is_address, read_address
+from attncli.limits import require_memory
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
-from attncli.reports.json_records import require_entries, type_error, validate_value
+from attncli.reports.collection import paused_collection
+from attncli.reports.json_records import type_error, validate_value
 
 ADVICE = "give a report that attn has written, such as report.json"
 STDIN = "-"
 MOST_BYTES = 2**30
 """Millions of rows."""
+MEMORY_PER_BYTE = 8
+"""Bytes of memory that a byte of a file becomes: parsed and as records, both there for a moment."""
+OWN_COLUMNS = (*ROW_COLUMNS, "each")
+"""Names in a flat row that are fields of the record; all others are its keys."""
 
 
 def read_report(path: str) -> Report:
@@ -23,15 +31,14 @@ def read_report(path: str) -> Report:
     if path == STDIN and sys.stdin is None:
         raise InputError(f"cannot read stdin: it is closed; {ADVICE}.")
     try:
-        raw = sys.stdin.buffer.read(MOST_BYTES + 1) if path == STDIN else read_content(path)
+        raw = read_content(path, name)
     except FileNotFoundError:
         raise InputError(f"there is no file {name}: {ADVICE}.") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read {name}: {why.lower()}.") from None
+    require_size(len(raw), name)
     try:
-        if len(raw) > MOST_BYTES:
-            raise InputError(f"it is longer than any report, {MOST_BYTES:,} bytes: {ADVICE}.")
         return from_json(raw)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
@@ -39,25 +46,39 @@ def read_report(path: str) -> Report:
 
 def report_exists(path: str) -> bool:
     """Whether there is a file of this name or at this address."""
-    return read_address(path) is not None if is_address(path) else Path(path).exists()
+    return find_address(path) is not None if is_address(path) else Path(path).exists()
 
 
-def read_content(path: str) -> bytes:
-    """The bytes of a file or of an address."""
-    if not is_address(path):
-        return read_limited(path)
-    found = read_address(path)
-    if found is None:
-        raise FileNotFoundError(path)
-    return found
-
-
-def read_limited(path: str) -> bytes:
-    """All of a file, or more than a report can have: a device has no end."""
-    with open(path, "rb") as file:
+def read_content(path: str, name: str) -> bytes:
+    """The bytes of a file, of stdin or of an address, once their number is known to be no larger
+    than a report's; of a device, which has no end, one byte more than a report can have."""
+    if is_address(path):
+        require_size(find_address(path) or 0, name)
+        found = read_address(path)
+        if found is None:
+            raise FileNotFoundError(path)
+        return found
+    with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
+        require_size(file_size(file), name)
         return file.read(MOST_BYTES + 1)
 
 
+def file_size(file: BinaryIO) -> int:
+    """0 of what is no file, such as a pipe."""
+    try:
+        return os.fstat(file.fileno()).st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def require_size(size: int, name: str) -> None:
+    """Refuse what is longer than any report, or needs more memory than there is."""
+    if size > MOST_BYTES:
+        raise InputError(f"{name}: it is longer than any report, {MOST_BYTES:,} bytes: {ADVICE}.")
+    require_memory(MEMORY_PER_BYTE * size, f"{name}, read whole,", "save fewer metrics or texts")
+
+
+@paused_collection()
 def from_json(text: str | bytes) -> Report:
     """A report of any schema version that has ever been written."""
     document = parse_json(text)
@@ -101,6 +122,7 @@ def require_version(document: dict[str, Any]) -> None:
 
 def gather_keys(row: Any, where: str) -> dict[str, Any]:
     """Gather the further axes of a flat row, as the record has them."""
-    flat = dict(require_entries(row, where))
-    own = {name: flat.pop(name) for name in (*ROW_COLUMNS, "each") if name in flat}
-    return {**own, "keys": flat}
+    if not isinstance(row, dict):
+        raise type_error(where, "an object", row)
+    own = {name: row[name] for name in OWN_COLUMNS if name in row}
+    return {**own, "keys": {name: row[name] for name in row if name not in own}}

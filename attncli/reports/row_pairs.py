@@ -5,9 +5,10 @@ texts have in common cancels, and the standard deviation of the differences is t
 """
 
 import math
-from collections import Counter
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from attncli.maths.significance import mean, standard_deviation, two_sided_p_value, welch_freedom
 from attncli.records import Report, Row
@@ -18,7 +19,7 @@ Order = Sequence[int]
 """For each text of the new report its index in the old one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RowPair:
     """One number in two reports; `None` where a report does not have it."""
 
@@ -61,7 +62,7 @@ class RowPair:
             OTHER_MACHINE.of() * size,
         )
 
-    @property
+    @cached_property
     def in_spreads(self) -> float | None:
         """The change in standard deviations; infinite where neither side varies and they differ."""
         return divide(self.mean_change, self.noise)
@@ -133,14 +134,14 @@ def pair_rows(old: Report, new: Report) -> list[RowPair]:
     on_texts, same_draws = match_order(old, new), old.seeds == new.seeds
     drawn_for = {*metrics_not_on_texts(old), *metrics_not_on_texts(new)}
 
-    def side(place: Place) -> RowPair:
-        first = before.get(place)
+    def side(first: Row | None, second: Row) -> RowPair:
         draws = range(len(first.each)) if first is not None and same_draws else None
         return pair_with_differences(
-            first, after.get(place), draws if place[0] in drawn_for else on_texts
+            first, second, draws if second.metric in drawn_for else on_texts
         )
 
-    return [side(place) for place in {**after, **before}]
+    both = [side(before.pop(place, None), row) for place, row in after.items()]
+    return [*both, *(RowPair(row, None) for row in before.values())]
 
 
 def metrics_not_on_texts(report: Report) -> list[str]:
@@ -155,8 +156,8 @@ def pair_with_differences(old: Row | None, new: Row | None, order: Order | None)
         return RowPair(old, new)
     if not len(old.each) == len(new.each) == len(order):
         return RowPair(old, new)
-    differences = (after - old.each[place] for after, place in zip(new.each, order, strict=True))
-    return RowPair(old, new, tuple(differences))
+    before = map(old.each.__getitem__, order)
+    return RowPair(old, new, tuple(map(operator.sub, new.each, before)))
 
 
 def match_order(old: Report, new: Report) -> Order | None:
@@ -221,8 +222,9 @@ def combine_rows(
 
 def key_rows(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
     """Key rows by metric and coordinates; duplicates are numbered in their order."""
-    seen: Counter[Place] = Counter()
+    seen: dict[Place, int] = {}
     for row in rows:
         place = (row.metric, row.unit, *sorted(row.coordinates.items()))
-        yield (*place, seen[place]), row
-        seen[place] += 1
+        count = seen.get(place, 0)
+        seen[place] = count + 1
+        yield (*place, count), row

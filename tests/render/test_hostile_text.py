@@ -16,15 +16,17 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from page_reports import of_curves, of_gates, of_heads, of_maps, of_tiles, of_words
+from reports import HAND_MADE, renamed, texts_in
 from rich.console import Console
 
 from attncli.cli.main import complain
 from attncli.cli.writer import render_report, write_notes
 from attncli.options.shared import OutputOptions
-from attncli.records import ROW_COLUMNS, Report
+from attncli.records import ROW_COLUMNS, Report, Row
 from attncli.render import FORMATS
 from attncli.reports import from_json
-from attncli.sanitize import make_characters_visible
+from attncli.sanitize import make_characters_visible, sanitize_value
 
 HOSTILE = (
     "a\n::error::stopped",
@@ -147,6 +149,41 @@ def test_everything_is_visible_and_nothing_is_a_command(way: str, text: str) -> 
         elif line:
             assert allowed.match(line), line
             assert not re.search(r"##\w*\[", line)
+
+
+KNOWN = (HAND_MADE, of_heads(), of_curves(), of_words(), of_gates(), of_maps(), of_tiles())
+"""With tables of every kind, and rows that no table shows."""
+
+
+@pytest.mark.parametrize("way", [name for name in WAYS if name not in ("json", "jsonl", "html")])
+@settings(max_examples=60)
+@given(text=texts, report=st.sampled_from(KNOWN), data=st.data())
+def test_texts_made_visible_as_they_are_shown_are_as_visible_as_all(
+    way: str, text: str, report: Report, data: st.DataObject
+) -> None:
+    """One name of a report is hostile, wherever it stands; formats look at what they show alone."""
+    name = data.draw(st.sampled_from(sorted(set(texts_in(report)))))
+    assume(make_characters_visible(text) not in texts_in(report))
+    hostile = renamed(report, name, text)
+    assert WAYS[way](hostile) == WAYS[way](sanitize_value(hostile))
+
+
+class Unread(str):
+    """A text that must not be looked at."""
+
+    def isprintable(self) -> bool:
+        raise AssertionError("this text is not shown")
+
+
+@pytest.mark.parametrize("way", ["table", "markdown", "github", "junit", "stderr"])
+def test_texts_that_are_not_shown_are_not_looked_at(way: str) -> None:
+    """Of a large report a table shows a small part."""
+    unread = Unread("not shown")
+    rows = [Row("other", 1.0, "1", layer=n, note=unread, keys={"word": unread}) for n in range(9)]
+    report = dataclasses.replace(
+        HAND_MADE, rows=(*HAND_MADE.rows, *rows), source={"of": unread}, input={"texts": [unread]}
+    )
+    assert WAYS[way](report) == WAYS[way](HAND_MADE)
 
 
 @pytest.mark.parametrize("way", [name for name in WAYS if name != "plot"])

@@ -1,9 +1,12 @@
 """Saved reports: what was written is read back, for ever; what is no report is refused in one sentence."""
 
+import contextlib
 import dataclasses
+import gc
+import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 from unittest import mock
 
 import pytest
@@ -11,10 +14,11 @@ from commands import SMALL, attn
 from hypothesis import given
 from reports import HAND_MADE, reports
 
+from attncli import limits
 from attncli.errors import InputError
 from attncli.records import SCHEMA_VERSION, Report
 from attncli.render import FORMATS
-from attncli.reports import from_json, read_report, reading
+from attncli.reports import from_json, json_records, read_report, reading
 
 VERSION_1 = Path(__file__).with_name("schema_version_1.json")
 """Never to be made again: files like it lie in other people's pipelines."""
@@ -103,6 +107,9 @@ def edited(path: str, value: Any) -> str:
     return json.dumps(document)
 
 
+TILE = {"head": "0.0", "rows": 1, "columns": 1, "weights": "", "full": 1.0}
+
+
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
@@ -124,6 +131,10 @@ def edited(path: str, value: Any) -> str:
         ("metrics.order", [], "the report.metrics.order must be an object, not []"),
         ("seeds.0", None, "the report.seeds[0] must be a whole number, not None"),
         ("headline", None, "the report.headline must be a text, not None"),
+        ("tiles", [{**TILE, "weights": "x"}], "the report.tiles[0].weights must be bytes, not 'x'"),
+        ("rows.3.each", [1.0, 2.0, "x"], "the report.rows[3].each[2] must be a number, not 'x'"),
+        ("source", 1, "the report.source must be an object, not 1"),
+        ("metrics.order.unit", 1, "the report.metrics.order.unit must be a text, not 1"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(path: str, value: Any, said: str) -> None:
@@ -150,6 +161,67 @@ def test_a_whole_number_beyond_float_range_is_refused_not_rounded() -> None:
 
 def test_what_a_later_version_may_add_is_left_out() -> None:
     assert from_json(edited("extra", {"a": 1})) == read_report(str(VERSION_1))
+
+
+def test_types_are_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each of the rows, of which there are as many as a model has numbers."""
+    kinds: list[type] = []
+
+    def counted(kind: type) -> dict[str, Any]:
+        kinds.append(kind)
+        return get_type_hints(kind)
+
+    monkeypatch.setattr(json_records, "get_type_hints", counted)
+    json_records.build_reader.cache_clear()
+    assert len(read_report(str(VERSION_1)).rows) == 32
+    assert len(kinds) == len(set(kinds)) > 1
+
+
+@pytest.mark.parametrize("text", ['{"schema_version": 2}', VERSION_1.read_text()])
+@pytest.mark.parametrize("running", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(text: str, running: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if running else gc.disable)()
+    with contextlib.suppress(InputError):
+        from_json(text)
+    found = gc.isenabled()
+    (gc.enable if before else gc.disable)()
+    assert found is running
+
+
+class Unread(io.FileIO):
+    """A file that must not be read."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        raise AssertionError(f"{size} bytes of {self.name!r} are read")
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_file_longer_than_any_report_is_refused_before_it_is_read(
+    tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scheme:
+        pytest.importorskip("fsspec")
+    monkeypatch.setattr(reading, "MOST_BYTES", 1000)
+    monkeypatch.setattr(reading, "read_address", None)
+    monkeypatch.setattr(reading, "open", lambda path, mode: Unread(path), raising=False)
+    path = tmp_path / "long.json"
+    path.write_bytes(b" " * 1001)
+    outcome = attn("check", f"{scheme}{path}")
+    assert outcome.code == 3
+    assert outcome.err == (
+        f"attn: {scheme}{path}: it is longer than any report, 1,000 bytes: "
+        "give a report that attn has written, such as report.json.\n"
+    )
+
+
+def test_a_report_that_memory_cannot_hold_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "available_memory", lambda: VERSION_1.stat().st_size)
+    outcome = attn("check", str(VERSION_1))
+    assert (outcome.code, outcome.err.count("\n")) == (4, 1)
+    assert "save fewer metrics or texts" in outcome.err
 
 
 def test_a_file_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

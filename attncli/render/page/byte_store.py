@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attncli.render.page.packed_columns import PackedColumn
+from attncli.sanitize import sanitize_value
 
 
 class ByteStore:
@@ -27,7 +28,8 @@ class ByteStore:
         return [self.add(packed) for packed in columns]
 
     def text(self, header: Mapping[str, Any]) -> str:
-        """All of it; the same content gives the same text, as no date is inside."""
-        head = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+        """All of it, with every text in the header made visible; the same content gives the same
+        text, as no date is inside."""
+        head = json.dumps(sanitize_value(header), separators=(",", ":"), allow_nan=False).encode()
         whole = b"".join([len(head).to_bytes(4, "little"), head, *self.parts])
         return base64.b64encode(gzip.compress(whole, mtime=0)).decode()

@@ -6,7 +6,6 @@ from typing import Any
 from attncli.maths.number_format import format_number
 from attncli.records import FOUND_KEYS, Report, Row, View
 from attncli.render._cells import NOTHING, Grid
-from attncli.sanitize import make_characters_visible
 
 OLD, NEW = "old", "new"
 BOTH = View("Both reports: the new one drawn through, the old one dashed", "layer", (OLD, NEW))
@@ -48,12 +47,7 @@ def locate_number(row: Row) -> tuple[str, float] | None:
 
 def name_curves(curves: Curve, suffix: str = "") -> list[dict[str, Any]]:
     return [
-        {
-            "of": make_characters_visible(name),
-            "kind": OLD,
-            "name": make_characters_visible(name) + suffix,
-            "points": sorted(points),
-        }
+        {"of": name, "kind": OLD, "name": name + suffix, "points": sorted(points)}
         for name, points in curves.items()
     ]
 

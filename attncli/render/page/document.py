@@ -19,7 +19,6 @@ from attncli.render.page.comparison import BOTH, build_comparisons, build_grid
 from attncli.render.page.packed_columns import pack_columns
 from attncli.render.page.tables import escape_text, format_table, html_tag
 from attncli.render.page.tiles import count_left_out, pack_maps
-from attncli.sanitize import make_characters_visible
 
 WITHOUT_SCRIPT = (
     "Pictures and the table of all numbers need JavaScript with DecompressionStream, as every browser has it since 2023; "
@@ -105,21 +104,14 @@ def pack_data(report: Report) -> str:
     """Pack the data of the script."""
     store = ByteStore()
     header = {
-        "study": make_characters_visible(report.study),
+        "study": report.study,
         "count": len(report.rows),
         "columns": store.add_all(pack_columns(report)),
-        "metrics": {
-            make_characters_visible(name): [
-                make_characters_visible(found.unit),
-                make_characters_visible(found.definition),
-            ]
-            for name, found in report.metrics.items()
-        },
+        "metrics": {name: [found.unit, found.definition] for name, found in report.metrics.items()},
         "nulls": NULLS,
         "found": sorted(FOUND_KEYS),
         "findings": [
-            {"metric": finding.metric, "heads": list(map(make_characters_visible, finding.heads))}
-            for finding in report.findings
+            {"metric": finding.metric, "heads": finding.heads} for finding in report.findings
         ],
         "views": [describe_view(report, view) for view in pictures.list_views(report)],
         "maps": pack_maps(report, store),
@@ -132,10 +124,10 @@ def describe_view(report: Report, view: View) -> dict[str, Any]:
     kind = pictures.picture_kind(report, view)
     found: dict[str, Any] = {
         "kind": kind,
-        "title": make_characters_visible(prose.capitalize(view.title)),
-        "down": make_characters_visible(view.down),
-        "across": make_characters_visible(view.across or ""),
-        "metrics": list(map(make_characters_visible, view.metrics)),
+        "title": prose.capitalize(view.title),
+        "down": view.down,
+        "across": view.across or "",
+        "metrics": view.metrics,
     }
     if kind == pictures.CURVES:
         found["panels"] = list(map(dataclasses.asdict, pictures.build_panels(report, view)))

@@ -6,7 +6,6 @@ from typing import Any
 
 from attncli.maths.curves.evaluate_law import CONSTANT, RATES, evaluate_law
 from attncli.records import Report
-from attncli.sanitize import make_characters_visible
 
 OF = "d_min"
 """The metric that laws are fitted to."""
@@ -29,13 +28,8 @@ def build_law_lines(report: Report, metric: str, lengths: list[float]) -> Iterat
         )
         if start is not None and (rate is not None or law == CONSTANT):
             points = [[n, evaluate_law(law, start, rate or 0.0, n)] for n in places]
-            name = make_characters_visible(f"{fit}: {law} law")
-            yield {
-                "of": make_characters_visible(fit),
-                "kind": "law",
-                "name": name,
-                "points": points,
-            }
+            name = f"{fit}: {law} law"
+            yield {"of": fit, "kind": "law", "name": name, "points": points}
 
 
 def find_number(report: Report, metric: str, fit: str, law: str) -> float | None:

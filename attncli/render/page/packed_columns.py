@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from attncli.records import ROW_COLUMNS, Report, Row, Scalar
-from attncli.sanitize import make_characters_visible
 
 FEWEST_NUMBERS = 256
 """Number of distinct floats above which another axis, such as a control's value, is stored as
@@ -36,9 +35,7 @@ def pack_columns(report: Report) -> Iterator[PackedColumn]:
         cells = [getattr(row, name) for row in report.rows]
         yield from pack_column(name, cells, numbers=name in ("value", "spread"))
     for name in extra_axes(report.rows):
-        yield from pack_column(
-            make_characters_visible(name), [row.keys.get(name) for row in report.rows]
-        )
+        yield from pack_column(name, [row.keys.get(name) for row in report.rows])
 
 
 def extra_axes(rows: Iterable[Row]) -> list[str]:
@@ -51,10 +48,7 @@ def pack_column(name: str, cells: Sequence[Cell], numbers: bool = False) -> Iter
     if numbers or is_numeric(cells):
         yield pack_numbers(name, [math.nan if cell is None else to_float(cell) for cell in cells])
     else:
-        yield pack_codes(
-            name,
-            [make_characters_visible(cell) if isinstance(cell, str) else cell for cell in cells],
-        )
+        yield pack_codes(name, cells)
 
 
 def is_numeric(cells: Sequence[Cell]) -> bool:

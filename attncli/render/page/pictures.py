@@ -9,7 +9,6 @@ from attncli.render._cells import is_shown, unique_values
 from attncli.render.page.comparison import BOTH, NEW, OLD, build_comparisons, name_curves
 from attncli.render.page.law_lines import build_law_lines
 from attncli.render.plots.boxes import ACROSS, collect_boxes
-from attncli.sanitize import make_characters_visible
 
 HEADS, CURVES, BOXES, WORDS, TABLE, SAID = "heads", "curves", "boxes", "words", "table", "said"
 """Grids of layers × heads; lines over an axis; quantiles; shaded text; a table only; findings,
@@ -114,7 +113,7 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
             continue
         if row.value is None:
             if row.lost:
-                gaps.setdefault(x, make_characters_visible(row.note or ""))
+                gaps.setdefault(x, row.note or "")
             continue
         series.setdefault(curve_name(row, view, several), []).append(build_point(x, row))
     laws = build_law_lines(
@@ -133,10 +132,7 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
 
 
 def build_comparison_panel(report: Report, comparison: dict[str, Any]) -> Panel:
-    metric, axis = (
-        make_characters_visible(comparison["metric"]),
-        make_characters_visible(comparison["axis"]),
-    )
+    metric, axis = comparison["metric"], comparison["axis"]
     unit = next((row.unit for row in report.rows if row.keys.get("measured") == metric), "")
     old = name_curves(comparison[OLD], ", old")
     return Panel(metric, unit, axis, metric, name_curves(comparison[NEW]), [], [], beside=old)
@@ -152,19 +148,13 @@ def sort_points(points: Iterable[list[Any]]) -> list[list[Any]]:
 
 def curve_name(row: Row, view: View, several: bool) -> str:
     if view.across is not None:
-        return make_characters_visible(str(row.axis(view.across)))
-    return make_characters_visible(str(row.variant)) if several else row.metric
+        return str(row.axis(view.across))
+    return str(row.variant) if several else row.metric
 
 
 def build_point(x: Scalar, row: Row) -> list[Any]:
     """A point of a curve; trailing missing values are omitted."""
-    found = [
-        x,
-        row.value,
-        row.spread,
-        row.keys.get(UNCERTAINTY),
-        make_characters_visible(row.note or "") or None,
-    ]
+    found = [x, row.value, row.spread, row.keys.get(UNCERTAINTY), row.note or None]
     while found[-1] is None:
         found.pop()
     return found
@@ -182,7 +172,7 @@ def build_levels(report: Report, view: View) -> Iterator[dict[str, Any]]:
     for row in report.rows:
         alone = set(row.coordinates) == {view.across}
         if view.across and alone and row.metric in view.metrics and row.value is not None:
-            yield {"name": make_characters_visible(str(row.axis(view.across))), "value": row.value}
+            yield {"name": str(row.axis(view.across)), "value": row.value}
 
 
 def build_boxes(report: Report, view: View) -> list[dict[str, Any]]:

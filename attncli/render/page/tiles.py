@@ -8,7 +8,6 @@ from attncli.records import Picture, Report, Tile
 from attncli.render.page.byte_store import ByteStore
 from attncli.render.page.packed_columns import PackedColumn
 from attncli.render.plots.maps import panel_scales
-from attncli.sanitize import make_characters_visible
 
 STEPS = 255
 MOST_PICTURES = 24
@@ -26,15 +25,13 @@ def count_left_out(report: Report) -> int:
 
 
 def pack_picture(picture: Picture, store: ByteStore) -> dict[str, Any]:
-    names = list(map(make_characters_visible, picture.labels))
-    panels = list(pack_panels(picture, store))
     return {
         "head": None,
-        "title": make_characters_visible(picture.title),
-        "queries": names,
-        "keys": names,
+        "title": picture.title,
+        "queries": picture.labels,
+        "keys": picture.labels,
         "step": 1,
-        "panels": panels,
+        "panels": list(pack_panels(picture, store)),
     }
 
 
@@ -49,10 +46,10 @@ def pack_panels(picture: Picture, store: ByteStore) -> Iterator[dict[str, Any]]:
 
 def pack_head(tile: Tile, store: ByteStore) -> dict[str, Any]:
     return {
-        "head": make_characters_visible(tile.head),
+        "head": tile.head,
         "title": "",
-        "queries": list(map(make_characters_visible, tile.queries)),
-        "keys": list(map(make_characters_visible, tile.keys)),
+        "queries": tile.queries,
+        "keys": tile.keys,
         "step": tile.step,
         "panels": [pack_panel(tile.head, tile.rows, tile.columns, tile.full, tile.weights, store)],
     }
@@ -61,10 +58,5 @@ def pack_head(tile: Tile, store: ByteStore) -> dict[str, Any]:
 def pack_panel(
     name: str, rows: int, columns: int, full: float, data: bytes, store: ByteStore
 ) -> dict[str, Any]:
-    described = {
-        "name": make_characters_visible(name),
-        "rows": rows,
-        "columns": columns,
-        "full": full,
-    }
+    described = {"name": name, "rows": rows, "columns": columns, "full": full}
     return store.add(PackedColumn(described, data))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_numbers import Elements, Numbers
 from page_reports import HOSTILE, of_curves, of_gates, of_heads, of_maps, of_tiles, of_words
-from reports import HAND_MADE, reports
+from reports import HAND_MADE, renamed, reports, texts_in
 
 from attncli.records import Report, Row
 from attncli.render.html import html
@@ -95,6 +95,17 @@ def test_hostile_names_add_no_element(text: str) -> None:
         return [(tag, sorted(given)) for tag, given in Elements(html(report)).found]
 
     assert named(text) == named("x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [HOSTILE, "a\n::error::b", "\u202e\x9b31m", "\ud800"])
+@each_page
+def test_every_text_that_travels_to_the_script_is_visible(report: Report, text: str) -> None:
+    """Whichever name of the report is hostile."""
+    for name in set(texts_in(report)):
+        for found in texts_in(Numbers(html(renamed(report, name, text))).header):
+            assert found.isprintable()
+            assert "::error" not in found
 
 
 @pytest.mark.slow

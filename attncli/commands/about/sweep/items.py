@@ -13,7 +13,6 @@ from attncli.io.remote_files import (
     files_under,
     is_address,
     match_addresses,
-    read_address,
     remove_address,
 )
 from attncli.records import Report
@@ -111,20 +110,12 @@ def report_name(command: str, options: Options, model: str) -> str:
 
 def read_finished(place: str) -> Report | None:
     """The report of an earlier run; a file that is no whole report does not count."""
-    from attncli.reports import from_json
+    from attncli.reports import read_report
 
     try:
-        raw = read_content(place)
-        return None if raw is None else from_json(raw)
+        return read_report(place)
     except InputError:
         return None
-
-
-def read_content(place: str) -> bytes | None:
-    if is_address(place):
-        return read_address(place)
-    path = Path(place)
-    return path.read_bytes() if path.is_file() else None
 
 
 def remove_report(place: str) -> None:

@@ -53,7 +53,7 @@ def test_the_default_fits_one_screen_and_says_what_the_heads_do(folder: Path) ->
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
     assert len(lines) <= 24
-    assert "of 12 heads" in lines[0]
+    assert "; 12 heads: " in lines[0]
     assert "6 uniform, 2 self" in lines[0]
     assert any(line.split() == ["0", "P█", "S█", "U█", "E█", "D▒", "U█"] for line in lines)
     assert any(line.split() == ["1", "I█", "E█", "U█", "U█", "U█", "U█"] for line in lines)

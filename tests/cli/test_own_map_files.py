@@ -47,6 +47,26 @@ def test_every_file_gives_the_numbers_of_the_arrays_themselves(name: str, tmp_pa
     assert rows_of(tmp_path / name) == [row.flat() for row in mine.rows]
 
 
+@pytest.mark.parametrize(
+    ("maps", "roles"),
+    [
+        (MAPS, "6 heads: none has a clear role; entropy_normalised from "),
+        (MAPS[:1, :1], "1 head: no clear role; entropy_normalised 0."),
+        (torch.full((1, 3, 6, 6), 1 / 6), "3 heads: all uniform."),
+        (torch.stack([torch.eye(6), torch.full((6, 6), 1 / 6)])[None], "2 heads: 1 self, 1 uniform."),
+    ],
+)  # fmt: skip
+def test_the_first_line_says_what_the_heads_do(maps: torch.Tensor, roles: str) -> None:
+    """By their roles; where none is clear, how uniform they are and how far they look, from the rows."""
+    report = attncli.inspect_maps(maps)
+    assert f"; {roles}" in report.headline
+    if "clear role" in roles:
+        for metric in ("entropy_normalised", "distance"):
+            values = [row.value for row in report.rows if row.metric == metric]
+            assert f"{metric} {'from ' * (len(values) > 1)}{min(values):.2g} " in report.headline
+            assert f" {max(values):.2g} in head " in report.headline
+
+
 def test_half_precision_is_read_and_its_rounding_is_no_learned_sink(tmp_path: Path) -> None:
     save_file(HALF, tmp_path / "half.safetensors")
     torch.save(HALF, tmp_path / "half.pt")

@@ -47,17 +47,12 @@ class HeadSelection:
         """`6 attention layers`, `2 of 30 attention layers`"""
         return f"{format_part(self.layers, self.of_layers)} attention layer{'' if self.of_layers == 1 else 's'}"
 
-    def describe_heads(self, played: str) -> str:
-        """`; of 72 heads 57 mixed`, `; 2 of 270 heads, 1 sink, 1 mixed`; empty where all were
+    def describe_heads(self, roles: str) -> str:
+        """`; 72 heads: 57 mixed, 15 sink`, `; 2 of 270 heads: 1 sink, 1 mixed`; empty where all were
         measured and none has a role."""
-        if self.whole:
-            return (
-                f"; of {self.heads} head{'' if self.heads == 1 else 's'} {played}" if played else ""
-            )
-        which = (
-            f"; {format_part(self.heads, self.of_heads)} head{'' if self.of_heads == 1 else 's'}"
-        )
-        return f"{which}, {played}" if played else which
+        if self.whole and not roles:
+            return ""
+        return f"; {format_part(self.heads, self.of_heads)} head{'' if self.of_heads == 1 else 's'}{roles}"
 
 
 def count_attention_layers(sites: "Iterable[AttentionSite]") -> int:

@@ -16,7 +16,7 @@ from attncli.analysis.heads.classification.head_roles import (
     ClassifiedHead,
     build_role_rows,
     classify_heads,
-    format_role_counts,
+    describe_roles,
 )
 from attncli.analysis.heads.classification.linear_heads import (
     build_completeness_rows,
@@ -31,7 +31,7 @@ from attncli.analysis.heads.classification.linear_heads import (
 from attncli.analysis.heads.classification.linear_heads import (
     format_linear_headline as linear_headline,
 )
-from attncli.analysis.heads.classification.roles import ROLE
+from attncli.analysis.heads.classification.roles import MIXED, ROLE
 from attncli.analysis.heads.forward_passes.draws import DrawObserver
 from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
     DEFINITIONS,
@@ -202,7 +202,7 @@ def inspect_model(
             [f.about for f in told],
             select_heads(subject, plan),
             layers,
-            "; ".join(filter(None, (linear_headline(heads), describe_without_roles(rows, plan)))),
+            "; ".join(filter(None, (linear_headline(heads), describe_maps(rows, heads)))),
         ),
         rows=tuple(rank_rows(rows, plan.ranking)),
         metrics=plan.metrics.definitions()
@@ -453,9 +453,17 @@ def select_heads(subject: VerifiedModel, plan: HeadPlan) -> HeadSelection:
     return HeadSelection.of(heads, plan.layers, plan.keeps)
 
 
-def describe_without_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
-    """Without roles: the clearest pair if pairs were requested, else the range of the metrics."""
-    return describe_clearest_pair(rows) or ("" if plan.metrics.roles else describe_extremes(rows))
+def describe_maps(rows: Sequence[Row], heads: Sequence[ClassifiedHead]) -> str:
+    """The clearest pair if pairs were requested; else, where roles say nothing, the ranges of what was measured."""
+    unclear = [head for head in heads if head.played is None or head.played.role is MIXED]
+    if len(unclear) < len(heads):
+        return describe_clearest_pair(rows)
+    shown = [row for row in rows if not heads or row.metric in WITHOUT_ROLES]
+    return describe_clearest_pair(rows) or describe_extremes(shown)
+
+
+WITHOUT_ROLES = ("entropy_normalised", "distance")
+"""What the headline says of heads without a clear role: how uniform they are, and how far they look."""
 
 
 def format_headline(
@@ -472,7 +480,7 @@ def format_headline(
     hybrid = layers.headline() if layers is not None and chosen.whole else ""
     length = format_lengths([seen.tokens for seen in own.texts])
     size = f"{hybrid}; {length}" if hybrid else f"{chosen.describe_layers()}, {length}"
-    played = format_role_counts(heads, chosen.heads)
+    played = describe_roles(heads, chosen.heads)
     sick = [word for word in about if word in SICK]
     return (
         f"{name}: {size}"

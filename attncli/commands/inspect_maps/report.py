@@ -22,7 +22,7 @@ from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_heads import (
     HeadPlan,
     describe_layers,
-    describe_without_roles,
+    describe_maps,
     format_headline,
 )
 from attncli.analysis.heads.ordering import rank_rows
@@ -88,7 +88,7 @@ def inspect_maps(
             about,
             select_heads(file, plan, beyond),
             beyond.layers,
-            describe_without_roles(rows, plan),
+            describe_maps(rows, heads),
         ),
         rows=tuple(kept_rows),
         metrics=plan.metrics.definitions(),

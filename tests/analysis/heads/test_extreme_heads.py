@@ -17,8 +17,8 @@ def row(head: int, value: float | None, metric: str = "sink", **keys: str | floa
     ("rows", "said"),
     [
         ([], ""),
-        ([row(0, 0.5)], ""),
-        ([row(0, 0.5), row(1, None)], ""),
+        ([row(0, 0.5)], "sink 0.5 in head 1.0"),
+        ([row(0, 0.5, uniform=0.1), row(1, None)], "sink 0.5 in head 1.0, uniform attention 0.1"),
         ([row(0, 0.5), row(1, 0.5)], "sink 0.5 in every head"),
         ([row(0, 0.5), row(1, 0.25), row(2, None)], "sink from 0.25 in head 1.1 to 0.5 in head 1.0"),
         (

@@ -197,11 +197,11 @@ def test_layers_and_heads_choose_linear_ones() -> None:
 def test_roles_of_both_kinds() -> None:
     report = attn.inspect_model(HYBRID, random_tokens=TOKENS)
     assert "3 are gated delta nets" in report.headline
-    assert "of 12 linear heads" in report.headline
+    assert "; 12 linear heads: " in report.headline
     about = {finding.about: finding.text for finding in report.findings}
-    assert "of 12 heads" in about["gated delta nets"]
+    assert "12 heads in layers " in about["gated delta nets"]
     assert "median memory length" in about["gated delta nets"]
-    assert "of 4 heads" in about["softmax heads"]
+    assert "4 heads: " in about["softmax heads"]
     roles = [row for row in report.rows if row.metric == "role"]
     assert len(roles) == 16
 

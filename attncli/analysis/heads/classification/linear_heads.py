@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from attncli.analysis.heads.classification.head_roles import ClassifiedHead, format_role_counts
+from attncli.analysis.heads.classification.head_roles import ClassifiedHead, describe_roles
 from attncli.analysis.heads.rows.extra_definitions import COMPLETENESS, DEFINITIONS
 from attncli.analysis.heads.rows.head_rows import Observations
 from attncli.analysis.statistics import summarize_values
@@ -87,20 +87,20 @@ def build_linear_findings(
             kinds.setdefault(str(head.keys.get("kind", alone)), []).append(head)
     for kind, own in kinds.items():
         where = format_layers([head.layer for head in own])
-        said = f"{format_roles(own)} in {where}{describe_distances(own, softmax)}; {describe_shares(own)}"
+        said = f"{format_roles(own, 'head', f' in {where}')}{describe_distances(own, softmax)}; {describe_shares(own)}"
         yield Finding(pluralise(kind), said)
     if kinds and softmax:
         yield Finding("softmax heads", format_roles(softmax))
 
 
 def format_linear_headline(heads: Sequence[ClassifiedHead]) -> str:
-    """`of 24 linear heads 20 local, 4 mixed`; empty where there are none."""
+    """`24 linear heads: 20 local, 4 mixed`; empty where there are none."""
     own = [head for head in heads if is_linear(head)]
     return format_roles(own, "linear head") if own else ""
 
 
-def format_roles(heads: Sequence[ClassifiedHead], what: str = "head") -> str:
-    return f"of {format_count(len(heads), what)} {format_role_counts(heads, len(heads))}"
+def format_roles(heads: Sequence[ClassifiedHead], what: str = "head", where: str = "") -> str:
+    return f"{format_count(len(heads), what)}{where}{describe_roles(heads, len(heads))}"
 
 
 def describe_shares(heads: Sequence[ClassifiedHead]) -> str:

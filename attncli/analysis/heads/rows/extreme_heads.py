@@ -1,4 +1,4 @@
-"""Headline of metrics without roles: for each, the head with the least and the head with the most."""
+"""Headline where no role is clear or none was looked for: for each metric, the head with the least and the head with the most."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,14 +18,16 @@ def describe_extremes(rows: Sequence[Row]) -> str:
 
 def describe_range(metric: str, rows: Sequence[Row]) -> str:
     heads = sorted(head_values(metric, rows), key=lambda each: each[0])
-    if len(heads) < 2:
+    if not heads:
         return ""
     (least, low, below), (most, high, above) = heads[0], heads[-1]
-    if least == most:
-        return f"{metric} {least:.2g} in every head"
     from_, to = format_with_deviation(least, below), format_with_deviation(most, above)
     even = {null for row in rows if row.metric == metric and isinstance(null := row.keys.get(UNIFORM), float)}  # fmt: skip
     beside = f", uniform attention {even.pop():.2g}" if len(even) == 1 else ""
+    if low == high:
+        return f"{metric} {from_} in head {low}{beside}"
+    if least == most:
+        return f"{metric} {least:.2g} in every head{beside}"
     return f"{metric} from {from_} in head {low} to {to} in head {high}{beside}"
 
 

@@ -83,7 +83,7 @@ def test_gates_and_plots(tmp_path: Path) -> None:
     outcome = attn(*SMALL, "--fail-if", gate, "--plot", str(plot))
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith(
-        "The two points become one, of 2 runs each at width 8: SAN 2 (step "
+        "Runs in which the two points become one, at width 8: SAN 2 of 2 (step "
     )
     assert plot.read_text().startswith("<?xml")
     assert attn(*SMALL, "--fail-if", "collapse_share[SAN] > 0.5").code == 1

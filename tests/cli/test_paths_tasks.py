@@ -21,7 +21,7 @@ def test_the_answer_comes_first_and_every_number_has_its_table() -> None:
     assert outcome.code == 0
     headline, *rest = outcome.out.splitlines()
     assert headline.startswith("memorise: ")
-    assert "of the tokens right; the entire model " in headline
+    assert "; by the entire model: " in headline
     header = next(line for line in rest if line.lstrip().startswith("length"))
     columns = ("frozen 2", "frozen 5", "frozen all", "rerun 2", "rerun 5")
     assert header.split() == " ".join(("length", *columns)).split()

@@ -23,10 +23,7 @@ def test_a_width_that_grows_is_said_to_grow_as_something() -> None:
     power = [round(2.0 * n**0.7) for n in LENGTHS]
     assert summarize_laws(laws(power)) == "width grows about as n^0.7"
     log = [round(3.0 * np.log(n)) for n in LENGTHS]
-    assert (
-        summarize_laws(laws(log))
-        == "width grows, and how is open: log n and a power of n fit as well"
-    )
+    assert summarize_laws(laws(log)) == "width grows, but log n and a power of n fit equally well"
     many = [round(8.0 * np.log(n)) for n in LENGTHS]
     assert summarize_laws(fit_laws(LENGTHS * 3, many * 3)) == "width grows about as log n"
     slow = [3, 4, 3, 4, 4, 4]

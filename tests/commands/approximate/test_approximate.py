@@ -236,6 +236,33 @@ def test_frontier_falls_with_the_width() -> None:
     assert None not in scales
     assert scales[0] > scales[1] > scales[2]
     assert report.warnings
+    proved = [row.value for row in report.rows if row.metric == "logits_proved"]
+    assert report.headline == (
+        f"random:k=2, 48 tokens: in float64 logits to {format_number(scales[0])} at d = 4, {format_number(scales[2])} at d = 16 are "
+        f"enough; proved: at least {format_number(proved[0])} at d = 4, {format_number(proved[2])} at d = 16."
+    )
+
+
+def test_the_first_line_of_a_frontier_says_what_is_impossible() -> None:
+    """Width 1 for pairs of far keys; a width at which nothing was found is not one that is enough."""
+    target = build_pattern("random:k=2", 16, np.random.default_rng(0))
+    report = measure_frontier("random:k=2", target, [1, 6], FitRequest(d=1), [0], ("float64",))
+    assert (
+        "at d = 6 are enough, nothing found at d = 1; proved: d = 1 is impossible, "
+        in report.headline
+    )
+
+
+def test_the_first_line_of_a_sweep_has_both_ends() -> None:
+    request = FitRequest(d=1, dtype="float64")
+    report = measure_width_growth(
+        ["random:k=2"], ["auto"], [8, 16], request, [0], 16, build_pattern
+    )
+    widths = [row.value for row in report.rows if row.metric == "d_min"]
+    assert report.headline == (
+        "random:k=2: a width up to 16 was found at 2 of 2 lengths, too few for a growth law (it takes 4); "
+        f"d = {widths[0]:.3g} at length 8, {widths[1]:.3g} at length 16."
+    )
 
 
 def test_thousands() -> None:

@@ -193,10 +193,10 @@ def test_curves_are_the_lowest_the_median_and_the_highest_of_the_seeds() -> None
 
 def test_words() -> None:
     assert format_headline(MADE, published=False) == (
-        "The two points become one, of 3 runs each at width 32, 64: SAN 2 (step 5 ± 1), 0."
+        "Runs in which the two points become one, at width 32: SAN 2 of 3 (step 5 ± 1); at width 64: SAN 0 of 3."
     )
     assert format_headline(MADE, published=True).startswith(
-        "As published, the two points become one, of"
+        "Runs as published in which the two points become one, at width 32: "
     )
     (finding,) = build_findings(MADE)
     assert finding.text == (
@@ -268,6 +268,6 @@ def test_as_published_is_another_experiment() -> None:
         found.source["variants"]["SAN"] | {"running_sum": True}
         == (found.source["variants"]["SAN+skip"])
     )
-    assert found.headline.startswith("As published, ")
+    assert found.headline.startswith("Runs as published ")
     assert "the layer's own skip is never removed" in found.warnings[0]
     assert not small().warnings

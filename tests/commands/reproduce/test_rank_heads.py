@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import attncli as attn
+from attncli.commands.reproduce.rank_heads.experiment import format_headline
 from attncli.commands.reproduce.rank_heads.head_layer import HeadLayer, build_loss, compute_answers
 from attncli.commands.reproduce.rank_heads.head_plan import RankHeads
 from attncli.commands.reproduce.rank_heads.nearest_token import draw_questions
@@ -146,3 +147,20 @@ def test_rows_and_closed_form() -> None:
     two = attn.reproduce.rank_heads(**QUICK)
     (closed,) = [row.value for row in two.rows if row.metric == "projecting_error" and row.keys["heads"] == 16]  # fmt: skip
     assert closed == head_mean_squared_error(1, 4)
+
+
+@pytest.mark.parametrize(
+    ("many", "few", "says"),
+    [
+        ((0.40, 0.41), (0.10, 0.11), "8 heads of rank 1 do worse than 1 head of rank 8 (40.50 ± 0.71 % against 10.50 ± 0.71 %)"),
+        ((0.10, 0.11), (0.40, 0.41), "8 heads of rank 1 do better than 1 head of rank 8 (10.50"),
+        ((0.3, 0.5), (0.25, 0.4), "2 seeds do not rank 8 heads of rank 1 and 1 head of rank 8 (40 ± 14 % and 32 ± 11 %)"),
+        ((0.4,), (0.1,), "one seed does not rank 8 heads of rank 1 and 1 head of rank 8 (40 % and 10 %)"),
+    ],
+)  # fmt: skip
+def test_the_first_line_ranks_only_what_the_seeds_tell_apart(
+    many: tuple[float, ...], few: tuple[float, ...], says: str
+) -> None:
+    wanted = RankHeads(8, 2, (1, 8), (8,), range(len(many)))
+    found = {(8, 1): {"error_share": many}, (8, 8): {"error_share": few}}
+    assert f": {says}" in format_headline(wanted, found)

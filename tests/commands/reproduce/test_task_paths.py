@@ -198,18 +198,31 @@ def words(
 @pytest.mark.parametrize(
     ("advantages", "said"),
     [
-        ([("frozen", 0.4, 0.1)], "sort: short paths carry more than long ones. 5 paths"),
-        ([("frozen", -0.4, 0.1)], "sort: short paths carry less than long ones. 5 paths"),
-        ([("frozen", 0.08, 0.1)], "sort: short paths carry no more than long ones. 5 paths"),
-        ([("frozen", 0.1, None)], "sort: short paths carry more than long ones. 5 paths"),
+        (
+            [("frozen", 0.4, 0.1)],
+            "sort: short paths carry more than long ones; tokens labelled right by a sum of 5 random paths: ",
+        ),
+        (
+            [("frozen", -0.4, 0.1)],
+            "sort: short paths carry less than long ones; tokens labelled right by a sum of 5 random paths: ",
+        ),
+        (
+            [("frozen", 0.08, 0.1)],
+            "sort: short paths carry no more than long ones; tokens labelled right by a sum of 5 random paths: ",
+        ),
+        (
+            [("frozen", 0.1, None)],
+            "sort: short paths carry more than long ones; tokens labelled right by a sum of 5 random paths: ",
+        ),
         (
             [("frozen", 0.4, 0.1), ("rerun", 0.2, 0.1)],
-            "sort: short paths carry more than long ones. 5 paths of length 1 and 3 label frozen "
-            "70 ± 10 % and 10 ± 10 %, run again 70 ± 10 % and 10 ± 10 % of the tokens right; the entire model 99 %",
+            "sort: short paths carry more than long ones; tokens labelled right by a sum of 5 random paths: "
+            "70 ± 10 % (frozen) and 70 ± 10 % (rerun) at length 1, 10 ± 10 % (frozen) and 10 ± 10 % (rerun) at length 3; "
+            "by the entire model: 99 %; by always guessing the most frequent label",
         ),
         (
             [("frozen", 0.4, 0.1), ("rerun", 0.0, 0.1)],
-            "sort: frozen, short paths carry more than long ones; run again, short paths carry no more than long ones. 5",
+            "sort: frozen: short paths carry more than long ones, rerun: short paths carry no more than long ones; tokens",
         ),
     ],
 )
@@ -226,23 +239,23 @@ SHORT = ("frozen", 0.4, 0.02)
         # as measured on convex hulls: no sum beats the guess, all paths together only late
         (
             {"blind": 0.58, "shares": (0.46, 0.58, 0.52, 0.46), "up_to": (0.46, 0.48, 0.49, 0.98)},
-            "sort: no 5 paths of one length do better than always the most frequent label; "
-            "together, all paths up to length 3 of 3 are needed to do better than that guess. 5 paths",
+            "sort: no sum of 5 random paths beats always guessing the most frequent label; "
+            "it takes all paths up to length 3 (of 3) together to beat that guess; tokens labelled right",
             "carry",
         ),
         # a sum that is better, but by less than its spread of 0.02
-        ({"blind": 0.69}, "sort: no 5 paths of one length", "carry"),
+        ({"blind": 0.69}, "sort: no sum of 5 random paths beats", "carry"),
         # and by less than that of the guess
-        ({"blind": 0.6, "blind_spread": 0.2}, "sort: no 5 paths of one length", "carry"),
+        ({"blind": 0.6, "blind_spread": 0.2}, "sort: no sum of 5 random paths beats", "carry"),
         # only long ones are better than the guess
-        ({"blind": 0.5, "shares": (0.2, 0.45, 0.2, 0.7)}, "sort: short paths carry no more than long ones. ", "carry more"),
+        ({"blind": 0.5, "shares": (0.2, 0.45, 0.2, 0.7)}, "sort: short paths carry no more than long ones; ", "carry more"),
         # short ones alone are better, but not once the others of their lengths are there
         (
             {"up_to": (0.2, 0.25, 0.3, 0.99)},
-            "sort: short paths carry no more than long ones; together, all paths up to length 3 of 3 are needed",
+            "sort: short paths carry no more than long ones; it takes all paths up to length 3 (of 3) together to",
             "carry more",
         ),
-        ({"up_to": (0.2, 0.8, 0.9, 0.99)}, "sort: short paths carry more than long ones. 5 paths", "needed"),
+        ({"up_to": (0.2, 0.8, 0.9, 0.99)}, "sort: short paths carry more than long ones; tokens labelled right by a sum of 5 random paths: ", "it takes"),
     ],
 )  # fmt: skip
 def test_nothing_is_claimed_that_blind_guessing_beats(
@@ -254,8 +267,8 @@ def test_nothing_is_claimed_that_blind_guessing_beats(
 
 
 def test_the_better_of_the_blind_predictors_is_named() -> None:
-    assert "always the most frequent label 50 %." in words(SHORT, blind=0.5)
-    assert "always the most frequent label of the place 30 %." in words(SHORT)
+    assert "by always guessing the most frequent label: 50 %." in words(SHORT, blind=0.5)
+    assert "by always guessing the most frequent label of the position: 30 %." in words(SHORT)
 
 
 def asked(**others: Any) -> LabellingRequest:
@@ -305,7 +318,7 @@ def test_only_what_is_asked_is_evaluated(evaluations: Sequence[str], other: str)
 def test_with_one_layer_nothing_is_compared() -> None:
     report = measure_task_paths(asked(sizes=Sizes(1, 2, 12), seeds=[0]))
     assert not [row for row in report.rows if row.metric == "short_minus_long"]
-    assert report.headline.startswith("sort: 2 paths of length 1 label")
+    assert report.headline.startswith("sort: tokens labelled right by a sum of 2 random paths: ")
 
 
 @pytest.mark.slow
@@ -318,7 +331,7 @@ def test_in_networks_that_sort_short_paths_carry_more_than_long_ones() -> None:
     entire = next(row for row in report.rows if row.variant == "entire model")
     assert (entire.value or 0.0) > 0.95
     assert not report.warnings
-    assert "short paths carry more than long ones." in report.headline
+    assert "short paths carry more than long ones; " in report.headline
     for variant in ("frozen 5", "rerun 5"):
         _, shortest, *_, longest = values(report, "accuracy", variant)
         assert shortest > longest + 0.1

@@ -1,6 +1,6 @@
 """`attn approximate --frontier`: how small the logits can be made at each width, in each dtype."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -65,9 +65,7 @@ def measure_frontier(
     progress(total, total, "widths")
     return Report(
         study="approximate frontier",
-        headline=f"{pattern}, {target.shape[0]} tokens: "
-        + "; ".join(f"{finding.about} {finding.text}" for finding in found)
-        + ".",
+        headline=format_headline(f"{pattern}, {target.shape[0]} tokens", found, proved),
         rows=tuple(rows),
         metrics=FRONTIER_METRICS,
         source={"kind": "patterns", "request": request.described()},
@@ -167,9 +165,32 @@ def build_frontier_rows(
     yield Row("probes", float(probes), "modules", keys=keys)
 
 
+def format_headline(what: str, found: Sequence[Finding], proved: Mapping[int, float | None]) -> str:
+    """The smallest logits found, dtypes with the same numbers together; then what is proved."""
+    together: dict[str, list[str]] = {}
+    for finding in found:
+        together.setdefault(finding.text, []).append(finding.about)
+    told = [f"in {' and '.join(dtypes)} {text}" for text, dtypes in together.items()]
+    return f"{what}: {'; '.join(told)}{describe_proofs(proved)}."
+
+
+def describe_proofs(proved: Mapping[int, float | None]) -> str:
+    """`; proved: d = 1 is impossible, at least 5.5 at d = 2, 2.3 at d = 8`: the ends of the bounds; empty where there are none."""
+    told = [f"d = {d} is impossible" for d, least in proved.items() if least is None]
+    bounds = {d: least for d, least in proved.items() if least}
+    ends = dict.fromkeys([min(bounds), max(bounds)]) if bounds else {}
+    least = [f"{format_number(bounds[d])} at d = {d}" for d in ends]
+    told += [f"at least {', '.join(least)}"] if least else []
+    return f"; proved: {', '.join(told)}" if told else ""
+
+
 def describe_frontier(reached: dict[int, float], widths: Sequence[int]) -> str:
-    """`logits to 4400 at d = 2, 12 at d = 16`: the two ends of a curve."""
+    """`logits to 4400 at d = 2, 12 at d = 16 are enough`: the two ends of a curve, and where nothing was found."""
     if not reached:
-        return f"{NOTHING} at d = {min(widths)} … {max(widths)}"
+        return f"{NOTHING} at d = {' … '.join(map(str, dict.fromkeys((min(widths), max(widths)))))}"
     ends = dict.fromkeys([min(reached), max(reached)])
-    return "logits to " + ", ".join(f"{format_number(reached[d])} at d = {d}" for d in ends)
+    told = ", ".join(f"{format_number(reached[d])} at d = {d}" for d in ends)
+    missing = [str(d) for d in widths if d not in reached]
+    return f"logits to {told} are enough" + (
+        f", {NOTHING} at d = {', '.join(missing)}" if missing else ""
+    )

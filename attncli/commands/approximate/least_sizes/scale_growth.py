@@ -63,8 +63,8 @@ def measure_scale_growth(
     progress(total, total, "fits")
     return Report(
         study="approximate scale growth",
-        headline=f"{pattern}, logit scale ∝ n^e: "
-        + "; ".join(f"{finding.about} {finding.text}" for finding in found)
+        headline=f"{pattern}: logit scale ∝ n^e at length n: "
+        + "; ".join(f"at {finding.about} {finding.text}" for finding in found)
         + ".",
         rows=tuple(rows),
         metrics=SCALE_METRICS,
@@ -114,8 +114,8 @@ def build_exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> It
 
 
 def describe_exponent(rows: Sequence[Row], d: int) -> str:
-    """`e = 0.67 (law 0.667)`."""
+    """`e = 0.67 (theory: 0.667)`."""
     values = {row.metric: row.value for row in rows if row.keys == {"d": d}}
     slope, law = values["scale_exponent"], values.get("permutation_exponent")
     text = TOO_FEW if slope is None else f"e = {format_number(slope)}"
-    return text if law is None else f"{text} (law {format_number(law)})"
+    return text if law is None else f"{text} (theory: {format_number(law)})"

@@ -16,6 +16,7 @@ from attncli.fits._types import FitRequest
 from attncli.fits._width_search import find_narrowest, find_width
 from attncli.maths.curves.evaluate_law import RATES
 from attncli.maths.curves.width_growth import FEWEST_LENGTHS, GrowthLaw, fit_laws
+from attncli.maths.significance import mean
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 
 GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "probes")} | {
@@ -68,7 +69,9 @@ def measure_width_growth(
             laws = fit_width_laws(widths)
             rows += build_law_rows(label, laws)
             found.append(Finding(label, describe_laws(laws, widths, widest)))
-            told.append(f"{label}: {summarize_laws(laws) or found[-1].text}")
+            told.append(
+                f"{pattern if method == 'auto' else label}: {describe_growth(laws, widths, widest)}"
+            )
     progress(total, total, "searches")
     return Report(
         study="approximate sweep",
@@ -148,6 +151,16 @@ def build_law_rows(label: str, laws: Sequence[GrowthLaw]) -> Iterator[Row]:
             yield Row(name, law.parameters[1], unit, spread=law.slope_error, keys=keys)
 
 
+def describe_growth(laws: Sequence[GrowthLaw], widths: dict[int, list[int]], widest: int) -> str:
+    """`width grows about as log n: d = 3 at length 16, 7 at length 512`"""
+    ends = dict.fromkeys(length for length, found in widths.items() if found)
+    law = summarize_laws(laws) or describe_laws(laws, widths, widest)
+    if not ends:
+        return law
+    told = [f"{mean(widths[n]):.3g} at length {n}" for n in dict.fromkeys((min(ends), max(ends)))]
+    return f"{law}; d = {', '.join(told)}"
+
+
 AS_WORDS = {"constant": "no growth", "log": "log n", "power": "a power of n"}
 
 
@@ -162,9 +175,9 @@ def summarize_laws(laws: Sequence[GrowthLaw]) -> str:
     open_laws = [laws[0], *close]
     names = " and ".join(AS_WORDS[law.name] for law in open_laws)
     if any(law.name == "constant" for law in open_laws):
-        return f"whether the width grows is open: {names} fit as well"
+        return f"whether the width grows is open: {names} fit equally well"
     way = "grows" if laws[0].parameters[1] > 0.0 else "falls"
-    return f"width {way}, and how is open: {names} fit as well"
+    return f"width {way}, but {names} fit equally well"
 
 
 def format_law(law: GrowthLaw) -> str:
@@ -182,8 +195,8 @@ def describe_laws(laws: Sequence[GrowthLaw], widths: dict[int, list[int]], wides
     if not laws:
         found = sum(bool(part) for part in widths.values())
         return (
-            f"a width was found at {found} of {format_count(len(widths), 'length')} (up to {widest}): "
-            f"no law is fitted to fewer than {FEWEST_LENGTHS}"
+            f"a width up to {widest} was found at {found} of {format_count(len(widths), 'length')}, "
+            f"too few for a growth law (it takes {FEWEST_LENGTHS})"
         )
     best = laws[0]
     of = "slope" if best.name == "log" else "exponent"

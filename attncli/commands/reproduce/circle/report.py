@@ -201,19 +201,16 @@ def format_mean_step(steps: Sequence[float]) -> str:
 
 def format_headline(runs: Runs, published: bool) -> str:
     """Which widths and variants collapse, and at which step."""
-    widths = dict.fromkeys(width for width, _ in runs)
-    seeds = len(next(iter(runs.values())))
-    parts = []
-    for variant in dict.fromkeys(variant for _, variant in runs):
-        told = [format_collapses(runs[width, variant]) for width in widths]
-        parts.append(f"{variant} {', '.join(told)}")
-    which = f"width {', '.join(map(str, widths))}"
-    of = f"{seeds} runs" if seeds > 1 else "1 run"
-    begin = "As published, the" if published else "The"
-    return f"{begin} two points become one, of {of} each at {which}: {'; '.join(parts)}."
+    by_width: dict[int, list[str]] = {}
+    for (width, variant), group in runs.items():
+        by_width.setdefault(width, []).append(f"{variant} {format_collapses(group)}")
+    told = [f"at width {width}: {', '.join(parts)}" for width, parts in by_width.items()]
+    runs_of = "Runs as published" if published else "Runs"
+    return f"{runs_of} in which the two points become one, {'; '.join(told)}."
 
 
 def format_collapses(group: Sequence[CircleRun]) -> str:
-    """`5 (step 4 ± 1)`"""
+    """`5 of 5 (step 4 ± 1)`"""
     steps = collect_values(group, "collapse_step")
-    return f"{len(steps)} (step {format_mean_step(steps)})" if steps else "0"
+    step = f" (step {format_mean_step(steps)})" if steps else ""
+    return f"{len(steps)} of {len(group)}{step}"

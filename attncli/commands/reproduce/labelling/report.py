@@ -34,12 +34,11 @@ OWN_METRICS: Mapping[str, Definition] = {
 ENTIRE, MAJORITY, MAJORITY_OF_PLACE = "entire model", "majority label", "majority label of place"
 BLIND = {
     MAJORITY: "the most frequent label",
-    MAJORITY_OF_PLACE: "the most frequent label of the place",
+    MAJORITY_OF_PLACE: "the most frequent label of the position",
 }
 """Predictors that ignore the input, and the label that each predicts."""
 
-EVALUATIONS = {"frozen": "frozen", "rerun": "run again"}
-"""And in words."""
+EVALUATIONS = ("frozen", "rerun")
 
 CLEAR = 2.0
 """Standard errors from which a mean difference over seeds is called one."""
@@ -64,12 +63,12 @@ def format_headline(
 ) -> str:
     """The result with the most paths, next to the entire model and a predictor that ignores the
     input."""
-    variants = {EVALUATIONS[one]: f"{one} {max(numbers)}" for one in evaluations}
+    variants = {one: f"{one} {max(numbers)}" for one in evaluations}
     blind = best_blind_row(rows)
     return (
-        f"{name}: {describe_claim(rows, variants, max(numbers))}{describe_rates(rows, variants, max(numbers))}; "
-        f"the entire model {format_percent(find_row(rows, ENTIRE))}, "
-        f"always {BLIND[str(blind.variant)]} {format_percent(blind)}."
+        f"{name}: {describe_claim(rows, variants, max(numbers))}tokens labelled right by {describe_rates(rows, variants, max(numbers))}; "
+        f"by the entire model: {format_percent(find_row(rows, ENTIRE))}; "
+        f"by always guessing {BLIND[str(blind.variant)]}: {format_percent(blind)}."
     )
 
 
@@ -90,9 +89,9 @@ def describe_claim(rows: Sequence[Row], variants: Mapping[str, str], number: int
     ]
     together = f"; {describe_needed_length(rows)}" if describe_needed_length(rows) else ""
     if len(set(words)) == 1:
-        return f"{words[0]}{together}. "
-    parts = [f"{how}, {one}" for how, one in zip(variants, words, strict=True)]
-    return f"{'; '.join(parts)}{together}. "
+        return f"{words[0]}{together}; "
+    parts = [f"{how}: {one}" for how, one in zip(variants, words, strict=True)]
+    return f"{', '.join(parts)}{together}; "
 
 
 def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number: int) -> str:
@@ -110,10 +109,7 @@ def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number
         any(beats_blind(of[k], blind) for k in part) for part in (lengths[:half], lengths[-half:])
     )
     if not any(beats_blind(of[k], blind) for k in lengths):
-        paths = "paths" if number > 1 else "path"
-        return (
-            f"no {number} {paths} of one length do better than always {BLIND[str(blind.variant)]}"
-        )
+        return f"no {format_sum(number)} beats always guessing {BLIND[str(blind.variant)]}"
     way = describe_direction(advantage)
     if way == "more than" and short and (not variant.startswith("frozen") or is_enough(rows, half)):
         return "short paths carry more than long ones"
@@ -159,23 +155,23 @@ def describe_needed_length(rows: Sequence[Row]) -> str:
     first = next((length for length in sorted(found) if beats_blind(found[length], blind)), None)
     if first is None or 2 * first <= longest:
         return ""
-    return f"together, all paths up to length {first} of {longest} are needed to do better than that guess"
+    return f"it takes all paths up to length {first} (of {longest}) together to beat that guess"
 
 
 def describe_rates(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
     """Of the shortest paths with a head and of the longest ones."""
     accuracies = [row for row in rows if row.metric == ACCURACY and "length" in row.keys]
     longest = max(int(row.keys["length"]) for row in accuracies)
-    ends = sorted({1, longest})
-    lengths = " and ".join(map(str, ends))
     parts = []
-    for how, variant in variants.items():
-        own = {
-            row.keys["length"]: format_percent(row) for row in accuracies if row.variant == variant
-        }
-        parts.append(f"{how} {' and '.join(own[length] for length in ends)}")
-    paths = "paths" if number > 1 else "path"
-    return f"{number} {paths} of length {lengths} label {', '.join(parts)} of the tokens right"
+    for length in sorted({1, longest}):
+        own = {row.variant: row for row in accuracies if row.keys["length"] == length}
+        shares = [f"{format_percent(own[variant])} ({how})" for how, variant in variants.items()]
+        parts.append(f"{' and '.join(shares)} at length {length}")
+    return f"a {format_sum(number)}: {', '.join(parts)}"
+
+
+def format_sum(number: int) -> str:
+    return f"sum of {number} random paths" if number > 1 else "single random path"
 
 
 def find_row(rows: Sequence[Row], name: str) -> Row:

@@ -34,9 +34,9 @@ ALONE = Launch(0, 1, 0)
 
 def read_launch_environment() -> Launch:
     """Read the launch: one process among several if all their rendezvous variables are set; else a single one."""
-    said = [os.environ.get(name, "") for name in NAMES]
-    rank, size = map(parse_whole_number, said[:2])
-    if rank is None or size is None or not all(said):
+    values = [os.environ.get(name, "") for name in NAMES]
+    rank, size = map(parse_whole_number, values[:2])
+    if rank is None or size is None or not all(values):
         return ALONE
     return Launch(rank, size, parse_whole_number(os.environ.get("LOCAL_RANK", "")) or 0)
 

@@ -83,9 +83,9 @@ def sanitize_value(value: T) -> T:
 def sanitize_record(record: Any) -> Any:
     kind: Any = type(record)
     names = field_names(kind)
-    held = tuple(getattr(record, name) for name in names)
-    seen = sanitize_items(held)
-    return record if seen is held else kind(**dict(zip(names, seen, strict=True)))
+    values = tuple(getattr(record, name) for name in names)
+    seen = sanitize_items(values)
+    return record if seen is values else kind(**dict(zip(names, seen, strict=True)))
 
 
 @cache

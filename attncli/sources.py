@@ -158,10 +158,14 @@ def list_kinds(kinds: Sequence[Kind]) -> str:
     model = "a model (org/name, ./dir or random:ARCH)"
     if "random" not in kinds:
         model = "a saved model (org/name or ./dir)"
-    said = {kind: WORDS[kind].what for kind in kinds}
+    expected = {kind: WORDS[kind].what for kind in kinds}
     if set(ARRAYS) <= set(kinds):
-        said |= dict.fromkeys(ARRAYS, "a file of attention maps (.npz, .npy, .safetensors or .pt)")
-    *first, last = dict.fromkeys(model if kind in MODELS else what for kind, what in said.items())
+        expected |= dict.fromkeys(
+            ARRAYS, "a file of attention maps (.npz, .npy, .safetensors or .pt)"
+        )
+    *first, last = dict.fromkeys(
+        model if kind in MODELS else what for kind, what in expected.items()
+    )
     return f"{', '.join(first)} or {last}" if first else last
 
 

@@ -149,8 +149,8 @@ class BlockTracking:
         tracker, name = self.tracker, self.norms[module]
         if tracker is None or tracker.inside_norm:
             return forward(*args, **kwargs)
-        given = tracker.only_activation(args, kwargs)
-        if given is None:
+        activation = tracker.only_activation(args, kwargs)
+        if activation is None:
             tracker.conditioned(name, args, kwargs)
             return forward(*args, **kwargs)
-        return tracker.normed(name, given, forward, args, kwargs)
+        return tracker.normed(name, activation, forward, args, kwargs)

@@ -107,9 +107,9 @@ def solve_queries(
     queries = np.zeros((length, d)) if start is None else start.copy()
     met = np.zeros(length, dtype=bool)
     size = max(1, min(BLOCK // length, 2 * BLOCK // d**2))
-    wanted = np.arange(length) if rows is None else rows
-    for first in range(0, len(wanted), size):
-        run_newton_steps(problem, target, wanted[first : first + size], queries, met)
+    row_numbers = np.arange(length) if rows is None else rows
+    for first in range(0, len(row_numbers), size):
+        run_newton_steps(problem, target, row_numbers[first : first + size], queries, met)
     return SolvedRows(queries, met)
 
 

@@ -58,12 +58,12 @@ def narrowest_module(
 
     `weights` [query, key]: rows sum to one. `least`: no smaller width is tried. Success is not strictly monotone in d.
     """
-    wanted = TargetMap(weights, csr_array(weights), causal, limit, dtype)
+    target_map = TargetMap(weights, csr_array(weights), causal, limit, dtype)
     found: dict[int, MapModule | None] = {}
 
     def probe(d: int) -> bool:
         if d not in found:
-            found[d] = fit_at_width(wanted, d)
+            found[d] = fit_at_width(target_map, d)
         return found[d] is not None
 
     low, high = bracket_width(probe, iter_doubling_widths(min(least, widest), widest), least - 1)
@@ -71,7 +71,7 @@ def narrowest_module(
         middle = (low + high) // 2
         low, high = (low, middle) if probe(middle) else (middle, high)
     best = None if high is None else found[high]
-    return best and narrow_module(best, wanted, least)
+    return best and narrow_module(best, target_map, least)
 
 
 class TargetMap(NamedTuple):
@@ -116,24 +116,24 @@ def iter_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
 
 def iter_ring_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
     """Keys on rings and arcs with each row's best query for the sparse pattern nearby, if that is sparse."""
-    kept = sparsify_rows(target_map.weights, RING_SHARE * target_map.limit)
-    if np.median(np.diff(kept.indptr)) > d:
+    sparse = sparsify_rows(target_map.weights, RING_SHARE * target_map.limit)
+    if np.median(np.diff(sparse.indptr)) > d:
         return
     rest = (1.0 - RING_SHARE) * target_map.limit
     request = FitRequest(d=d, causal=target_map.causal, total_variation=rest, ratio_error=1.0)
-    for keys in iter_arrangements(kept, d):
-        if is_promising(keys, kept, request):
-            yield np.stack([solve_queries(keys, kept, request, bold=True).queries, keys])
+    for keys in iter_arrangements(sparse, d):
+        if is_promising(keys, sparse, request):
+            yield np.stack([solve_queries(keys, sparse, request, bold=True).queries, keys])
 
 
 def sparsify_rows(weights: Array, left_out: float) -> csr_array:
     """Of every row the fewest keys that hold all but `left_out` of it, as a pattern: no nearer one has fewer."""
     order = np.argsort(-weights, axis=1, kind="stable")
-    held = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
-    counts = np.minimum((held < 1.0 - left_out).sum(axis=1) + 1, weights.shape[1])
-    kept = np.zeros(weights.shape, dtype=bool)
-    np.put_along_axis(kept, order, np.arange(weights.shape[1]) < counts[:, None], axis=1)
-    return normalise_rows(csr_array(np.where(kept, weights, 0.0)))
+    mass = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    counts = np.minimum((mass < 1.0 - left_out).sum(axis=1) + 1, weights.shape[1])
+    sparse = np.zeros(weights.shape, dtype=bool)
+    np.put_along_axis(sparse, order, np.arange(weights.shape[1]) < counts[:, None], axis=1)
+    return normalise_rows(csr_array(np.where(sparse, weights, 0.0)))
 
 
 def descend_likelihood(both: Array, target_map: TargetMap) -> tuple[Array, MapModule | None]:
@@ -232,10 +232,10 @@ def excess_loss(target_map: TargetMap, rounding: float) -> Loss:
         logits -= logits.max(axis=1, keepdims=True)
         np.exp(logits, out=logits)
         logits /= logits.sum(axis=1, keepdims=True)
-        apart = logits - weights
-        size = np.sqrt(apart**2 + square)
+        difference = logits - weights
+        size = np.sqrt(difference**2 + square)
         over = np.maximum(0.5 * size.sum(axis=1) / aim - 1.0, 0.0)
-        slope = apart / size * (over / aim)[:, None]
+        slope = difference / size * (over / aim)[:, None]
         slope -= (slope * logits).sum(axis=1, keepdims=True)
         return float((over**2).sum()), logits * slope
 
@@ -244,17 +244,19 @@ def excess_loss(target_map: TargetMap, rounding: float) -> Loss:
 
 def row_weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
     """Σ_i e_i KL(A_i ‖ M_i) up to a constant, of maps without gaps."""
-    wanted, rows = weights.astype(np.float32), emphasis.astype(np.float32)
-    visible = wanted > 0.0
+    target_map, rows = weights.astype(np.float32), emphasis.astype(np.float32)
+    visible = target_map > 0.0
 
     def loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
         logits -= logits.max(axis=1, keepdims=True)
-        on = np.multiply(wanted, logits, out=np.zeros_like(wanted), where=visible).sum(axis=1)
+        on = np.multiply(target_map, logits, out=np.zeros_like(target_map), where=visible).sum(
+            axis=1
+        )
         np.exp(logits, out=logits)
         total = logits.sum(axis=1)
         value = float(rows @ (np.log(total) - on))
         logits /= total[:, None]
-        logits -= wanted
+        logits -= target_map
         logits *= rows[:, None]
         return value, logits
 

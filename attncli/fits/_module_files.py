@@ -54,14 +54,14 @@ class SavedFit:
 def fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
     """The tensors of a file; all fits share w_q and w_k."""
     first = fits[0].module
-    held: dict[str, NDArray[Any]] = {"w_q": first.w_q, "w_k": first.w_k}
+    tensors: dict[str, NDArray[Any]] = {"w_q": first.w_q, "w_k": first.w_k}
     for fit in fits:
         pairs, index = fit.target.tocoo(), fit.number
-        held[f"x.{index}"] = np.ascontiguousarray(fit.module.x)
-        held[f"target.{index}.row"] = pairs.row.astype(np.int64)
-        held[f"target.{index}.col"] = pairs.col.astype(np.int64)
-        held[f"target.{index}.value"] = pairs.data
-    return held
+        tensors[f"x.{index}"] = np.ascontiguousarray(fit.module.x)
+        tensors[f"target.{index}.row"] = pairs.row.astype(np.int64)
+        tensors[f"target.{index}.col"] = pairs.col.astype(np.int64)
+        tensors[f"target.{index}.value"] = pairs.data
+    return tensors
 
 
 def fit_metadata(
@@ -85,12 +85,12 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     if not path.is_file():
         raise UsageError(f"{path} does not exist or is not a file: check the path.")
     file = StoredArrays(path)
-    held = {name: file.array(name) for name in file.names()}
+    tensors = {name: file.array(name) for name in file.names()}
     described = file.metadata
-    numbers = sorted(parse_whole_number(name[2:]) or 0 for name in held if name.startswith("x."))
-    if described.get("format") != FORMAT or not {"w_q", "w_k"} <= held.keys() or not numbers:
+    numbers = sorted(parse_whole_number(name[2:]) or 0 for name in tensors if name.startswith("x."))
+    if described.get("format") != FORMAT or not {"w_q", "w_k"} <= tensors.keys() or not numbers:
         raise InputError(f"{path} is no fitted module: `approximate(save_module=FILE)` writes one.")
-    request = read_request(path, described, held["w_q"])
+    request = read_request(path, described, tensors["w_q"])
     names = [read_name_list(path, described, key) for key in ("patterns", "methods")]
     fitted = [number for number, method in enumerate(names[1]) if method]
     if len(names[0]) != len(names[1]) or numbers != fitted:
@@ -98,7 +98,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
             f"{path} names {len(fitted)} fitted patterns of {len(names[0])} but holds {len(numbers)}: write it again."
         )
     both = list(zip(*names, strict=True))
-    return [read_fit(path, held, request, index, *both[index]) for index in fitted], request
+    return [read_fit(path, tensors, request, index, *both[index]) for index in fitted], request
 
 
 def patterns_without_module(path: Path) -> list[str]:

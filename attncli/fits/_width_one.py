@@ -53,12 +53,12 @@ class WidthOneResult(NamedTuple):
 
 def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
     """Decide in exact arithmetic whether width 1 is enough; a yes requires a module that meets the request after rounding."""
-    asked = necessary_constraints(target, request.causal, request_tolerances(request))
+    constraints = necessary_constraints(target, request.causal, request_tolerances(request))
     budget = min(request.logit_budget, LARGEST[request.dtype])
-    answer = decide_width_one(asked, budget)
+    answer = decide_width_one(constraints, budget)
     if answer.keys is None or answer.sign is None:
         return WidthOneResult(answer, None, None)
-    return WidthOneResult(answer, *smallest_logit_module(asked, answer, request))
+    return WidthOneResult(answer, *smallest_logit_module(constraints, answer, request))
 
 
 def smallest_logit_module(

@@ -226,8 +226,8 @@ def reduce_logits(
     tight = replace(request.at(attempt.fit.d), logit_budget=TIGHTER * attempt.logits)
     again = try_width(attempt.method, target, tight, seeds[:1])
     probes = attempt.probes + again.probes
-    kept = again if again.met else attempt
-    return replace(kept, probes=probes, seeds=attempt.seeds, tried=attempt.tried)
+    better = again if again.met else attempt
+    return replace(better, probes=probes, seeds=attempt.seeds, tried=attempt.tried)
 
 
 def best_attempt(attempts: Sequence[Attempt]) -> Attempt:

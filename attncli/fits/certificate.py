@@ -61,11 +61,11 @@ def compute_interpolants(keys: Array, target: csr_array) -> Interpolants | None:
         rows = np.flatnonzero(counts == count)
         place = target.indptr[rows][:, None] + np.arange(count)
         own = keys[target.indices[place]]
-        wanted = np.stack([np.ones(place.shape), np.log(target.data[place])], axis=2)
+        targets = np.stack([np.ones(place.shape), np.log(target.data[place])], axis=2)
         gram = own @ own.swapaxes(1, 2)
         if np.linalg.cond(gram).max() > 1e12:
             return None
-        both = own.swapaxes(1, 2) @ np.linalg.solve(gram, wanted)
+        both = own.swapaxes(1, 2) @ np.linalg.solve(gram, targets)
         flat[rows], shape[rows] = both[:, :, 0], both[:, :, 1]
     return Interpolants(flat, shape)
 

@@ -89,9 +89,9 @@ def fill_coefficients(
     inside = np.arange(rows.start, rows.stop)
     own = inside[np.diff(target.indptr[rows.start : rows.stop + 1]) == count]
     place = target.indptr[own][:, None] + np.arange(count)
-    support, wanted = target.indices[place], np.log(target.data[place])
-    curve = interpolate_least_norm(angle[support], wanted)
-    height = smallest_height(support, wanted, curve, request, angle, own)
+    support, targets = target.indices[place], np.log(target.data[place])
+    curve = interpolate_least_norm(angle[support], targets)
+    height = smallest_height(support, targets, curve, request, angle, own)
     wells = product_coefficients(angle[support])
     coefficients[own, : count + 1] = -height[:, None] * wells
     coefficients[own, : curve.shape[1]] += curve

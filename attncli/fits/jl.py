@@ -102,11 +102,13 @@ def iter_factorings(
     relative = log_weight - np.repeat(np.minimum.reduceat(log_weight, starts), counts)
     base = request.log_ratio - np.log(request.off_support)
     for offset in OFFSETS if np.ptp(relative) > 1e-12 else (1.0,):
-        wanted = csr_array(
+        shifted_target = csr_array(
             (relative + offset * base, target.indices, target.indptr), shape=target.shape
         )
         yield (
-            (wanted, None) if factors == "codebook" else balance_svd_factors(*matrix_bytes(wanted))
+            (shifted_target, None)
+            if factors == "codebook"
+            else balance_svd_factors(*matrix_bytes(shifted_target))
         )
 
 

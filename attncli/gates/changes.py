@@ -224,11 +224,13 @@ def find_noise_only(
     """Changes with their pairs that may be noise, corrected over all gates; None if no gate needs it."""
     if family_wise is None:
         return None
-    asked = [(one.change, pair) for one in questions if one.change.asks_noise for pair in one.pairs]
-    chances = adjust_holm([change.chance(pair) for change, pair in asked])
+    noise_questions = [
+        (one.change, pair) for one in questions if one.change.asks_noise for pair in one.pairs
+    ]
+    chances = adjust_holm([change.chance(pair) for change, pair in noise_questions])
     return {
         (id(change), id(pair))
-        for (change, pair), chance in zip(asked, chances, strict=True)
+        for (change, pair), chance in zip(noise_questions, chances, strict=True)
         if chance > family_wise
     }
 

@@ -100,8 +100,8 @@ def config_number(config: Mapping[str, Any], name: str) -> int | None:
         return None
     if name == "key_heads" and config.get("multi_query") is True and "num_kv_heads" not in config:
         return 1
-    given = [positive_int(config.get(word)) for word in WORDS[name]]
-    return next((value for value in given if value is not None), None)
+    numbers = [positive_int(config.get(word)) for word in WORDS[name]]
+    return next((value for value in numbers if value is not None), None)
 
 
 def find_differing_layers(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -57,8 +57,8 @@ class HeadConfig:
     @property
     def key_heads(self) -> int:
         """The number of key heads, fewer than query heads under grouped-query attention."""
-        given = self.said.get("num_key_value_heads")
-        return self.heads if given is None else self.number("num_key_value_heads")
+        values = self.said.get("num_key_value_heads")
+        return self.heads if values is None else self.number("num_key_value_heads")
 
     @property
     def hidden(self) -> int:
@@ -66,8 +66,8 @@ class HeadConfig:
 
     @property
     def key_width(self) -> int:
-        given = self.said.get("head_dim")
-        return self.hidden // self.heads if given is None else self.number("head_dim")
+        values = self.said.get("head_dim")
+        return self.hidden // self.heads if values is None else self.number("head_dim")
 
     def number(self, name: str) -> int:
         value = self.said.get(name)
@@ -77,8 +77,8 @@ class HeadConfig:
 
     def place(self, layer: int) -> int:
         """The index in the layer's tensor names: ALBERT's layers share a group's weights."""
-        given = self.said.get("num_hidden_groups")
-        groups = self.layers if given is None else self.number("num_hidden_groups")
+        values = self.said.get("num_hidden_groups")
+        groups = self.layers if values is None else self.number("num_hidden_groups")
         return int(layer / (self.layers / groups))
 
     def logit_scale(self, layer: int) -> float:
@@ -164,5 +164,7 @@ class HeadConfig:
 
 def first_set_value(rope: Mapping[str, Any], config: Mapping[str, Any], *names: str) -> Any:
     """The first value that is set: newer configs nest these, older ones use other names."""
-    given = [held[name] for name in names for held in (rope, config) if held.get(name) is not None]
-    return given[0] if given else None
+    values = [
+        table[name] for name in names for table in (rope, config) if table.get(name) is not None
+    ]
+    return values[0] if values else None

@@ -35,10 +35,12 @@ class InputNorm:
 
 def weight_name(tensors: TensorReader, template: str, place: int) -> str:
     """The full name of a projection's weight."""
-    wanted = f"{template.format(l=place)}.weight"
-    name = tensors.name(wanted)
+    expected = f"{template.format(l=place)}.weight"
+    name = tensors.name(expected)
     if name is None:
-        raise InputError(f"{tensors.folder} has no tensor {wanted}: its files and config disagree.")
+        raise InputError(
+            f"{tensors.folder} has no tensor {expected}: its files and config disagree."
+        )
     return name
 
 

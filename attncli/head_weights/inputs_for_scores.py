@@ -87,11 +87,11 @@ def largest_input_norm(head: Head, x: Floats) -> float | None:
     if norm is None:
         return None
     both = np.concatenate([head.w_q, head.w_k], axis=1)
-    columns, wanted = norm.gain[:, None] * both, (x - norm.bias) @ both
+    columns, targets = norm.gain[:, None] * both, (x - norm.bias) @ both
     if norm.centred:  # LayerNorm's z has mean zero
         columns = np.concatenate([columns, np.ones((len(columns), 1))], axis=1)
-        wanted = np.concatenate([wanted, np.zeros((len(wanted), 1))], axis=1)
+        targets = np.concatenate([targets, np.zeros((len(targets), 1))], axis=1)
     if columns.shape[1] >= len(columns) or np.linalg.cond(columns) > SINGULAR:
         return None
-    least = wanted @ np.linalg.pinv(columns)
+    least = targets @ np.linalg.pinv(columns)
     return float(np.linalg.norm(least, axis=1).max() / np.sqrt(len(columns)))

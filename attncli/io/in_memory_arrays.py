@@ -135,5 +135,5 @@ def torch_to_numpy(value: Any, name: str) -> NDArray[Any]:
 
 def describe_kind(array: NDArray[Any]) -> str:
     """Describe the type of the first element that is no number."""
-    held = (each for each in array.flat if not isinstance(each, int | float))
-    return with_article(type(next(held, None)).__name__)
+    objects = (each for each in array.flat if not isinstance(each, int | float))
+    return with_article(type(next(objects, None)).__name__)

@@ -122,5 +122,5 @@ def translate_numpy_errors(path: Path) -> Iterator[None]:
         why = (
             getattr(error, "strerror", None) or str(error).splitlines()[:1] or type(error).__name__
         )
-        said = why if isinstance(why, str) else why[0]
-        raise InputError(f"{path} cannot be read as numpy's: {said}.") from None
+        reason = why if isinstance(why, str) else why[0]
+        raise InputError(f"{path} cannot be read as numpy's: {reason}.") from None

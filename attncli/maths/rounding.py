@@ -33,8 +33,8 @@ def to_bfloat16(single: Floats) -> Floats:
     bits = np.ascontiguousarray(single, dtype=np.float32).view(np.uint32)
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     cut = (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
-    kept = np.where(np.isfinite(single), cut, bits)
-    return kept.view(np.float32)
+    rounded = np.where(np.isfinite(single), cut, bits)
+    return rounded.view(np.float32)
 
 
 def matmul_in_dtype(left: Floats, right: Floats, dtype: str) -> Floats:

@@ -21,8 +21,8 @@ def head_counts(config: "PreTrainedConfig") -> set[int]:
     """All numbers of heads of its layers; some types list one for every stage."""
     found = set()
     for each in per_layer_configs(config):
-        said = config_value(each, "num_attention_heads")
-        listed = said if isinstance(said, (list, tuple)) else [said]
+        heads = config_value(each, "num_attention_heads")
+        listed = heads if isinstance(heads, (list, tuple)) else [heads]
         found |= {number for number in listed if isinstance(number, int)}
     return found
 

@@ -59,7 +59,7 @@ def silence_logging() -> Iterator[None]:
 def silence_native_stderr() -> Iterator[None]:
     """Discard what native code writes to stderr by itself, such as the report of a panic."""
     try:
-        kept = os.dup(2)
+        saved = os.dup(2)
     except OSError:  # closed by the caller: nothing to hush
         yield
         return
@@ -70,6 +70,6 @@ def silence_native_stderr() -> Iterator[None]:
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)
         os.close(nowhere)

@@ -187,8 +187,8 @@ class FrozenLayer:
     def through_attention(self, x: SplitState, head: int | None = None) -> SplitState:
         """The branch alone, through all heads or one."""
         attend = self.attend if head is None else self.one_head[head]
-        given = x if self.before is None else self.before(x)
-        return self.normed(SplitState(*attend(given.split()), plain=False))
+        normed = x if self.before is None else self.before(x)
+        return self.normed(SplitState(*attend(normed.split()), plain=False))
 
     @cached_property
     def one_head(self) -> list[FrozenAttention]:

@@ -67,15 +67,15 @@ def read_whole_array(path: Path, stream: IO[bytes]) -> NDArray[Any]:
 
 def sparsify_dense(path: Path, stream: IO[bytes]) -> csr_array:
     """Make a dense matrix sparse, some rows at a time."""
-    said = read_checked_header(path, stream)
-    if len(said.shape) != 2 or said.by_columns or 0 in said.shape:
-        return from_dense(path, read_array(path, stream, said))
-    rows, columns = said.shape
+    header = read_checked_header(path, stream)
+    if len(header.shape) != 2 or header.by_columns or 0 in header.shape:
+        return from_dense(path, read_array(path, stream, header))
+    rows, columns = header.shape
     step = max(1, ROWS_AT_ONCE // columns)
     parts = []
     for start in range(0, rows, step):
         size = min(step, rows - start)
-        block = read_numbers(path, stream, said.dtype, size * columns).reshape(size, columns)
+        block = read_numbers(path, stream, header.dtype, size * columns).reshape(size, columns)
         parts.append(from_dense(path, block))
     return csr_array(vstack(parts))
 
@@ -83,25 +83,27 @@ def sparsify_dense(path: Path, stream: IO[bytes]) -> csr_array:
 def read_scipy_sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_array:
     """Read the format of `scipy.sparse.save_npz`; every index is checked before it is used."""
     members = zip(names, archive.namelist(), strict=True)
-    held = {name: read_member(path, archive, stored) for name, stored in members}
-    kind = held["format"].item()
+    arrays = {name: read_member(path, archive, stored) for name, stored in members}
+    kind = arrays["format"].item()
     kind = kind.decode() if isinstance(kind, bytes) else str(kind)
-    refuse_bad_indices(path, held)
-    rows, columns = (int(size) for size in held["shape"])
+    refuse_bad_indices(path, arrays)
+    rows, columns = (int(size) for size in arrays["shape"])
     shape = (rows, columns)
     require_affordable_file(path, max(shape))
-    if "offsets" in held and (np.abs(held["offsets"].astype(float)) >= max(shape)).any():
+    if "offsets" in arrays and (np.abs(arrays["offsets"].astype(float)) >= max(shape)).any():
         raise InputError(f"{path} has a diagonal that lies outside its {rows} × {columns} matrix.")
     if kind == "coo":
-        return refuse_duplicates(path, coo_array((held["data"], (held["row"], held["col"])), shape))
+        return refuse_duplicates(
+            path, coo_array((arrays["data"], (arrays["row"], arrays["col"])), shape)
+        )
     if kind == "dia":
-        return refuse_duplicates(path, dia_array((held["data"], held["offsets"]), shape))
+        return refuse_duplicates(path, dia_array((arrays["data"], arrays["offsets"]), shape))
     makers = {"csr": csr_array, "csc": csc_array, "bsr": bsr_array}
     if kind not in makers:
         raise InputError(
             f"{path} holds a sparse matrix of the format '{kind[:20]}': save it as csr."
         )
-    made = makers[kind]((held["data"], held["indices"], held["indptr"]), shape)
+    made = makers[kind]((arrays["data"], arrays["indices"], arrays["indptr"]), shape)
     made.check_format(full_check=True)
     return refuse_duplicates(path, coo_array(made))
 
@@ -185,10 +187,10 @@ def parse_coordinates(
     """Parse one line per entry: row, column (from 1), and value."""
     rows, columns, count = sizes
     table = [line.split() for line in lines]
-    wanted = 3 if with_values else 2
-    if len(table) != count or any(len(words) != wanted for words in table):
+    expected = 3 if with_values else 2
+    if len(table) != count or any(len(words) != expected for words in table):
         raise InputError(
-            f"{path} cannot be read as mtx: it says {format_count(count, 'entry', 'entries')} of {wanted} numbers and holds others."
+            f"{path} cannot be read as mtx: it says {format_count(count, 'entry', 'entries')} of {expected} numbers and holds others."
         )
     places = np.array([(int(words[0]), int(words[1])) for words in table], np.int64).reshape(-1, 2)
     if count and (places.min() < 1 or places[:, 0].max() > rows or places[:, 1].max() > columns):
@@ -199,16 +201,16 @@ def parse_coordinates(
 
 def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: str) -> Entries:
     """Parse values column by column; of a symmetric matrix those on and below the diagonal, of a skew one below."""
-    held, wanted = (
+    arrays, expected = (
         sum(len(line.split()) for line in lines),
         count_stored_numbers(sizes[0], sizes[1], symmetry),
     )
-    if held != wanted:  # checked before memory is taken for the declared sizes
+    if arrays != expected:  # checked before memory is taken for the declared sizes
         raise InputError(
-            f"{path} cannot be read as mtx: it holds {format_count(held, 'number')} and should {wanted}."
+            f"{path} cannot be read as mtx: it holds {format_count(arrays, 'number')} and should {expected}."
         )
     words = (word for line in lines for word in line.split())
-    values = np.fromiter(map(parse_number, words), np.float64, held)
+    values = np.fromiter(map(parse_number, words), np.float64, arrays)
     at = np.flatnonzero(values)
     rows, columns = index_stored_numbers(at, sizes[0], symmetry)
     return rows, columns, values[at]

@@ -168,16 +168,20 @@ def keep_strongest(pattern: csr_array, count: int) -> csr_array:
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     order = np.lexsort((-pattern.data, rows))
     rank = np.arange(len(order)) - pattern.indptr[rows[order]]
-    kept = order[rank < count]
+    strongest = order[rank < count]
     return csr_array(
-        coo_array((pattern.data[kept], (rows[kept], pattern.indices[kept])), pattern.shape)
+        coo_array(
+            (pattern.data[strongest], (rows[strongest], pattern.indices[strongest])), pattern.shape
+        )
     )
 
 
 def keep_above(pattern: csr_array, limit: float) -> csr_array:
     """Keep the weights above a limit."""
     pairs = pattern.tocoo()
-    kept = pairs.data > limit
+    strongest = pairs.data > limit
     return csr_array(
-        coo_array((pairs.data[kept], (pairs.row[kept], pairs.col[kept])), pattern.shape)
+        coo_array(
+            (pairs.data[strongest], (pairs.row[strongest], pairs.col[strongest])), pattern.shape
+        )
     )

@@ -65,8 +65,8 @@ def causal_part(pattern: csr_array) -> csr_array:
     """The keys that a causal query can see: those at or before it."""
     pairs = pattern.tocoo()
     seen = pairs.col <= pairs.row
-    kept = (pairs.data[seen], (pairs.row[seen], pairs.col[seen]))
-    return csr_array(coo_array(kept, pattern.shape))
+    inside = (pairs.data[seen], (pairs.row[seen], pairs.col[seen]))
+    return csr_array(coo_array(inside, pattern.shape))
 
 
 def fill_empty_rows(pattern: csr_array) -> csr_array:

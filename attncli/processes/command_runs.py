@@ -59,8 +59,8 @@ def run_to_file(
 def merge_settings(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
     """The environment with these settings in place of its own; its memory limits are preserved."""
     plain = {name: value for name, value in environment.items() if not name.startswith(SETTING)}
-    kept = {name: value for name, value in environment.items() if name == MEMORY}
-    return {**plain, **settings, **kept}
+    inherited = {name: value for name, value in environment.items() if name == MEMORY}
+    return {**plain, **settings, **inherited}
 
 
 def output_arguments(path: Path) -> tuple[str, ...]:

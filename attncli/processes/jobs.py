@@ -88,14 +88,14 @@ def option_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 def run_in_this_process(words: Sequence[str], path: Path) -> ProcessRun:
     """Run like `python -m attncli`, but in this process."""
-    before, said = sys.argv, io.StringIO()
+    before, output = sys.argv, io.StringIO()
     sys.argv = ["attn", *words, *output_arguments(path)]
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(output):
             runpy.run_module("attncli", run_name="__main__")
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-        return ProcessRun(code, last_line(said.getvalue()))
+        return ProcessRun(code, last_line(output.getvalue()))
     finally:
         sys.argv = before
     return ProcessRun(0, "")

@@ -109,9 +109,9 @@ def combine_exit_codes(failures: dict[int, Any], parts: Path | None) -> int:
     if not killed:
         return int(first.exitcode)
     name = signal.Signals(-killed[0].exitcode).name
-    kept = (
+    inherited = (
         ""
         if parts is None
         else f": what was finished is kept in {parts}, and the same command goes on from there"
     )
-    raise LimitError(f"a process of this run was lost ({name}; out of memory?){kept or ': run the same command again'}.")  # fmt: skip
+    raise LimitError(f"a process of this run was lost ({name}; out of memory?){inherited or ': run the same command again'}.")  # fmt: skip

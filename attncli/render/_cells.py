@@ -171,9 +171,9 @@ def format_pair(row: Row | None, keys: Sequence[str]) -> str:
     if row is None or row.value is None:
         return NOTHING
     even = row.keys.get("uniform")
-    beside = f" ({format_short(even)})" if isinstance(even, float) else ""
+    uniform_text = f" ({format_short(even)})" if isinstance(even, float) else ""
     words = " ← ".join(format_token_position(row, key) for key in keys)
-    return f"{words} {format_short(row.value)}{beside}"
+    return f"{words} {format_short(row.value)}{uniform_text}"
 
 
 def format_short(value: float) -> str:

@@ -51,5 +51,5 @@ def record_fields(record: Definition | View | Finding) -> dict[str, Any]:
 
 def verdict_fields(verdict: Verdict) -> dict[str, Any]:
     """The fields of a verdict; `stopped` is omitted where the check ran."""
-    said = dataclasses.asdict(verdict)
-    return said if verdict.stopped else {k: v for k, v in said.items() if k != "stopped"}
+    fields = dataclasses.asdict(verdict)
+    return fields if verdict.stopped else {k: v for k, v in fields.items() if k != "stopped"}

@@ -77,5 +77,5 @@ class FittedGrid:
 
 
 def is_too_wide(part: Table, console: Console, options: ConsoleOptions) -> bool:
-    wanted = Measurement.get(console, options.update(max_width=10_000), part).maximum
-    return wanted > options.max_width
+    full_width = Measurement.get(console, options.update(max_width=10_000), part).maximum
+    return full_width > options.max_width

@@ -16,8 +16,8 @@ LIBRARIES = ("numpy", *OF_MODELS)
 
 def add_provenance(report: Report, command: Sequence[str] | None = None) -> Report:
     """Add the provenance. It is deterministic: the same command gives the same bytes."""
-    said = ["attn", *sys.argv[1:]] if command is None else command
-    return report.with_command(said, describe_environment())
+    words = ["attn", *sys.argv[1:]] if command is None else command
+    return report.with_command(words, describe_environment())
 
 
 def describe_environment() -> dict[str, str]:
@@ -25,7 +25,7 @@ def describe_environment() -> dict[str, str]:
     of_a_model = OF_MODELS if "torch" in sys.modules else ()
     used = [name for name in LIBRARIES if name in of_a_model or name in sys.modules]
     found = {name: library_version(name) for name in used}
-    versions = {name: said for name, said in found.items() if said is not None}
+    versions = {name: words for name, words in found.items() if words is not None}
     here = {"attn": __version__, "python": platform.python_version()}
     return {**here, **versions, "machine": platform.machine()}
 

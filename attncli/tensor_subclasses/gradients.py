@@ -52,8 +52,8 @@ def backpropagate_directions(
     if passage.start is None or passage.end is None:
         raise InputError(f"stack {stack.name} was not run to its end.")
     state = passage.end[0, -1]
-    wanted = draw_directions(len(state), number, seed).to(state)
-    found = torch.stack([gradient_norms(state, passage.start, each, stack) for each in wanted])
+    directions = draw_directions(len(state), number, seed).to(state)
+    found = torch.stack([gradient_norms(state, passage.start, each, stack) for each in directions])
     return DirectionalGradients(found, len(state))
 
 

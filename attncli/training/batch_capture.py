@@ -86,8 +86,8 @@ class BatchCapture:
         self.guarded(lambda: self.enter(self.by_name(args, kwargs)))
 
     def by_name(self, args: Any, kwargs: Any) -> dict[str, Any]:
-        given = self.signature.bind_partial(*args, **kwargs).arguments
-        return {**given, **given.get("kwargs", {})}
+        bound = self.signature.bind_partial(*args, **kwargs).arguments
+        return {**bound, **bound.get("kwargs", {})}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def end(self, *_: Any) -> None:
@@ -145,9 +145,9 @@ class StepCapture(BatchCapture):
         """One attention of the batch, each text in it by itself."""
         site = self.sites.site(call.module)
         if self.groups is None:
-            apart = self.borders != self.rows and are_separated(call, self.borders)
-            self.how = self.how if apart or self.borders == self.rows else ACROSS
-            self.groups = group_pieces(self.runs, self.borders if apart else self.rows)
+            packed = self.borders != self.rows and are_separated(call, self.borders)
+            self.how = self.how if packed or self.borders == self.rows else ACROSS
+            self.groups = group_pieces(self.runs, self.borders if packed else self.rows)
         for (start, stop), group in self.groups.items():
             own = slice_call(call, [piece.item for piece in group.pieces], start, stop)
             rows = rows_per_strip(STRIP_MEMORY, own.row)

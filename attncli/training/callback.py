@@ -42,12 +42,12 @@ class AttnCallback(TrainerCallback):
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        asked = convert_arguments(
+        settings = convert_arguments(
             locals()
         )  # the arguments, as long as nothing else has a name here
-        validate_request(asked)
-        self.folder, self.tokenizer = asked.pop("folder"), tokenizer
-        self.asked: dict[str, Any] = {**asked, "probe": probe}
+        validate_request(settings)
+        self.folder, self.tokenizer = settings.pop("folder"), tokenizer
+        self.asked: dict[str, Any] = {**settings, "probe": probe}
         self.trainer: Trainer | None = None
         self.monitor: Monitor | None = None
 
@@ -88,9 +88,9 @@ class AttnCallback(TrainerCallback):
         """Log the numbers, and stop the training if required."""
         assert self.trainer is not None
         if numbers:
-            asked = control.should_log
+            settings = control.should_log
             self.trainer.log(numbers)
-            control.should_log = asked  # which the Trainer's log has taken for its own
+            control.should_log = settings  # which the Trainer's log has taken for its own
         if self.stopped:
             control.should_training_stop = True
 

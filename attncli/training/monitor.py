@@ -90,13 +90,13 @@ class Monitor:
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        asked = convert_arguments(
+        settings = convert_arguments(
             locals()
         )  # the arguments, as long as nothing else has a name here
-        self.rules, chosen = validate_request(asked)
-        self.every: int = asked["every"]
-        self.now: int = asked["step"]
-        self.each_layer: bool = asked["each_layer"]
+        self.rules, chosen = validate_request(settings)
+        self.every: int = settings["every"]
+        self.now: int = settings["step"]
+        self.each_layer: bool = settings["each_layer"]
         self.stopped = ""
         """Why the training should be stopped; empty while it should not."""
         self.report: attncli.Answer | None = None
@@ -105,16 +105,21 @@ class Monitor:
         self.warned: set[str] = set()
         """Conditions of `warn_if` that held at the latest observation."""
         self.trained = unwrap_model(model)
-        if asked["measure"] == BATCH:
+        if settings["measure"] == BATCH:
             require_batches(self.trained)
         self.runs = prepare_probe(
-            self.trained, probe, tokenizer, chosen, asked["tokens"], by_default=not asked["metrics"]
+            self.trained,
+            probe,
+            tokenizer,
+            chosen,
+            settings["tokens"],
+            by_default=not settings["metrics"],
         )
         chosen = self.runs.metrics
         self.batch = None
-        if asked["measure"] == BATCH:
+        if settings["measure"] == BATCH:
             self.batch = build_batch_capture(self.runs, self.is_due)
-        self.history = TrainingHistory(asked["folder"])
+        self.history = TrainingHistory(settings["folder"])
         self.reports = self.prepared(chosen)
         self.first = self.look() if self.batch is None and self.now == 0 else {}
         """The numbers before the first step."""
@@ -228,10 +233,12 @@ class Monitor:
 
 def convert_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Convert keyword arguments of any library; `metric` is an alias of `metrics`."""
-    given = {**arguments, **({"metrics": arguments["metric"]} if arguments["metric"] else {})}
+    merged = {**arguments, **({"metrics": arguments["metric"]} if arguments["metric"] else {})}
     if arguments["metric"] and arguments["metrics"]:
         raise UsageError("`metric` and `metrics` are the same: leave one out.")
-    return {name: converted(each, given[name]) for name, each in KEYWORDS.items() if name in given}
+    return {
+        name: converted(each, merged[name]) for name, each in KEYWORDS.items() if name in merged
+    }
 
 
 def validate_request(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSelection]:

@@ -82,12 +82,12 @@ class ProbeRuns:
 
     def seen(self, kwargs: Mapping[str, Any], name: str) -> PassResult:
         """One forward pass of a model at rest."""
-        wanted = PassRequest(self.metrics.heads, self.metrics.states)
+        request = PassRequest(self.metrics.heads, self.metrics.states)
         body, stacks = self.subject.body, self.subject.stacks
         with silence_libraries():
             if self.settles:
                 body(**kwargs)
-            return measure_forward_pass(body, stacks, kwargs, wanted, self.null, name, ignore_progress, proved=self.subject.shapes)  # fmt: skip
+            return measure_forward_pass(body, stacks, kwargs, request, self.null, name, ignore_progress, proved=self.subject.shapes)  # fmt: skip
 
 
 def ignore_progress(share: float) -> None:

@@ -84,15 +84,15 @@ class StepReports:
 
     def failed(self, step: int, error: AttnError, where: str) -> Report:
         """The report of a failed observation: every row is null, with the reason."""
-        said = f"{error}" + (f" ({where})" if where else "")
+        message = f"{error}" + (f" ({where})" if where else "")
         places = self.latest or [Row(name, None, "1") for name in self.metrics.definitions()]
-        rows = tuple(replace(row, value=None, spread=None, n=1, note=said, keys=location_keys(row), each=()) for row in places)  # fmt: skip
+        rows = tuple(replace(row, value=None, spread=None, n=1, note=message, keys=location_keys(row), each=()) for row in places)  # fmt: skip
         return replace(
             self.empty(step),
-            headline=f"step {step}: {said}",
+            headline=f"step {step}: {message}",
             rows=rows,
-            findings=(Finding("not finite", said),),
-            warnings=(f"step {step}: {said}",),
+            findings=(Finding("not finite", message),),
+            warnings=(f"step {step}: {message}",),
         )
 
     def empty(self, step: int) -> Report:

@@ -53,8 +53,8 @@ class StopRules:
     def growing(self, measured: Iterable[str]) -> list[str]:
         """The metrics whose growth is tracked: those of health, and those that a condition needs."""
         grown = [c.metric for c in self.all if c.metric.endswith((GROWTH, LEFT))]
-        asked = {name.removesuffix(GROWTH).removesuffix(LEFT) for name in grown}
-        return [name for name in measured if name in HEALTH or name in asked]
+        base_metrics = {name.removesuffix(GROWTH).removesuffix(LEFT) for name in grown}
+        return [name for name in measured if name in HEALTH or name in base_metrics]
 
     def limits(self) -> dict[str, float]:
         """The limit of each metric: the one that stops the training, or the published one."""

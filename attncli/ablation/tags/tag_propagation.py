@@ -64,9 +64,9 @@ def run_tagged(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[
     ):
         tag = tags[0]  # tensor subclasses tell so by their own rule
     with unseen():
-        given = {id(tensor) for tensor in inputs}
+        known_ids = {id(tensor) for tensor in inputs}
         for tensor in iter_tensors(result):
-            if id(tensor) not in given:
+            if id(tensor) not in known_ids:
                 attach_tag(tensor, tag)
         for tensor, version in zip(inputs, versions, strict=True):
             if tensor_version(tensor) != version:

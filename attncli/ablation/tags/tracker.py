@@ -39,8 +39,8 @@ class Tracker(TorchFunctionMode):
             return evaluate_addition(self.run, self.parts, func, args, kwargs)
         if name in SCALE:
             self.note_gates(args, kwargs)
-        if name in FUNCTIONS and (given := self.only_activation(args, kwargs)) is not None:
-            return self.normed(current_call_site(), given, func, args, kwargs)
+        if name in FUNCTIONS and (activation := self.only_activation(args, kwargs)) is not None:
+            return self.normed(current_call_site(), activation, func, args, kwargs)
         return run_tagged(self.run, func, args, kwargs)
 
     def note_gates(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

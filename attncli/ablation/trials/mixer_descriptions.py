@@ -31,7 +31,7 @@ def describe_mixers(
 
     `mlps`: branches that mix tokens and count as MLPs.
     """
-    kept: list[str] = []
+    notes: list[str] = []
     others: list[str] = []
     for stack in stacks:
         runs = [(run, outputs) for run, outputs in tracked if run.stack == stack.name]
@@ -40,11 +40,11 @@ def describe_mixers(
         if mixers:
             tokens = max(output.shape[-2] for _, outputs in runs for output in outputs)
             names = mixer_names(model, inputs, stack, tokens, within)
-            kept += [f"{said}{where}" for said in format_layers_by_kind(mixers, names)]
+            notes += [f"{text}{where}" for text in format_layers_by_kind(mixers, names)]
         if within:
             others.append(f"{format_layers(within)}{where}: {WITHIN_MLP}.")
         others += describe_incomplete_blocks([run for run, _ in runs], where)
-    return [f"{KEPT} {'; '.join(kept)}.", *others] if kept else others
+    return [f"{KEPT} {'; '.join(notes)}.", *others] if notes else others
 
 
 def layers_of_stack(stack: Stack, places: Mixing) -> list[int]:

@@ -62,16 +62,16 @@ def measure_attribution(
         *build_relevance_rows(chosen, found, source),
         *build_summary_rows(chosen, found),
     )
-    told = [Finding(chosen.name, format_headline(chosen, rows, len(subject.stack.calls)))]
+    findings = [Finding(chosen.name, format_headline(chosen, rows, len(subject.stack.calls)))]
     if request is not None:
-        told.append(Finding("relevance", describe_relevance(chosen, found, rows)))
+        findings.append(Finding("relevance", describe_relevance(chosen, found, rows)))
     return Report(
         study="inspect-model",
-        headline=" ".join(each.text for each in told),
+        headline=" ".join(each.text for each in findings),
         rows=rows,
         metrics=METRICS if request is None else {**METRICS, **RELEVANCES},
         views=tuple(build_views(chosen, rows, len(texts))),
-        findings=tuple(told),
+        findings=tuple(findings),
         **subject.about(texts, [again for _, again in read]),
     )
 

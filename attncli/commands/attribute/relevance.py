@@ -61,16 +61,19 @@ def compute_relevance(
 
     with (
         torch.enable_grad(),
-        retain_maps(subject.body, unique_blocks(subject.stacks)) as kept,
+        retain_maps(subject.body, unique_blocks(subject.stacks)) as attention_maps,
         observe_states(subject.body, subject.stacks, keep_last),
     ):
         output = model(**text.kwargs)
-        refuse_incomplete_maps(kept, request.proved)
+        refuse_incomplete_maps(attention_maps, request.proved)
         state = last[0][position]
         explained, score = select_score(subject.checkpoint, request.target, output, state, position)
-        gradients = torch.autograd.grad(score, [each.weights for each in kept], allow_unused=True)
+        gradients = torch.autograd.grad(
+            score, [each.weights for each in attention_maps], allow_unused=True
+        )
     weighed = [
-        weight_by_gradient(each, gradient) for each, gradient in zip(kept, gradients, strict=True)
+        weight_by_gradient(each, gradient)
+        for each, gradient in zip(attention_maps, gradients, strict=True)
     ]
     own, source = roll_out(weighed, find_attending_stack(subject, weighed, len(last[0])))
     row = own[position]

@@ -168,11 +168,11 @@ def describe_relevance(
     names = sorted({one.explained for one in texts})
     score = mean([one.score for one in texts])
     what = names[0] if len(names) == 1 else "the top of each text"
-    said = f"Relevance for {what} ({score:.4g})"
-    told = [row for row in rows if row.metric in (RELEVANCE, OF_SOURCE) and row.value]
-    most = sorted(told, key=lambda row: -(row.value or 0.0))[:NAMED]
+    heading = f"Relevance for {what} ({score:.4g})"
+    relevant = [row for row in rows if row.metric in (RELEVANCE, OF_SOURCE) and row.value]
+    most = sorted(relevant, key=lambda row: -(row.value or 0.0))[:NAMED]
     places = ", ".join(f"{format_relevant_token(chosen, row)} {row.value:.3g}" for row in most)
-    return f"{said}: {places or 'none, no map has a gradient above 0'}."
+    return f"{heading}: {places or 'none, no map has a gradient above 0'}."
 
 
 def format_relevant_token(chosen: ChosenToken, row: Row) -> str:
@@ -191,13 +191,11 @@ def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> st
         for place in sort_by_size(rows)[:NAMED]
     ]
     lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
-    said = f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"
+    heading = f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"
     if (lift.value or 0.0) < WORTH_TELLING:
-        return f"{said}."
+        return f"{heading}."
     where = chosen.called(int(lift.keys["position"]))
-    return (
-        f"{said}; rollout is furthest above uniform attention at {where}, {lift.value:.2g} times."
-    )
+    return f"{heading}; rollout is furthest above uniform attention at {where}, {lift.value:.2g} times."
 
 
 def build_views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View]:

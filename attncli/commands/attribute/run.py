@@ -56,9 +56,9 @@ def prepare_attribution(
         return partial(measure_attribution, subject, texts, token, top)
     if body.config.is_encoder_decoder:
         subject = select_decoder(subject)
-    asked = RelevanceRequest(relevance, verify_attention_sites(subject))
-    announce_memory(asked, subject, longest, heads, how.say)
-    return partial(measure_attribution, subject, texts, token, top, request=asked)
+    relevance_request = RelevanceRequest(relevance, verify_attention_sites(subject))
+    announce_memory(relevance_request, subject, longest, heads, how.say)
+    return partial(measure_attribution, subject, texts, token, top, request=relevance_request)
 
 
 def select_decoder(subject: PathModel) -> PathModel:

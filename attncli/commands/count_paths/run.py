@@ -97,7 +97,7 @@ def choose_size(
         return size
     if name in sizes:
         raise UsageError(f"{size} is no whole number of layers or heads.")
-    said = f"its layers have {', '.join(map(str, own))}" if len(own) > 1 else "it names none"
+    sizes_text = f"its layers have {', '.join(map(str, own))}" if len(own) > 1 else "it names none"
     raise UsageError(
-        f"random:{arch} has no one number of {name}, by which paths are counted ({said}): say random:{arch}?{name}=N.",
+        f"random:{arch} has no one number of {name}, by which paths are counted ({sizes_text}): say random:{arch}?{name}=N.",
     )

@@ -52,12 +52,12 @@ def measure_dispersion(
         found = inspect_model(checkpoint, subject, None, own, plan, progress=part)
         rows += [add_length(row, length) for row in found.rows if row.head is not None]
     lines = list(build_slope_rows(rows, list(texts)))
-    said = tuple(build_findings(lines, plan.metrics.heads))
+    findings = tuple(build_findings(lines, plan.metrics.heads))
     every = list(texts.values())[-1]
     return Report(
         study="inspect-model sweep",
         headline=f"{checkpoint.identity.get('name') or checkpoint.identity.get('path') or checkpoint.identity.get('class')}: "
-        f"tokens {min(texts)} to {max(texts)}; " + "; ".join(f.text for f in said) + ".",
+        f"tokens {min(texts)} to {max(texts)}; " + "; ".join(f.text for f in findings) + ".",
         rows=(*rows, *lines),
         metrics=metric_definitions(plan.metrics),
         source=dict(checkpoint.identity),
@@ -68,7 +68,7 @@ def measure_dispersion(
         },
         seeds=(plan.seed,),
         views=tuple(build_views(lines, plan.metrics.heads, len(every))),
-        findings=said,
+        findings=findings,
         warnings=(*checkpoint.warnings, *describe_extra_inputs(every)),
     )
 

@@ -41,7 +41,7 @@ def prepare_dispersion(
     points = parse_lengths(lengths)
     metrics = choose_head_metrics(names)
     refuse_unmeasured(conditions, metric_definitions(metrics))
-    options, wanted = model.to_load(seed), inputs.to_read(None, seed)
+    options, requested = model.to_load(seed), inputs.to_read(None, seed)
     before_the_work()
     checkpoint = load_model(source, options)
     most = max_positions(checkpoint.model)
@@ -49,7 +49,7 @@ def prepare_dispersion(
         raise UsageError(
             f"`lengths={lengths!r}` goes to {points[-1]} tokens, {type(checkpoint.model).__name__} has positions for {most}: end it there."
         )
-    texts = {length: cut_to_length(checkpoint, wanted, length) for length in points}
+    texts = {length: cut_to_length(checkpoint, requested, length) for length in points}
     plan = HeadPlan(metrics, heads.chosen_layers(), heads.keeps(), seed=seed)
     subject = prepare_softmax_heads(checkpoint.body)
     refuse_absent(available_heads(subject), plan)
@@ -82,8 +82,8 @@ def cut_to_length(
     checkpoint: LoadedModel, requested: RequestedInput, length: int
 ) -> list[ModelInput]:
     """Cut the texts to a length, refusing shorter ones; random tokens where no text is provided."""
-    given = requested.texts or requested.text_file is not None or requested.token_ids
-    cut = replace(requested, tokens=length, random_tokens=None if given else length)
+    has_texts = requested.texts or requested.text_file is not None or requested.token_ids
+    cut = replace(requested, tokens=length, random_tokens=None if has_texts else length)
     texts = make_inputs(checkpoint, cut)
     for text in texts:
         if text.tokens != length:

@@ -180,10 +180,10 @@ def measure_maps(
         widest = min(plan.widest, max(1, weights.shape[1] - 1))
         seen.own[site] = []
         for head in weights:
-            asked = measure_map_requirements(
+            requirements = measure_map_requirements(
                 head.astype(np.float64), visible, causal, widest, plan.request
             )
-            seen.own[site].append(asked)
+            seen.own[site].append(requirements)
             advance(sum(map(len, seen.own.values())))
 
 
@@ -193,8 +193,8 @@ def compute_shown_shares(
     """The random patterns that the head shows, from its weights in the files; or the reason why
     this is unknown."""
     try:
-        held = read(layer, head)
-        found = patterns.shares(held)
+        loaded_head = read(layer, head)
+        found = patterns.shares(loaded_head)
     except AttnError as error:
         return f"n/a: {error}"
-    return ShownShares(held.d, head_dtype(held), len(patterns.seeds), found)
+    return ShownShares(loaded_head.d, head_dtype(loaded_head), len(patterns.seeds), found)

@@ -51,7 +51,7 @@ def measure_map_requirements(
     counts, columns = np.diff(sparse.indptr), np.bincount(sparse.indices)
     ratio = max_weight_ratio(sparse)
     k, k_column = int(counts.max()), int(columns.max())
-    asked = theorem_width(
+    enough = theorem_width(
         len(weights), max(k, k_column), request.ratio_error, request.off_support, ratio
     )
     least = least_map_width(weights, causal, CLOSE)
@@ -64,7 +64,7 @@ def measure_map_requirements(
         "k_median": float(np.median(counts)),
         "k_column": k_column,
         "weight_ratio": ratio,
-        "sufficient_d": asked,
+        "sufficient_d": enough,
         "own_map_d": found and found.fit.d,
         "own_map_d_proved": least,
         "own_map_logits": found and found.evidence.logit_scale,

@@ -66,8 +66,8 @@ class RandomPatterns:
                 if not attempt.met or attempt.fit is None:
                     continue
                 queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
-                wanted = projections_for_scores(head, queries, keys)
-                evidence = show_pattern(head, wanted, target, dtype, pseudo).evidence
+                projections = projections_for_scores(head, queries, keys)
+                evidence = show_pattern(head, projections, target, dtype, pseudo).evidence
                 shown += evidence.meets(replace(self.request, dtype=dtype))
             shares[k] = shown / len(self.seeds)
             if not shown:

@@ -68,10 +68,10 @@ def prepare_survey(
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
     refuse_at_once(source, files, inputs, longest, seeds[0])
-    wanted = default_to_two_texts(inputs.to_read(longest, seeds[0]))
+    projections = default_to_two_texts(inputs.to_read(longest, seeds[0]))
     before_the_work()
-    checkpoint = load_in_float64(source, files.to_load(seeds[0]), make_early_check(wanted))
-    texts = cut_to_shortest(checkpoint, wanted)
+    checkpoint = load_in_float64(source, files.to_load(seeds[0]), make_early_check(projections))
+    texts = cut_to_shortest(checkpoint, projections)
     require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
     plan = SurveyPlan(request, search.methods, search.widest, seeds)
 
@@ -96,8 +96,8 @@ def prepare_survey(
         return found(layer, head)
 
     subject = prepare_softmax_heads(checkpoint.body)
-    twin = prepare_softmax_heads(body_of(make_random_init_model(checkpoint.model, seeds[0])))
-    return survey_heads(checkpoint, subject, twin, texts, read, plan, how.progress)
+    random_init = prepare_softmax_heads(body_of(make_random_init_model(checkpoint.model, seeds[0])))
+    return survey_heads(checkpoint, subject, random_init, texts, read, plan, how.progress)
 
 
 def show_patterns(
@@ -180,9 +180,11 @@ def refuse_other_gates(conditions: Sequence[Condition]) -> None:
 
 def default_to_two_texts(requested: RequestedInput) -> RequestedInput:
     """Default to two texts, since input dependence needs two."""
-    asked = requested.texts or requested.text_file is not None or requested.token_ids
+    has_texts = requested.texts or requested.text_file is not None or requested.token_ids
     return (
-        requested if asked else replace(requested, own_texts=2, samples=max(2, requested.samples))
+        requested
+        if has_texts
+        else replace(requested, own_texts=2, samples=max(2, requested.samples))
     )
 
 

@@ -59,9 +59,9 @@ class SurveyedHead:
     def rows(self) -> Iterator[Row]:
         yield from self.map_rows()
         yield from self.shown_rows()
-        beside = {name: fmean(values) for name, values in self.nulls.items() if values}
+        controls = {name: fmean(values) for name, values in self.nulls.items() if values}
         found = list(self.changes)
-        keys = {**self.keys, **(beside if found else {})}
+        keys = {**self.keys, **(controls if found else {})}
         place: dict[str, Any] = {"layer": self.layer, "head": self.head}
         yield summarize_values("input_dependence", "1", found, NEEDS_TWO, keys, **place)
 
@@ -134,10 +134,10 @@ def format_headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
     which = which if len(wide) == total else f"{len(wide)} of {which}"
     has = sorted(set(metric_values(rows, "d").values()))
     have = f"the heads have d = {' or '.join(f'{d:g}' for d in has)}; " if has else ""
-    asked = format_approximately(median(metric_values(rows, "sufficient_d").values()))
-    said = f"{name}, {format_count(tokens, 'token')}: for {which} a search found d = {format_span(wide)}; {bound}; {have}the paper's construction would need d ≈ {asked}."
+    typical = format_approximately(median(metric_values(rows, "sufficient_d").values()))
+    sentence = f"{name}, {format_count(tokens, 'token')}: for {which} a search found d = {format_span(wide)}; {bound}; {have}the paper's construction would need d ≈ {typical}."
     moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
-    return f"{said} {describe_dependence(moved)}." if moved else said
+    return f"{sentence} {describe_dependence(moved)}." if moved else sentence
 
 
 def format_span(values: Mapping[str, float]) -> str:
@@ -161,12 +161,12 @@ def describe_dependence(moved: Sequence[Row]) -> str:
 
 
 def format_controls(moved: Sequence[Row]) -> str:
-    said = [
+    sentence = [
         f"{words} {format_number(fmean(float(row.keys[name]) for row in moved))}"
         for name, words in BESIDE.items()
         if all(name in row.keys for row in moved)
     ]
-    return f" ({', '.join(said)})" if said else ""
+    return f" ({', '.join(sentence)})" if sentence else ""
 
 
 def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:

@@ -55,18 +55,18 @@ def inspect_maps(
     """Measure the maps of a file; `small` and `also` receive their strips too."""
     beyond = read_metadata(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
-    kept = {row.metric for row in beyond.rows}
-    shown = tuple(name for name in plan.metrics.heads if name not in kept)
+    saved_metrics = {row.metric for row in beyond.rows}
+    shown = tuple(name for name in plan.metrics.heads if name not in saved_metrics)
     full_row = (FULL_ROW if file.own is None else SAVED_ROW_SUM).of()
-    wanted = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
+    request = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
     looks = [*([small.take] if small else []), *([also] if also else [])]
-    seen = observe_maps(file, maps, wanted, progress, looks)
+    seen = observe_maps(file, maps, request, progress, looks)
     own = Observations([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(build_rows(own, plan, beyond, {saved.site: saved.name for saved in maps}))
     drawn = plan.metrics.on_repeats if beyond.roles_on == ON_RANDOM else ()
     heads = classify_heads(rows, drawn) if plan.metrics.roles else []
     unseen = "" if beyond.layers is None else beyond.layers.unseen()
-    told = (
+    headline = (
         build_findings(rows, heads, [file.labels], unseen, seen.tokens)
         if plan.metrics.roles
         else ()
@@ -76,7 +76,7 @@ def inspect_maps(
     rows = [*build_role_rows(heads), *rows, *pairs]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
     identity |= {} if file.own is None else {"read": file.own.described()}
-    about = [finding.about for finding in told]
+    about = [finding.about for finding in headline]
     numbers = {saved.site: saved.heads for saved in maps}
     named, kept_rows = read_token_names(file), rank_rows(rows, plan.ranking)
     return Report(
@@ -96,7 +96,7 @@ def inspect_maps(
         | ({} if beyond.layers is None else {"layers": beyond.layers.described()}),
         input={"tokens": seen.tokens, "roles_on": beyond.roles_on or "these maps"},
         views=tuple(build_views(rows, plan.metrics, plan.ranking, 1)),
-        findings=told,
+        findings=headline,
         warnings=(
             *build_warnings(plan, beyond),
             *warn_odd_maps(file),
@@ -134,10 +134,12 @@ def select_heads(file: MapFile, plan: HeadPlan, beyond: MapMetadata) -> HeadSele
 
 def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
     """Refuse a request for metrics that neither the maps nor the saved metadata have."""
-    kept = {row.metric for row in read_metadata(file).rows}
-    asked = plan.metrics
-    if asked.states and not (asked.heads or asked.pairs or kept & set(asked.states)):
-        raise describe_missing_states(str(file.path), asked)
+    saved_metrics = {row.metric for row in read_metadata(file).rows}
+    selection = plan.metrics
+    if selection.states and not (
+        selection.heads or selection.pairs or saved_metrics & set(selection.states)
+    ):
+        raise describe_missing_states(str(file.path), selection)
 
 
 def describe_missing_states(place: str, selection: MetricSelection) -> UsageError:
@@ -217,9 +219,9 @@ def build_rows(
     """Rows in the order of the metrics; saved rows of the run come first, else the maps are
     measured."""
     keys = collect_site_keys(own, beyond, names)
-    kept = {row.metric for row in beyond.rows}
+    saved_metrics = {row.metric for row in beyond.rows}
     for metric in plan.metrics.heads:
-        if metric in kept:
+        if metric in saved_metrics:
             yield from beyond.of(metric, plan.layers, plan.keeps)
         else:
             yield from build_head_rows((metric,), own, {}, keys, plan.keeps)

@@ -69,14 +69,14 @@ def prepare_maps(
     small = build_thumbnails(file, plan) if how.maps or not is_file(maps) else None
     if not how.pictures or (is_file(maps) and not draws):
         return partial(inspect_maps, file, plan, small=small)
-    kept = collect_chosen_maps(file, plan) if draws else collect_first_maps(file)
+    collected = collect_chosen_maps(file, plan) if draws else collect_first_maps(file)
     if draws:
         shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
-        announce_map_size(kept, shapes, None, how.say, 8 if file.double else 4)
+        announce_map_size(collected, shapes, None, how.say, 8 if file.double else 4)
 
     def with_maps(progress: Progress) -> Report:
-        report = inspect_maps(file, plan, progress, small, kept.take)
-        return replace(report, pictures=tuple(kept.pictures(read_token_names(file))))
+        report = inspect_maps(file, plan, progress, small, collected.take)
+        return replace(report, pictures=tuple(collected.pictures(read_token_names(file))))
 
     return with_maps
 

@@ -115,10 +115,10 @@ def prepare_inspection(
     plan = request.plan(heads)
     if request.with_random_init:
         model.refuse_tensor_parallel("with_random_init")
-    options, wanted = model.to_load(request.seed), inputs.to_read(request.tokens, request.seed)
+    options, requested = model.to_load(request.seed), inputs.to_read(request.tokens, request.seed)
     before_the_work()
-    checkpoint = load_model(request.source, options, before_weights(plan, wanted))
-    texts = make_inputs(checkpoint, wanted)
+    checkpoint = load_model(request.source, options, before_weights(plan, requested))
+    texts = make_inputs(checkpoint, requested)
     subject = prepare_heads(checkpoint.body, texts[0])
     refuse_absent(available_heads(subject), plan)
     if subject.linear.found and not request.metric:
@@ -139,25 +139,25 @@ def prepare_inspection(
         raise UsageError(
             "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
         )
-    kept = CollectedMaps(plan.layers, plan.keeps, for_file=request.save_maps is not None)
+    collected = CollectedMaps(plan.layers, plan.keeps, for_file=request.save_maps is not None)
     lengths = scale_shapes(subject.shapes, texts[0].tokens)
-    announce_map_size(kept, lengths, request.save_maps, say, subject.itemsize)
+    announce_map_size(collected, lengths, request.save_maps, say, subject.itemsize)
     metadata: dict[str, str] = {}
     names = TokenNames.of_text(texts[0])
 
     def beyond(found: MapMetadata, keys: Mapping[AttentionSite, Mapping[str, "Scalar"]]) -> None:
-        named = {name: keys[site] for site, name in kept.names().items()}
+        named = {name: keys[site] for site, name in collected.names().items()}
         metadata.update(replace(found, keys=named).metadata)
 
     def with_maps(progress: Progress) -> "Report":
-        given = beyond if request.save_maps is not None else None
-        report = study(also=kept.take, progress=progress, beyond=given)
+        metadata_of = beyond if request.save_maps is not None else None
+        report = study(also=collected.take, progress=progress, beyond=metadata_of)
         if request.save_maps is not None:
-            metadata.update(kept.metadata(checkpoint.identity, names))
+            metadata.update(collected.metadata(checkpoint.identity, names))
             write_atomically(
-                request.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata)
+                request.save_maps, lambda path: write_tensors(path, collected.tensors(), metadata)
             )
-        pictures = kept.pictures(names) if request.draws_maps else ()
+        pictures = collected.pictures(names) if request.draws_maps else ()
         return replace(report, pictures=tuple(pictures))
 
     return with_maps
@@ -213,8 +213,8 @@ def announce_duration(subject: VerifiedModel, plan: HeadPlan, tokens: int, say: 
 
 def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
     """Seconds for one forward pass on a short text."""
-    given = make_example_inputs(subject.body, REHEARSED)
-    wanted, linear = (
+    metadata_of = make_example_inputs(subject.body, REHEARSED)
+    requested, linear = (
         PassRequest(plan.metrics.heads, layers=plan.layers),
         subject.chosen_linear(plan),
     )
@@ -222,8 +222,8 @@ def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
     measure_forward_pass(
         subject.body,
         subject.stacks,
-        given,
-        wanted,
+        metadata_of,
+        requested,
         UniformControl(),
         "a short text",
         lambda share: None,

@@ -45,12 +45,12 @@ def prepare_model_paths(
     seed: int,
 ) -> Study:
     """Load and verify everything before the first text is read."""
-    wanted = options.kinds_of_step()
+    kinds = options.kinds_of_step()
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
     if options.loss:
         refuse_other_heads(subject.checkpoint, texts)
     require_enough_memory(subject, texts, 1 + len(subject.stack.calls), options.loss)
-    return partial(measure_model_paths, subject, texts, PathPlan(wanted, metrics, options.loss))
+    return partial(measure_model_paths, subject, texts, PathPlan(kinds, metrics, options.loss))
 
 
 def prepare_single_paths(

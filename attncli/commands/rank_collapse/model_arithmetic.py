@@ -53,8 +53,8 @@ def select_trials(variants: Mapping[str, Switches], cheap: bool) -> list[str]:
 
 def explain_inexact(subject: CollapseModel, text: ModelInput, switches: Switches) -> str:
     """Why a variant is not exact; empty where it is."""
-    asked = replace(subject, exact=True, why_plain=None)
-    run = VariantRun(asked, text, switches, [RESIDUAL], sub_blocks=False, where=text.name)
+    exact_subject = replace(subject, exact=True, why_plain=None)
+    run = VariantRun(exact_subject, text, switches, [RESIDUAL], sub_blocks=False, where=text.name)
     try:
         exact = run.exactly()
     except InputError as error:

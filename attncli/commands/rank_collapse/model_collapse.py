@@ -51,14 +51,14 @@ def measure_model_collapse(
 ) -> Report:
     """Measure the collapse. `subjects`: "" is the model, the random-init suffix its random-init
     model."""
-    wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
+    measured = list(dict.fromkeys([RESIDUAL, *metrics]))
     identity = checkpoint.identity
     everywhere = run_variants_on_texts(
         subjects,
         identity,
         texts,
         variants,
-        wanted,
+        measured,
         sub_blocks=sub_blocks,
         over=over,
         progress=progress,
@@ -71,7 +71,7 @@ def measure_model_collapse(
         study="rank-collapse",
         headline=format_headline(ensembles, findings),
         rows=tuple(build_rows(everywhere, len(ensembles) > 1, over)),
-        metrics={name: metric_definition(name) for name in wanted}
+        metrics={name: metric_definition(name) for name in measured}
         | {"order": OWN_METRICS["order"]},
         source=describe_source(checkpoint, subjects, variants, arithmetics),
         input={"texts": [text.described() for text in texts]},
@@ -134,8 +134,8 @@ def describe_regimes(
             drag = ", ".join(
                 filter(None, ["the skip" if switches.skip else "", traits[stack].drag])
             )
-            held = describe_support(replace(switches, mlp=switches.mlp and traits[stack].mlps))
-            text = describe_curve(curve, held, drag, ensemble[name])
+            support = describe_support(replace(switches, mlp=switches.mlp and traits[stack].mlps))
+            text = describe_curve(curve, support, drag, ensemble[name])
             yield Finding(format_variant(stack, name, ensembles), text)
 
 
@@ -192,14 +192,14 @@ def format_headline(ensembles: Mapping[str, Ensemble], findings: Sequence[Findin
                 describe_model_end(means[name], ensemble[name]),
                 slice_known_layers(means[name]),
             )
-            told = f", {format_regime(regimes[title], known)}" if known else ""
-            parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else told}")
+            regime_text = f", {format_regime(regimes[title], known)}" if known else ""
+            parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else regime_text}")
         for name in find_extremes(list(filter(is_random_init, means)), means):
             title = format_variant(stack, name.removesuffix(RANDOM_SUFFIX), ensembles)
             end = describe_model_end(means[name], ensemble[name])
             random.append(f"{title} {end}")
-    twin = [f"with random weights {', '.join(random)}"] if random else []
-    return "; ".join([*parts, *twin]) + "."
+    random_init = [f"with random weights {', '.join(random)}"] if random else []
+    return "; ".join([*parts, *random_init]) + "."
 
 
 def is_random_init(variant: str) -> bool:

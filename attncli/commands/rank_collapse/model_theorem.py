@@ -74,9 +74,9 @@ def evaluate_theorem(
 ) -> tuple[list[Row], Finding]:
     model = checkpoint.body
     try:
-        said = model.config.to_dict()
+        sentence = model.config.to_dict()
         config = HeadConfig(
-            Path(type(model).__name__), said, find_family(type(model).__name__, said)
+            Path(type(model).__name__), sentence, find_family(type(model).__name__, sentence)
         )
         config.refuse_other_layouts()
         tensors = InMemoryTensors(type(model).__name__, model.state_dict())
@@ -106,20 +106,20 @@ def build_layer_rows(
 ) -> Iterator[Row]:
     """Rows of one layer; each text gives one column of residuals."""
     for layer, found in enumerate(constants):
-        beside: dict[str, Any] = {"layer": layer}
+        keys: dict[str, Any] = {"layer": layer}
         constant = power_of_ten(found.log10_constant)
-        yield summarize_values("beta", "1", [found.beta], BEYOND, **beside)
-        yield summarize_values("layer_constant", "1", [constant], BEYOND, **beside)
+        yield summarize_values("beta", "1", [found.beta], BEYOND, **keys)
+        yield summarize_values("layer_constant", "1", [constant], BEYOND, **keys)
         radius = power_of_ten(-found.log10_constant / 2.0)
-        yield summarize_values("layer_radius", "norm", [radius], BEYOND, **beside)
+        yield summarize_values("layer_radius", "norm", [radius], BEYOND, **keys)
         why = f"{NOT_APPLICABLE}{uncovered}" if uncovered else BEYOND
         own = [one[layer] for one in residuals]
         read = [each.read for each in own]
-        yield summarize_values("attention_residual", "norm", read, why, **beside)
+        yield summarize_values("attention_residual", "norm", read, why, **keys)
         ranges = [each.logit_range for each in own]
-        yield summarize_values("logit_range", "1", ranges, why, **beside)
+        yield summarize_values("logit_range", "1", ranges, why, **keys)
         slacks = [bound_slack(found.log10_constant, each.read, each.written) for each in own]
-        yield summarize_values("bound_slack", "log10", slacks, why, **beside)
+        yield summarize_values("bound_slack", "log10", slacks, why, **keys)
 
 
 def capture_residuals(
@@ -179,10 +179,10 @@ def describe_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) ->
             metric_values(rows, "layer_radius"),
         )
     )
-    said = f"tokens lie within the bound's radius in {inside} of {format_count(config.layers, 'layer')}"
+    sentence = f"tokens lie within the bound's radius in {inside} of {format_count(config.layers, 'layer')}"
     if known:
-        said += f" (4βH/√d from {format_number(min(known))} to {format_number(max(known))})"
-    return f"{said}; {describe_bound_coverage(rows)}"
+        sentence += f" (4βH/√d from {format_number(min(known))} to {format_number(max(known))})"
+    return f"{sentence}; {describe_bound_coverage(rows)}"
 
 
 def metric_values(rows: Sequence[Row], metric: str) -> list[float | None]:

@@ -40,15 +40,15 @@ def prepare_collapse(
     if with_random_init:
         model.refuse_tensor_parallel("with_random_init")
     refuse_two_arithmetics(model, arithmetic)
-    wanted = inputs.to_read(tokens, seed)
+    requested = inputs.to_read(tokens, seed)
     before_the_work()
     from attncli.commands.rank_collapse.model_collapse import RANDOM_SUFFIX, measure_model_collapse
     from attncli.commands.rank_collapse.model_theorem import add_theorem
     from attncli.models.inputs.texts import make_early_check, make_inputs
     from attncli.models.loading.random_init import make_random_init_model
 
-    checkpoint = load_for_ablation(source, model, seed, make_early_check(wanted))
-    texts = make_inputs(checkpoint, wanted)
+    checkpoint = load_for_ablation(source, model, seed, make_early_check(requested))
+    texts = make_inputs(checkpoint, requested)
     refuse_single_tokens(texts)
     why_plain = explain_inexact(checkpoint.model, model, arithmetic)
     first = examine_model(checkpoint.model)
@@ -56,8 +56,10 @@ def prepare_collapse(
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
     require_enough_memory(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
-        twin = examine_model(make_random_init_model(checkpoint.model, seed))
-        subjects[RANDOM_SUFFIX] = build_collapse_model(twin, variants, cheap, arithmetic, why_plain)
+        random_init = examine_model(make_random_init_model(checkpoint.model, seed))
+        subjects[RANDOM_SUFFIX] = build_collapse_model(
+            random_init, variants, cheap, arithmetic, why_plain
+        )
     study = partial(
         measure_model_collapse,
         checkpoint,
@@ -69,10 +71,10 @@ def prepare_collapse(
         over=over,
     )
 
-    def beside_the_theorem(*, metrics: Sequence[str], progress: "Progress") -> "Report":
+    def study_with_theorem(*, metrics: Sequence[str], progress: "Progress") -> "Report":
         return add_theorem(study(metrics=metrics, progress=progress), checkpoint, texts, progress)
 
-    return beside_the_theorem if theorem else study
+    return study_with_theorem if theorem else study
 
 
 def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:

@@ -95,9 +95,9 @@ class SavedTraining:
             )
         theirs: dict[str, Any] = json.loads(metadata["training"])
         ours = describe_plan(plan)
-        apart = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-        if apart:
-            name = apart[0]
+        different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+        if different:
+            name = different[0]
             raise UsageError(
                 f"{self.path} holds another training: {name} is {theirs.get(name)} there and {ours.get(name)} here; "
                 "give another folder, or remove the file."

@@ -51,23 +51,25 @@ def train_labeller(
 ) -> TrainedLabeller:
     """The same task, sizes, plan and seed give the same network."""
     network = build_labeller(task, sizes, seed)
-    asked = task.draw(np.random.default_rng([seed, QUESTIONS]), task.asked)
-    batch = build_batches(task, seed, asked)
+    test_examples = task.draw(np.random.default_rng([seed, QUESTIONS]), task.asked)
+    batch = build_batches(task, seed, test_examples)
 
     def loss_of_step(step: int) -> Tensor:
         inputs, labels = map(torch.from_numpy, batch(step))
         with seed_dropout(step, seed, task.dropout):
-            given = network(inputs)
-        return F.cross_entropy(given.flatten(0, 1), labels.flatten())
+            answers = network(inputs)
+        return F.cross_entropy(answers.flatten(0, 1), labels.flatten())
 
-    first = {"inputs": torch.from_numpy(asked.inputs[:1])}
+    first = {"inputs": torch.from_numpy(test_examples.inputs[:1])}
     train(
         network, loss_of_step, plan, saved, advance, partial(watched, f"seed{seed}", network, first)
     )
     seen = (
-        asked if task.by_heart else task.draw(np.random.default_rng([seed, SEEN]), SEEN_SEQUENCES)
+        test_examples
+        if task.by_heart
+        else task.draw(np.random.default_rng([seed, SEEN]), SEEN_SEQUENCES)
     )
-    return TrainedLabeller(network.requires_grad_(False).eval(), asked, seen)
+    return TrainedLabeller(network.requires_grad_(False).eval(), test_examples, seen)
 
 
 @contextmanager

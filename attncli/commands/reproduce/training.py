@@ -100,13 +100,13 @@ def resume_training(
     interrupted: Callable[[], bool],
 ) -> None:
     """Run the remaining steps and save from time to time."""
-    kept = time.monotonic()
+    last_saved = time.monotonic()
     for step in iter_training_steps(state, loss_of_step, plan):
         advance(1)
         last, stop = step == plan.steps, interrupted()
-        if last or stop or time.monotonic() - kept > EVERY:
+        if last or stop or time.monotonic() - last_saved > EVERY:
             saved.keep(state, plan)
-            kept = time.monotonic()
+            last_saved = time.monotonic()
         if stop:
             raise TrainingInterrupted(saved.path, step, plan.steps)
 

@@ -146,8 +146,8 @@ def format_headline(
 ) -> str:
     """Which tokens the last one is most sensitive to, as far as the intervals separate them; the paths; and repeats."""
     shares = [row for row in rows if row.metric == SHARE]
-    said = f"After {format_count(blocks, 'block')} token {len(shares) - 1} {describe_most_sensitive(shares, words)}{describe_sampling(texts)}"
-    return f"{said}{describe_correlations(texts)}{describe_repeats(texts)}."
+    sentence = f"After {format_count(blocks, 'block')} token {len(shares) - 1} {describe_most_sensitive(shares, words)}{describe_sampling(texts)}"
+    return f"{sentence}{describe_correlations(texts)}{describe_repeats(texts)}."
 
 
 def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
@@ -157,11 +157,11 @@ def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
     order = sorted(shares, key=lambda row: -(row.value or 0.0))
     first = select_near_largest(order)
     second = select_near_largest(order[1:]) if len(first) == 1 else []
-    said = ", then to ".join(describe_group(group, words) for group in (first, second) if group)
+    sentence = ", then to ".join(describe_group(group, words) for group in (first, second) if group)
     least = select_near_least(order)
-    apart = len(least) == 1 and least[0] not in (*first, *second)
-    return f"is most sensitive to {said}" + (
-        f"; least to {describe_group(least, words)}" if apart else ""
+    least_apart = len(least) == 1 and least[0] not in (*first, *second)
+    return f"is most sensitive to {sentence}" + (
+        f"; least to {describe_group(least, words)}" if least_apart else ""
     )
 
 
@@ -223,13 +223,13 @@ def describe_repeats(texts: Sequence[TextSensitivity]) -> str:
         return ""
     first, last = texts[0].repeated[0], texts[0].repeated[-1]
     start, end = (float(np.mean([one.repeated[i].distance for one in texts])) for i in (0, -1))
-    said = f"; repeating the last token changes it by {format_percent(start)} at {first.length} tokens and {format_percent(end)} at {last.length}"
+    sentence = f"; repeating the last token changes it by {format_percent(start)} at {first.length} tokens and {format_percent(end)} at {last.length}"
     below = [
         each.length
         for index, each in enumerate(texts[0].repeated)
         if np.mean([one.repeated[index].distance for one in texts]) < BFLOAT16
     ]
-    return said + (f": below what bfloat16 tells apart ({format_number(BFLOAT16)}) at {below[0]}" if below else "")  # fmt: skip
+    return sentence + (f": below what bfloat16 tells apart ({format_number(BFLOAT16)}) at {below[0]}" if below else "")  # fmt: skip
 
 
 def build_views(rows: Sequence[Row], texts: int) -> Iterator[View]:

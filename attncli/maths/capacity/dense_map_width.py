@@ -41,7 +41,7 @@ def find_cuts(weights: Array, seen: Index, variation: float) -> Cuts:
 
 def has_order_cycle(weights: Array, causal: bool, variation: float) -> bool:
     """Whether rows order keys in ways that no line has: a circle of rows that force one another's signs."""
-    wanted = Tolerances(math.inf, math.inf, variation)
-    asked = necessary_constraints(csr_array(weights), causal, wanted)
-    odd = find_signs(asked).odd if len(asked.rows) else ()
-    return bool(odd) and proof_holds(LineProof(odd), asked)
+    tolerances = Tolerances(math.inf, math.inf, variation)
+    constraints = necessary_constraints(csr_array(weights), causal, tolerances)
+    odd = find_signs(constraints).odd if len(constraints.rows) else ()
+    return bool(odd) and proof_holds(LineProof(odd), constraints)

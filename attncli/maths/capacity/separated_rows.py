@@ -164,9 +164,10 @@ def measure_rows(
         at = np.searchsorted(constraints.keys(row), keys)
         weights = constraints.target.data[part][at]
         gap = min(gap, -float(constraints.off[part][at].mean()))
-        kept = weights - variation
+        positive = weights - variation
         leak = max(
-            leak, variation / math.exp(np.log(kept).mean()) if kept.min() > 0.0 else math.inf
+            leak,
+            variation / math.exp(np.log(positive).mean()) if positive.min() > 0.0 else math.inf,
         )
     gap = max(gap, math.log(group / leak)) if math.isfinite(leak) else gap
     return SeparatedRows(tuple(chosen), group, gap, leak) if gap > 0.0 else None

@@ -156,11 +156,11 @@ def bound_by_logit_budget(constraints: LineConstraints, budget: float, variation
     """What no d is below with logits up to the budget: the larger of two bounds; 0 where neither says anything."""
     if not math.isfinite(budget):
         return 0
-    apart = max(
+    gap = max(
         (each.least_width(budget) for each in find_separated_rows(constraints, variation)),
         default=0,
     )
-    return max(apart, math.ceil(spectral_width(constraints, budget, variation) - 1e-9))
+    return max(gap, math.ceil(spectral_width(constraints, budget, variation) - 1e-9))
 
 
 def spectral_width(constraints: LineConstraints, budget: float, variation: float) -> float:
@@ -214,10 +214,10 @@ def min_logit_bound(constraints: LineConstraints, d: int, variation: float) -> f
     half = 0.5 * max(
         (-float(constraints.off[constraints.part(row)].min()) for row in others), default=0.0
     )
-    apart = max(
+    gap = max(
         (each.least_logits(d) for each in find_separated_rows(constraints, variation)), default=0.0
     )
-    return max(half, apart, spectral_logits(constraints, d, variation) if others else 0.0, 0.0)
+    return max(half, gap, spectral_logits(constraints, d, variation) if others else 0.0, 0.0)
 
 
 def spectral_logits(constraints: LineConstraints, d: int, variation: float) -> float:

@@ -208,10 +208,10 @@ def describe_ending(curve: Sequence[float], unknown: str) -> str:
 
 def format_stretches(parts: Sequence[CurveStretch], end: int, support: str, drag: str) -> str:
     """A clause for each stretch that is worth one."""
-    told = select_stretches(parts) or list(parts)
-    clauses = RegimeClauses(told, parts[-1].last, end, support, drag)
-    if has_interruption(told):
-        outer, inner, _ = told
+    stretches = select_stretches(parts) or list(parts)
+    clauses = RegimeClauses(stretches, parts[-1].last, end, support, drag)
+    if has_interruption(stretches):
+        outer, inner, _ = stretches
         return f"{clauses.law(outer)}, but {describe_short_stretch(inner, end)}"
     return clauses.joined()
 

@@ -341,8 +341,8 @@ ROUNDS = 4
 def least_squared_errors(shape: Array, seen: Array, taken: Array) -> Array:
     """Per order, the squares of `seen` against -asinh(e^(a + shape) / TINY_STEP), least over a."""
     falls = taken > 0.0
-    apart = np.log(taken[falls]) - shape[:, falls]
-    starts = np.stack([median_of_rows(apart), apart[:, -1]])
+    difference = np.log(taken[falls]) - shape[:, falls]
+    starts = np.stack([median_of_rows(difference), difference[:, -1]])
     best = np.full(len(shape), np.inf)
     scale = starts - math.log(TINY_STEP)
     for _ in range(ROUNDS):

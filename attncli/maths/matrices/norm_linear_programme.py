@@ -82,15 +82,15 @@ class NormProgramme:
     def relaxed(self, u: float, v: float) -> tuple[Array, float, float, ProgrammeSolution]:
         """Solve with the present rows and tangents."""
         n, d = self.matrix.shape
-        held = len(self.active)
+        active = len(self.active)
         left, right = self.constraints()
-        cost = np.concatenate([np.zeros(d), [u, v], np.zeros(held * d)])
-        bounds = [(None, None)] * d + [(0, None)] * (2 + held * d)
+        cost = np.concatenate([np.zeros(d), [u, v], np.zeros(active * d)])
+        bounds = [(None, None)] * d + [(0, None)] * (2 + active * d)
         result = linprog(cost, left, right, bounds=bounds, method="highs-ipm")
         duals = -result.ineqlin.marginals
         columns, rows = np.zeros(d), np.zeros(n)
         np.add.at(columns, [j for j, _, _ in self.tangents], duals[: len(self.tangents)])
-        rows[self.active] = duals[len(self.tangents) : len(self.tangents) + held]
+        rows[self.active] = duals[len(self.tangents) : len(self.tangents) + active]
         x = result.x
         return (
             x[:d],
@@ -101,7 +101,7 @@ class NormProgramme:
 
     def constraints(self) -> tuple[csr_array, Array]:
         """In the order: tangents, lengths of rows, M - x ≤ e, x - M ≤ e."""
-        d, held = self.matrix.shape[1], len(self.active)
+        d, active = self.matrix.shape[1], len(self.active)
         columns, slopes, values = (np.array(part) for part in zip(*self.tangents, strict=True))
         number = np.arange(len(columns))
         tangents = coo_array(
@@ -109,20 +109,20 @@ class NormProgramme:
                 np.concatenate([slopes, -np.ones(len(columns))]),
                 (np.tile(number, 2), np.concatenate([columns, np.full(len(columns), d)])),
             ),
-            shape=(len(columns), d + 2 + held * d),
+            shape=(len(columns), d + 2 + active * d),
         )
-        errors = np.arange(held * d)
-        each = np.ones(held * d)
+        errors = np.arange(active * d)
+        each = np.ones(active * d)
         row_of, column_of = errors // d, errors % d
         lengths = coo_array(
             (
-                np.concatenate([each, -np.ones(held)]),
+                np.concatenate([each, -np.ones(active)]),
                 (
-                    np.concatenate([row_of, np.arange(held)]),
-                    np.concatenate([d + 2 + errors, np.full(held, d + 1)]),
+                    np.concatenate([row_of, np.arange(active)]),
+                    np.concatenate([d + 2 + errors, np.full(active, d + 1)]),
                 ),
             ),
-            shape=(held, d + 2 + held * d),
+            shape=(active, d + 2 + active * d),
         )
         parts = [tangents, lengths]
         for sign in (-1.0, 1.0):
@@ -132,11 +132,11 @@ class NormProgramme:
                         np.concatenate([sign * each, -each]),
                         (np.tile(errors, 2), np.concatenate([column_of, d + 2 + errors])),
                     ),
-                    shape=(held * d, d + 2 + held * d),
+                    shape=(active * d, d + 2 + active * d),
                 )
             )
         own = self.matrix[self.active].ravel()
-        right = np.concatenate([-values, np.zeros(held), -own, own])
+        right = np.concatenate([-values, np.zeros(active), -own, own])
         return vstack(parts).tocsr(), right
 
 

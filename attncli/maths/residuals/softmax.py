@@ -127,8 +127,8 @@ def make_scaled_number(magnitude: float, exponent: int) -> Scaled:
 def check_resolution(total: SumWithLargestTerm) -> Deviation:
     if total.largest.is_zero():
         return Deviation(total.value, True)
-    kept = total.value.exponent > total.largest.exponent - RESOLVED_BITS
-    return Deviation(total.value, kept and not total.value.is_zero())
+    resolved = total.value.exponent > total.largest.exponent - RESOLVED_BITS
+    return Deviation(total.value, resolved and not total.value.is_zero())
 
 
 def subtract_reference_key(array: Scaled, star: NDArray[np.intp]) -> Scaled:
@@ -248,8 +248,8 @@ def subtract_reference(block: Array, log_reference: Array, star: NDArray[np.intp
     total = np.log(np.exp(logits).sum(axis=2, keepdims=True))
     logits -= total
     normaliser = top + total
-    apart = np.abs(block) + np.abs(normaliser) > np.abs(logits) + np.abs(log_reference[:, None, :])
-    ratio = np.where(apart, logits - log_reference[:, None, :], block - normaliser)
+    far = np.abs(block) + np.abs(normaliser) > np.abs(logits) + np.abs(log_reference[:, None, :])
+    ratio = np.where(far, logits - log_reference[:, None, :], block - normaliser)
     sign = np.sign(ratio)
     larger = np.maximum(logits, log_reference[:, None, :], out=logits)
     with np.errstate(divide="ignore"):  # log 0 = -inf where P = π

@@ -49,16 +49,16 @@ def refuse_changed_weights(folder: Path, config: Mapping[str, Any]) -> None:
 def read_config(folder: Path) -> dict[str, Any]:
     """Read config.json, and refuse one that names no model."""
     path = folder / "config.json"
-    said = read_config_json(folder)
-    kind = said.get("model_type")
+    config = read_config_json(folder)
+    kind = config.get("model_type")
     if not isinstance(kind, str) or not kind:
         raise InputError(
             f'{path} names no model_type: add it by hand, as in "model_type": "bert", if you know it.'
         )
-    refuse_changed_weights(folder, said)
-    refuse_oversized_values(str(path), said)
-    refuse_invalid_probabilities(path, said)
-    return said
+    refuse_changed_weights(folder, config)
+    refuse_oversized_values(str(path), config)
+    refuse_invalid_probabilities(path, config)
+    return config
 
 
 def refuse_quantised(path: Path, config: Mapping[str, Any]) -> None:

@@ -41,10 +41,10 @@ def fetch_model(
     source: Source, revision: str | None, offline: bool, allow_pickle: bool, trust_remote_code: bool
 ) -> Path:
     """The snapshot's folder; its name is the commit."""
-    wanted = (*SMALL, *SAFE, *(("*.py",) if trust_remote_code else ()))
-    folder = download_snapshot(source, revision, offline, wanted)
+    patterns = (*SMALL, *SAFE, *(("*.py",) if trust_remote_code else ()))
+    folder = download_snapshot(source, revision, offline, patterns)
     if allow_pickle and not has_safetensors(folder):
-        return download_snapshot(source, revision, offline, (*wanted, *PICKLED))
+        return download_snapshot(source, revision, offline, (*patterns, *PICKLED))
     return folder
 
 

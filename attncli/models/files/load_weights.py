@@ -157,14 +157,16 @@ def name_stored_dtype(tensor: torch.Tensor) -> str:
 
 def hash_state(where: str, state: Mapping[str, Any]) -> str:
     """Hash tensors in memory as if they were in a file; modules' extra state does not enter."""
-    held = {name: value for name, value in state.items() if not name.endswith(EXTRA)}
-    for name, value in held.items():
+    tensors = {name: value for name, value in state.items() if not name.endswith(EXTRA)}
+    for name, value in tensors.items():
         if not isinstance(value, torch.Tensor):
             raise InputError(
                 f"{where} holds {name} as {with_article(type(value).__name__)}, not as a tensor: quantised weights are not read, so "
                 "give the model as it was before."
             )
-    return hash_weights(weight_bytes(where, name, tensor) for name, tensor in sorted(held.items()))
+    return hash_weights(
+        weight_bytes(where, name, tensor) for name, tensor in sorted(tensors.items())
+    )
 
 
 def weight_bytes(where: str, name: str, tensor: torch.Tensor) -> WeightBytes:

@@ -96,13 +96,13 @@ def layout_files(folder: Path, layout: WeightFileLayout) -> list[Path]:
 
 def read_weight_map(index: Path) -> Mapping[str, str]:
     """Read the index: which shard holds which tensor; all shards must be in the folder itself."""
-    said = read_json(index).get("weight_map")
-    if not isinstance(said, dict):
+    weight_map = read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict):
         raise InputError(f"{index} has no weight_map: it is no index of shards.")
-    for shard in said.values():
+    for shard in weight_map.values():
         if not isinstance(shard, str) or Path(shard).name != shard:
             raise InputError(f"{index} names a shard that is no file beside it: {shard!r}.")
-    return said
+    return weight_map
 
 
 def read_headers(files: Sequence[Path]) -> dict[str, TensorPlace]:
@@ -121,13 +121,17 @@ def read_headers(files: Sequence[Path]) -> dict[str, TensorPlace]:
 
 def refuse_mismatched_index(index: Path, places: Mapping[str, TensorPlace]) -> None:
     """Refuse an index and shards that disagree about a tensor."""
-    said = read_weight_map(index)
-    for name in sorted(said.keys() | places.keys()):
-        held = places[name].path.name if name in places else "no shard"
-        if said.get(name) != held:
-            where = f"puts {name} in {said[name]}" if name in said else f"does not name {name}"
+    weight_map = read_weight_map(index)
+    for name in sorted(weight_map.keys() | places.keys()):
+        holder = places[name].path.name if name in places else "no shard"
+        if weight_map.get(name) != holder:
+            where = (
+                f"puts {name} in {weight_map[name]}"
+                if name in weight_map
+                else f"does not name {name}"
+            )
             raise InputError(
-                f"{index} {where}, but {held} holds it: the shards are of another model."
+                f"{index} {where}, but {holder} holds it: the shards are of another model."
             )
 
 

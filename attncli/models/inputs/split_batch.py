@@ -104,8 +104,8 @@ def select_row(name: str, value: Any, row: int, count: int) -> Any:
 
 def refuse_unmarked_padding(model: PreTrainedModel, given: Given) -> None:
     """Refuse rows of one length that begin or end in padding without a mask."""
-    said = vars(text_config(model.config))
-    pad, named = said.get("pad_token_id"), [said.get(name) for name in OTHER_ENDS]
+    config = vars(text_config(model.config))
+    pad, named = config.get("pad_token_id"), [config.get(name) for name in OTHER_ENDS]
     others = {each for one in named for each in (one if isinstance(one, list) else [one])}
     for name in IDS:
         ids = given.get(name)

@@ -85,11 +85,11 @@ def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelI
     refuse_impossible(options)
     if checkpoint.given is not None:
         return make_user_inputs(checkpoint, options)
-    asked = requests_texts(options)
+    has_texts = requests_texts(options)
     if checkpoint.body.main_input_name != WORDS:
         refuse_texts(checkpoint, options)
         return make_random_inputs(checkpoint, options, options.random_tokens)
-    if options.random_tokens is not None or (not checkpoint.reads_texts and not asked):
+    if options.random_tokens is not None or (not checkpoint.reads_texts and not has_texts):
         return make_random_inputs(checkpoint, options, options.random_tokens)
     ahead = checkpoint.read_ahead
     known = (
@@ -168,17 +168,17 @@ class TextEncoder:
 
 def describe_extra_inputs(texts: Sequence[ModelInput]) -> Iterator[str]:
     """Describe the extra inputs drawn for texts, for readers of the numbers."""
-    beside = dict.fromkeys(name for text in texts for name in text.beside)
-    if beside:
+    extra_names = dict.fromkeys(name for text in texts for name in text.beside)
+    if extra_names:
         yield (
-            f"the model does not run on a text alone: it was given random {', '.join(beside)} beside it, "
+            f"the model does not run on a text alone: it was given random {', '.join(extra_names)} beside it, "
             "and parts that read them tell about those."
         )
 
 
 def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
     """Make inputs from a Python caller's arguments."""
-    said = {
+    described = {
         "text": bool(options.texts),
         "text_file": options.text_file is not None,
         "token_ids": bool(options.token_ids),
@@ -186,7 +186,7 @@ def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[M
         "tokens": options.tokens is not None,
         "samples": options.samples != 1,
     }
-    idle = [name for name, there in said.items() if there]
+    idle = [name for name, there in described.items() if there]
     if idle:
         raise UsageError(f"{join_parameters(idle)} and `inputs` exclude each other: leave one out.", about=[*idle, "inputs"])  # fmt: skip
     body = checkpoint.body
@@ -239,11 +239,11 @@ def truncate_ids(lists: Sequence[Named], most: int | None) -> list[Named]:
 
 def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded) -> ModelInput:
     """Make an input of token ids, and of the model's extra inputs."""
-    model, company = reading.checkpoint.model, reading.company
+    model, extra = reading.checkpoint.model, reading.company
     ids = torch.tensor([encoded.ids], dtype=torch.long)
-    others = company.made(reading.checkpoint.body, len(encoded.ids), reading.seed)
+    others = extra.made(reading.checkpoint.body, len(encoded.ids), reading.seed)
     kwargs = {WORDS: ids, **others}
-    if model.config.is_encoder_decoder and company.reads_decoder_ids:
+    if model.config.is_encoder_decoder and extra.reads_decoder_ids:
         kwargs["decoder_input_ids"] = shift_ids_right(model, ids)
     placed = {
         key: value.to(model.device) if isinstance(value, Tensor) else value
@@ -302,8 +302,8 @@ def make_random_inputs(
 
 def choose_random_length(model: Any, options: RequestedInput, length: int | None) -> int:
     """The requested length, if the model has so many positions."""
-    asked = [each for each in (length, options.tokens) if each is not None]
-    length = min(asked or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])
+    has_texts = [each for each in (length, options.tokens) if each is not None]
+    length = min(has_texts or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])
     refuse_too_long(model, "`random_tokens`", length)
     return length
 

@@ -22,8 +22,8 @@ def vocabulary_size(model: PreTrainedModel) -> int | None:
     table = word_embedding(model)
     if table is not None:
         return len(table)
-    said = getattr(text_config(model.config), "vocab_size", None)
-    return said if isinstance(said, int) and said > 0 else None
+    config = getattr(text_config(model.config), "vocab_size", None)
+    return config if isinstance(config, int) and config > 0 else None
 
 
 def word_embedding(model: PreTrainedModel) -> Tensor | None:
@@ -45,10 +45,10 @@ def ordinary_ids(model: PreTrainedModel) -> Tensor:
 
 def special_ids(model: PreTrainedModel) -> set[int]:
     """Ids with a special meaning in the config, such as the end of a text."""
-    said = text_config(model.config).to_dict()
+    config = text_config(model.config).to_dict()
     return {
         value
-        for name, value in said.items()
+        for name, value in config.items()
         if name.endswith("_token_id") and isinstance(value, int)
     }
 

@@ -33,14 +33,14 @@ def iter_forward_arguments(model: nn.Module, value: Any) -> Iterator[dict[str, A
     texts = value if isinstance(value, list) and not is_id_list(value) else [value]
     if not texts:
         raise UsageError(f"`inputs` is empty: give {WRITE}.")
-    held = isinstance(model, ForeignModule)
-    module: Any = model.model if held else model
+    is_foreign = isinstance(model, ForeignModule)
+    module: Any = model.model if is_foreign else model
     device: Any = model.device
     for text in texts:
         found = bind_arguments(module, to_torch(text, device))
-        if held:
+        if is_foreign:
             refuse_key_padding(found)
-        yield from [found] if held else split_batch(module, found)
+        yield from [found] if is_foreign else split_batch(module, found)
 
 
 def refuse_key_padding(inputs: Mapping[str, Any]) -> None:

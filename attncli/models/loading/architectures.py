@@ -127,9 +127,9 @@ def find_model_class(
 
 
 def matches_config(model_class: type, config: PreTrainedConfig) -> bool:
-    wanted = getattr(model_class, "config_class", None)
+    config_class = getattr(model_class, "config_class", None)
     return (
         issubclass(model_class, PreTrainedModel)
-        and wanted is not None
-        and isinstance(config, wanted)
+        and config_class is not None
+        and isinstance(config, config_class)
     )

@@ -83,13 +83,13 @@ def replace_inference_tensors(model: nn.Module) -> Iterator[None]:
         copies: dict[torch.Tensor, torch.Tensor] = {}
         for module in model.modules():
             both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
-            for held in both:
-                for name, tensor in held.items():
+            for guard in both:
+                for name, tensor in guard.items():
                     if tensor is not None and tensor.is_inference():
-                        stack.callback(held.__setitem__, name, tensor)
+                        stack.callback(guard.__setitem__, name, tensor)
                         if tensor not in copies:
                             copies[tensor] = copy_tensor(tensor)
-                        held[name] = copies[tensor]
+                        guard[name] = copies[tensor]
         yield
 
 

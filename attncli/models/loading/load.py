@@ -154,9 +154,9 @@ def load_folder(
     if architecture.remote:
         identity["remote_code"] = True
     shards = filter(None, [describe_unread_shards(folder)])
-    said = (*describe_dtype_change(options.dtype, stored, dtype), *shards, *warnings)
-    said = (*architecture.warnings, *said)
-    return LoadedModel(model, identity, folder, said, read_ahead=read_ahead)
+    notes = (*describe_dtype_change(options.dtype, stored, dtype), *shards, *warnings)
+    notes = (*architecture.warnings, *notes)
+    return LoadedModel(model, identity, folder, notes, read_ahead=read_ahead)
 
 
 def fill_model(

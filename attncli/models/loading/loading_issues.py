@@ -32,10 +32,10 @@ class LoadingResult:
     def random(self) -> list[str]:
         """Weights that did not come from the files, as reported and as seen on the tensors themselves."""
         spread = len(set((getattr(self.model, "hf_device_map", None) or {}).values())) > 1
-        held = {} if spread else self.model.state_dict(keep_vars=True)  # moving drops the mark
+        state = {} if spread else self.model.state_dict(keep_vars=True)  # moving drops the mark
         unmarked = {
             name
-            for name, tensor in held.items()
+            for name, tensor in state.items()
             if not getattr(tensor, "_is_hf_initialized", False)
         }
         return sorted(unmarked.union(self.missing))
@@ -57,7 +57,7 @@ def refuse_mismatches(where: Path, loaded: LoadingResult) -> None:
     """Refuse weights of another shape: the config and the files belong to two models."""
     found = sorted(loaded.mismatched, key=lambda each: each[0])
     if found:
-        shown = [f"{name} is {tuple(ours)} not {tuple(wanted)}" for name, ours, wanted in found]
+        shown = [f"{name} is {tuple(ours)} not {tuple(expected)}" for name, ours, expected in found]
         raise InputError(
             f"{where}: config.json and the weights disagree about {format_count(len(found), 'shape')} ({first_names(shown)}): "
             "one of them is of another model."
@@ -69,12 +69,12 @@ def classify_issues(loaded: LoadingResult, computed: Collection[str]) -> Loading
     missing = [name for name in loaded.random() if name not in computed]
     heads = {name for name in missing if is_head_weight(loaded.model, name)}
     unexpected = sorted(loaded.unexpected)
-    beside = {name for name in unexpected if not belongs_to_body(loaded.model, name)}
+    outside = {name for name in unexpected if not belongs_to_body(loaded.model, name)}
     return LoadingIssues(
         missing=tuple(name for name in missing if name not in heads),
         missing_heads=tuple(name for name in missing if name in heads),
-        unexpected=tuple(name for name in unexpected if name not in beside),
-        unexpected_heads=tuple(name for name in unexpected if name in beside),
+        unexpected=tuple(name for name in unexpected if name not in outside),
+        unexpected_heads=tuple(name for name in unexpected if name in outside),
     )
 
 

@@ -13,6 +13,6 @@ def make_random_init_model(model: PreTrainedModel, seed: int) -> PreTrainedModel
     first = next(model.parameters())
     with silence_libraries(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        twin: PreTrainedModel = type(model)._from_config(model.config)  # type: ignore[no-untyped-call]
-    cast_model(twin, first.dtype)
-    return set_eval_mode(twin, first.device)
+        random_init: PreTrainedModel = type(model)._from_config(model.config)  # type: ignore[no-untyped-call]
+    cast_model(random_init, first.dtype)
+    return set_eval_mode(random_init, first.device)

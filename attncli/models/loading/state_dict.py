@@ -37,10 +37,10 @@ def find_usable_names(weights: LoadedWeights, blank: PreTrainedModel) -> list[st
 
 def refuse_prefix_duplicates(folder: Path, weights: LoadedWeights, blank: PreTrainedModel) -> None:
     """Refuse names that differ by the body's prefix alone: transformers loads both tensors, and the last one stays."""
-    own, held = blank.state_dict().keys(), weights.dtypes.keys()
-    for name in sorted(held) if blank.base_model_prefix else ():
+    own, available = blank.state_dict().keys(), weights.dtypes.keys()
+    for name in sorted(available) if blank.base_model_prefix else ():
         longer = f"{blank.base_model_prefix}.{name}"
-        if longer in held and (name in own) != (longer in own):
+        if longer in available and (name in own) != (longer in own):
             raise InputError(
                 f"{folder} holds both {name} and {longer}, which are one weight of {type(blank).__name__}: leave out the one that "
                 "is not the model's."
@@ -54,10 +54,10 @@ def refuse_integer_weights(
     others = [name for name in weights.dtypes if name not in usable]
     lacking = sorted(loaded.missing) if others else []
     for name in lacking:
-        held = next((each for each in others if differ_by_prefix(each, name)), None)
-        if held is not None:
+        available = next((each for each in others if differ_by_prefix(each, name)), None)
+        if available is not None:
             raise InputError(
-                f"{folder}: tensor {held} holds {weights.dtypes[held]} where the model has floats, which is not read: give a "
+                f"{folder}: tensor {available} holds {weights.dtypes[available]} where the model has floats, which is not read: give a "
                 f"checkpoint in {', '.join(FLOATS)}."
             )
 
@@ -102,10 +102,10 @@ def place_tensors(
 
 def refuse_oversize(folder: Path, blank: PreTrainedModel, weights: LoadedWeights) -> None:
     """Refuse a model that its files could never fill, before memory is taken for it."""
-    wanted = sum(parameter.numel() for parameter in blank.parameters())
-    held = weights.floats()
-    if wanted > OVERSIZE * held + SLACK:
+    needed = sum(parameter.numel() for parameter in blank.parameters())
+    available = weights.floats()
+    if needed > OVERSIZE * available + SLACK:
         raise InputError(
-            f"{folder}: config.json describes a model of {wanted} numbers, the files hold {held}: "
+            f"{folder}: config.json describes a model of {needed} numbers, the files hold {available}: "
             "one of them is of another model."
         )

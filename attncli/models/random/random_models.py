@@ -120,10 +120,10 @@ def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig,
         return make_tiny_config(arch, sizes), True, ""
     config = CONFIG_MAPPING[arch]()
     if sizes:
-        given = resolve_sizes(config, sizes)
-        refuse_oversized_values(f"random:{arch}", given, LimitError)
+        resolved = resolve_sizes(config, sizes)
+        refuse_oversized_values(f"random:{arch}", resolved, LimitError)
         try:
-            config = apply_sizes(config, given)
+            config = apply_sizes(config, resolved)
         except AttnError:
             raise
         except Exception:  # such as a list of another length; the tiny config then reports what does not fit it either
@@ -155,8 +155,8 @@ def set_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
 
 def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     """Make the type's tiny config; sizes given by a word scale all others."""
-    given = resolve_sizes(CONFIG_MAPPING[arch](), sizes)
-    refuse_oversized_values(f"random:{arch}", given, LimitError)
+    resolved = resolve_sizes(CONFIG_MAPPING[arch](), sizes)
+    refuse_oversized_values(f"random:{arch}", resolved, LimitError)
     words = {
         UNITS[name.replace("_", "-")]: int(value)
         for name, value in sizes.items()
@@ -164,7 +164,7 @@ def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     }
     if "heads" in words:
         words.setdefault("key_heads", gcd(words["heads"], Units().key_heads))
-    config = tiny_config(arch, replace(Units(), **words), given)
+    config = tiny_config(arch, replace(Units(), **words), resolved)
     check_sizes(config)
     try:
         count = count_parameters(config) or 0
@@ -195,8 +195,8 @@ def count_parameters(config: PreTrainedConfig) -> int | None:
         raise
     except Exception:  # whatever the class raises: the tiny config that is tried next reports why
         return None
-    held = (*model.parameters(), *model.buffers())
-    return sum(tensor.numel() for tensor in held)
+    tensors = (*model.parameters(), *model.buffers())
+    return sum(tensor.numel() for tensor in tensors)
 
 
 def draw_model(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
@@ -242,11 +242,11 @@ def translate_build_errors(arch: str, sizes: Mapping[str, Size]) -> Iterator[Non
                 f"random:{arch} does not fit into the memory at these sizes: choose smaller ones."
             ) from error
         if isinstance(error, ZeroDivisionError):
-            said = describe_zero_division(error)
+            note = describe_zero_division(error)
         else:
-            said = " ".join(str(error.__cause__ or error).split()).rstrip(".")
+            note = " ".join(str(error.__cause__ or error).split()).rstrip(".")
         if set(sizes) - {"tiny"}:
-            raise UsageError(f"random:{arch} cannot have these sizes: {said}.") from error
+            raise UsageError(f"random:{arch} cannot have these sizes: {note}.") from error
         raise InputError(
-            f"model type '{arch}' cannot be built from its config alone: {said}."
+            f"model type '{arch}' cannot be built from its config alone: {note}."
         ) from error

@@ -67,14 +67,14 @@ WHOLE = "a whole number"
 def resolve_sizes(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Resolve words to the config's own dotted names, with values of the attributes' types."""
     own = dict(iter_attributes(config))
-    given: dict[str, Any] = {}
+    resolved: dict[str, Any] = {}
     for name, value in sizes.items():
         paths = match_attributes(config, own, name)
         if not paths:
             known = {*(word for word in WORDS if match_attributes(config, own, word)), *own, "tiny"}
             raise unknown_name(f"size of model type '{config.model_type}'", name, known)
-        given |= {path: convert_size(name, value, own[path]) for path in paths}
-    return given
+        resolved |= {path: convert_size(name, value, own[path]) for path in paths}
+    return resolved
 
 
 def iter_attributes(config: PreTrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:

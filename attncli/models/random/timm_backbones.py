@@ -14,9 +14,9 @@ def replace_timm_backbone(
     spec = getattr(type(config), "sub_configs_defaults", {}).get(name)
     if spec is None or spec.model_type == FOREIGN:
         return nested
-    said = dict(spec.init_kwargs)
-    if said.pop(
+    arguments = dict(spec.init_kwargs)
+    if arguments.pop(
         "out_features", None
     ):  # the last stage alone, where the class reads several of timm's
-        said["out_indices"] = list(nested.out_indices)
-    return CONFIG_MAPPING[spec.model_type](**said)
+        arguments["out_indices"] = list(nested.out_indices)
+    return CONFIG_MAPPING[spec.model_type](**arguments)

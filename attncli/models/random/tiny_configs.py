@@ -50,18 +50,18 @@ class Shrinker:
 
     def shrink(self, config: PreTrainedConfig, prefix: str) -> PreTrainedConfig:
         """Make a new config of the same class, whose own checks run again."""
-        said = self.said_about(config, prefix)
+        overrides = self.said_about(config, prefix)
         if config.model_type in CONVOLUTIONAL:
-            return type(config)(**said) if said else config
-        kept = self.layers_kept(config, said)
+            return type(config)(**overrides) if overrides else config
+        layers = self.layers_kept(config, overrides)
         own = vars(config)
         names = [field.name for field in dataclasses.fields(config) if field.name in own]
         values = {
-            name: self.small(config, prefix + name, own[name], kept)
+            name: self.small(config, prefix + name, own[name], layers)
             for name in names
-            if name not in COMMON and name not in said
+            if name not in COMMON and name not in overrides
         }
-        return type(config)(**values, **backbone_stages(config, len(kept)), **said)
+        return type(config)(**values, **backbone_stages(config, len(layers)), **overrides)
 
     def said_about(self, config: PreTrainedConfig, prefix: str) -> dict[str, Any]:
         """Attributes of this config that skip the rules: overridden ones and those that the user gave."""
@@ -69,27 +69,27 @@ class Shrinker:
             name: value(self.units) if callable(value) else value
             for name, value in OVERRIDES.get(config.model_type or type(config).__name__, {}).items()
         }
-        given = {
+        counts = {
             path.removeprefix(prefix): value
             for path, value in self.given.items()
             if path.startswith(prefix) and "." not in path.removeprefix(prefix)
         }
-        return overridden | given
+        return overridden | counts
 
     def layers_kept(self, config: PreTrainedConfig, said: Mapping[str, Any]) -> list[int]:
         """Indices of the layers that stay: as many as given, else the first of each kind and enough others."""
         count = layer_count(config)
         if count == 0:
             return []
-        given = [said[name] for name in LAYER_COUNTS if name in said]
-        if given:
-            return [layer % count for layer in range(given[0])]
+        counts = [said[name] for name in LAYER_COUNTS if name in said]
+        if counts:
+            return [layer % count for layer in range(counts[0])]
         stages = [] if "depths" in vars(config) else vars(config).get("_out_indices") or []
         if len(stages) > 1:
             return list(range(len(stages)))
-        kept = first_layer_of_each_kind(config, count)
-        others = [layer for layer in range(count) if layer not in kept]
-        return sorted(kept + others[: max(0, self.units.layers - len(kept))])
+        layers = first_layer_of_each_kind(config, count)
+        others = [layer for layer in range(count) if layer not in layers]
+        return sorted(layers + others[: max(0, self.units.layers - len(layers))])
 
     def small(self, config: PreTrainedConfig, path: str, value: Any, layers: Sequence[int]) -> Any:
         """The small value of one attribute."""
@@ -190,8 +190,8 @@ def is_per_layer(config: PreTrainedConfig, name: str, value: Any) -> bool:
         return False
     if len(value) != layer_count(config) or not value:
         return False
-    said = all(isinstance(entry, str) for entry in value)
-    return said or (len(value) > 4 and not lists_layer_indices(value))
+    overrides = all(isinstance(entry, str) for entry in value)
+    return overrides or (len(value) > 4 and not lists_layer_indices(value))
 
 
 def lists_layer_indices(values: Sequence[Any]) -> bool:

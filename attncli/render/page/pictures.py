@@ -49,9 +49,9 @@ def list_views(report: Report) -> list[View]:
 
 
 def layer_views(report: Report) -> Iterator[View]:
-    told = {name for view in report.views if view.down == "layer" for name in view.metrics}
+    metrics = {name for view in report.views if view.down == "layer" for name in view.metrics}
     names = {row.metric for row in report.rows if set(row.coordinates) == {"layer"}}
-    if untold := [name for name in report.metrics if name in names - told]:
+    if untold := [name for name in report.metrics if name in names - metrics]:
         yield View(AFTER_LAYERS, "layer", tuple(untold))
 
 

@@ -17,10 +17,10 @@ def format_title(report: Report) -> str:
 
 
 def format_opening(report: Report) -> str:
-    said = " ".join(report.command) if report.command else f"attn {report.study}"
+    command = " ".join(report.command) if report.command else f"attn {report.study}"
     return html_tag(
         "header",
-        html_tag("p", escape_text(said), class_="asked")
+        html_tag("p", escape_text(command), class_="asked")
         + html_tag("h1", escape_text(report.headline)),
     )
 
@@ -53,16 +53,16 @@ def format_verdicts(report: Report) -> str:
 
 def format_findings(report: Report) -> str:
     """Under the name that their view gives them; the script makes links of the heads that they name."""
-    told = [
+    sentences = [
         place for place, each in enumerate(report.findings) if not repeats_headline(report, each)
     ]
-    if not told:
+    if not sentences:
         return ""
     name = next((view.title for view in report.views if view.findings), UNNAMED)
     items = "".join(
         html_tag("dt", escape_text(report.findings[place].about))
         + html_tag("dd", escape_text(report.findings[place].text), data_finding=place)
-        for place in told
+        for place in sentences
     )
     return html_tag(
         "section",
@@ -74,8 +74,8 @@ def format_findings(report: Report) -> str:
 
 def repeats_headline(report: Report, finding: Finding) -> bool:
     """Whether it is the headline once more."""
-    said, headline = (text.rstrip(".").casefold() for text in (finding.text, report.headline))
-    return said == headline
+    command, headline = (text.rstrip(".").casefold() for text in (finding.text, report.headline))
+    return command == headline
 
 
 def capitalize(text: str) -> str:

@@ -34,16 +34,16 @@ def shorten_grid(grid: Grid) -> tuple[Grid, int]:
 
 
 def format_table(grid: Grid) -> str:
-    kept, left_out = shorten_grid(grid)
+    shortened, left_out = shorten_grid(grid)
     head = html_tag(
-        "tr", "".join(html_tag("th", escape_text(name), scope="col") for name in kept.header)
+        "tr", "".join(html_tag("th", escape_text(name), scope="col") for name in shortened.header)
     )
-    lines = "".join(format_line(line, kept.words) for line in kept.lines)
-    caption = html_tag("caption", escape_text(kept.title))
+    lines = "".join(format_line(line, shortened.words) for line in shortened.lines)
+    caption = html_tag("caption", escape_text(shortened.title))
     if left_out:
         more = f"{left_out:,} more lines are left out here: all numbers are at the end of the page."
         lines += html_tag(
-            "tr", html_tag("td", escape_text(more), colspan=len(kept.header), class_="said")
+            "tr", html_tag("td", escape_text(more), colspan=len(shortened.header), class_="said")
         )
     return html_tag("table", caption + html_tag("thead", head) + html_tag("tbody", lines))
 

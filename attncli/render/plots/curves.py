@@ -35,9 +35,9 @@ def draw_curve_figure(report: Report) -> Any:
     across = 1 if len(drawn) < 2 else 2 if len(drawn) < 5 else 3
     lines = -(-max(1, len(drawn)) // across)
     names = list(dict.fromkeys(name for one in drawn for name in one.series))
-    beside = len(drawn) > 1 or len(names) > INSIDE
+    at_side = len(drawn) > 1 or len(names) > INSIDE
     width, height = SINGLE if across == 1 else PANEL
-    more = legend_width(names) if beside and len(drawn) % across == 0 else 0.0
+    more = legend_width(names) if at_side and len(drawn) % across == 0 else 0.0
     canvas = Figure(figsize=(width * across + more, height * lines), layout="constrained")
     grid = canvas.subplots(lines, across, squeeze=False)
     styles = assign_styles(names)
@@ -48,7 +48,7 @@ def draw_curve_figure(report: Report) -> Any:
     free = panels[max(1, len(drawn)) :]
     for axes in free:
         axes.axis("off")
-    draw_legend(canvas, panels[: len(drawn)], beside, free)
+    draw_legend(canvas, panels[: len(drawn)], at_side, free)
     return canvas
 
 

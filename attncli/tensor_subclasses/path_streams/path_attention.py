@@ -76,9 +76,9 @@ def full_stream_qkv(*sides: Any) -> list[Tensor]:
 
 def compare_attention(module: nn.Module, ours: Tensor, own: Tensor) -> None:
     """Check that P V equals what the model's attention returns."""
-    apart = float((ours - own).abs().max() / own.abs().max().clamp_min(1e-30))
-    if not apart < PATH_ATTENTION.of(own.dtype):
+    error = float((ours - own).abs().max() / own.abs().max().clamp_min(1e-30))
+    if not error < PATH_ATTENTION.of(own.dtype):
         raise InputError(
             f"the attention of {type(module).__name__} is not understood: its output is no product of "
-            f"weights and values (it differs by {apart:.1g})."
+            f"weights and values (it differs by {error:.1g})."
         )

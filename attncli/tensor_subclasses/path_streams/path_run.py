@@ -59,11 +59,11 @@ def decompose_by_length(
     with torch.no_grad(), accept_path_tensors(model):
         found, output = run_path_tensors(model, PathTensorRun(stack, streams(), go_on), inputs)
 
-    def longest_of_a_twin() -> Tensor:
-        twin = run_with_random_weights(model, stack, inputs, streams())
-        return found.terms[-1] if twin is None else twin.terms[-1]
+    def longest_with_random_weights() -> Tensor:
+        random_init = run_with_random_weights(model, stack, inputs, streams())
+        return found.terms[-1] if random_init is None else random_init.terms[-1]
 
-    check_steps(found, stack, steps, count_attention, longest_of_a_twin)
+    check_steps(found, stack, steps, count_attention, longest_with_random_weights)
     return found, output
 
 
@@ -83,12 +83,12 @@ def decompose_by_both_lengths(
 
     for counted, other in ((0, 1), (1, 0)):
 
-        def longest_of_a_twin(other: int = other) -> Tensor:
-            twin = run_with_random_weights(model, stack, inputs, LengthStreams(*steps))
-            return grid(twin or found).sum(dim=other)[-1]
+        def longest_with_random_weights(other: int = other) -> Tensor:
+            random_init = run_with_random_weights(model, stack, inputs, LengthStreams(*steps))
+            return grid(random_init or found).sum(dim=other)[-1]
 
         one_kind = found._replace(terms=grid(found).sum(dim=other))
-        check_steps(one_kind, stack, steps[counted], counted == 0, longest_of_a_twin)
+        check_steps(one_kind, stack, steps[counted], counted == 0, longest_with_random_weights)
     return found._replace(terms=grid(found))
 
 
@@ -141,13 +141,13 @@ def run_with_random_weights(
     """
     if not isinstance(model, PreTrainedModel):
         return None
-    twin = body_of(make_random_init_model(model, seed=0))
-    alike = [each for each in find_stacks(twin, inputs) if each.name == stack.name]
+    random_init = body_of(make_random_init_model(model, seed=0))
+    alike = [each for each in find_stacks(random_init, inputs) if each.name == stack.name]
     if not alike or len(alike[0].calls) != len(stack.calls):
         return None
     own = alike[0]
-    with torch.no_grad(), accept_path_tensors(twin):
-        found, _ = run_path_tensors(twin, PathTensorRun(own, streams), inputs)
+    with torch.no_grad(), accept_path_tensors(random_init):
+        found, _ = run_path_tensors(random_init, PathTensorRun(own, streams), inputs)
     return found
 
 
@@ -156,7 +156,7 @@ def check_steps(
     stack: Stack,
     steps: int,
     count_attention: bool,
-    longest_of_a_twin: Callable[[], Tensor],
+    longest_with_random_weights: Callable[[], Tensor],
 ) -> None:
     """Check that every block took its steps, so that no length is another one's.
 
@@ -164,7 +164,7 @@ def check_steps(
     """
     seen = len(decomposition.heads) if count_attention else steps
     if seen != steps or not (
-        bool(decomposition.terms[-1].any()) or bool(longest_of_a_twin().any())
+        bool(decomposition.terms[-1].any()) or bool(longest_with_random_weights().any())
     ):
         raise InputError(
             f"stack {stack.name}: {steps} blocks make {'attention' if count_attention else 'MLP'} steps, but not just "

@@ -101,10 +101,10 @@ def require_not_batch_axis(axes: int, dim: int) -> int:
 @rule(Tensor.__getitem__)
 def getitem(x: PathTensor, index: Any) -> PathTensor:
     """Index with slices that leave the batch whole."""
-    given = index if isinstance(index, tuple) else (index,)
-    simple = all(isinstance(part, int | slice) or part in (None, Ellipsis) for part in given)
-    whole = given[0] is Ellipsis or (isinstance(given[0], slice) and given[0] == slice(None))
-    if not simple or not whole or (given[0] is Ellipsis and len(given) > x.dim()):
+    indices = index if isinstance(index, tuple) else (index,)
+    simple = all(isinstance(part, int | slice) or part in (None, Ellipsis) for part in indices)
+    whole = indices[0] is Ellipsis or (isinstance(indices[0], slice) and indices[0] == slice(None))
+    if not simple or not whole or (indices[0] is Ellipsis and len(indices) > x.dim()):
         raise no_rule_error("an index into the batch or by a tensor")
     return x.like(x.numbers[index])
 

@@ -143,18 +143,18 @@ class PathStreams(Streams):
 
     def attended(self, attention: RecordedAttention) -> Tensor:
         outputs = super().attended(attention)
-        kept = torch.zeros_like(outputs)
-        kept[0] = outputs[0]
+        outputs_kept = torch.zeros_like(outputs)
+        outputs_kept[0] = outputs[0]
         for stream, choice in self.choices():
             if choice:
-                kept[stream, choice - 1] = outputs[stream, choice - 1]
-        return kept
+                outputs_kept[stream, choice - 1] = outputs[stream, choice - 1]
+        return outputs_kept
 
     def past_attention(self, parts: Tensor) -> Tensor:
         """Drop the bypass for paths that go through a head."""
-        kept = parts.clone()
-        kept[[stream for stream, choice in self.choices() if choice]] = 0.0
-        return kept
+        outputs_kept = parts.clone()
+        outputs_kept[[stream for stream, choice in self.choices() if choice]] = 0.0
+        return outputs_kept
 
     def choices(self) -> Iterator[tuple[int, int]]:
         """Each stream's choice at the attention that was recorded last."""

@@ -46,10 +46,10 @@ def find_contributions(
     with accept_path_tensors(model):
         found, blocks = run_forwards(model, RecordedRun(stack, OriginStreams()), inputs)
         state = found.output[token]
-        wanted = torch.zeros_like(found.output)
-        wanted[token] = state / state.square().sum()
-        rolling = RolloutVisitor(token, len(wanted))
-        back = run_backwards(blocks, wanted[None], rolling.visit)
+        target = torch.zeros_like(found.output)
+        target[token] = state / state.square().sum()
+        rolling = RolloutVisitor(token, len(target))
+        back = run_backwards(blocks, target[None], rolling.visit)
     shares = (back * blocks[0].state.detach()).sum(dim=(0, 2))
     return TokenContributions(
         state, found.terms[0, token], found.terms[1, token], shares, rolling.rolled

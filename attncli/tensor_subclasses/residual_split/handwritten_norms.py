@@ -62,14 +62,14 @@ def recognise_norm(
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randn(len(SIZES), width, generator=generator, dtype=torch.float64) + 0.5
     tokens = tokens * torch.tensor(SIZES, dtype=torch.float64)[:, None]
-    wanted = usual(tokens).double()
+    expected = usual(tokens).double()
     for one in iter_candidate_norms(module):
         rows = tokens - tokens.mean(-1, keepdim=True) if one.centre else tokens
         ours = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + one.epsilon)
         ours = ours * (1.0 if one.gain is None else one.gain)
         ours = ours + (0.0 if one.bias is None else one.bias)
         near_zero = HANDWRITTEN_NORM_AT_ZERO.of()
-        if torch.allclose(ours, wanted, rtol=HANDWRITTEN_NORM.of(), atol=near_zero):
+        if torch.allclose(ours, expected, rtol=HANDWRITTEN_NORM.of(), atol=near_zero):
             return one
     return None
 

@@ -41,10 +41,10 @@ class ScoreTerms(NamedTuple):
         return (*self.lead, self.query.shape[-2], self.key.shape[-2] + self.columns)
 
     def times(self, factor: float) -> "ScoreTerms":
-        bias, shift, beside = (
+        bias, shift, sinks = (
             None if part is None else part * factor for part in (self.bias, self.shift, self.beside)
         )
-        return self._replace(scale=self.scale * factor, bias=bias, shift=shift, beside=beside)
+        return self._replace(scale=self.scale * factor, bias=bias, shift=shift, beside=sinks)
 
     def plain(self) -> Tensor:
         """The scores as plain numbers, where query-specific parts may vanish."""
@@ -54,8 +54,8 @@ class ScoreTerms(NamedTuple):
         if self.bias is not None:
             scores = scores + self.bias
         if self.beside is not None:
-            beside = self.beside.expand(*scores.shape[:-1], self.columns)
-            scores = torch.cat([scores, beside], dim=-1)
+            sinks = self.beside.expand(*scores.shape[:-1], self.columns)
+            scores = torch.cat([scores, sinks], dim=-1)
         return scores if self.shift is None else scores + self.shift
 
 

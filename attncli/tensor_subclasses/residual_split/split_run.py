@@ -166,8 +166,8 @@ class SplitTensorRun:
 
     def takes_of_others(self, args: Any, kwargs: Any) -> bool:
         """Whether an argument depends on a stack that does not run in this pass."""
-        apart = len(self.wanted) < len(self.stacks)
-        return apart and any(map(is_unknown, iter_tensors((args, kwargs))))
+        partial = len(self.wanted) < len(self.stacks)
+        return partial and any(map(is_unknown, iter_tensors((args, kwargs))))
 
     def ending(self, stack: Stack, output: Any, state: SplitTensor) -> Any:
         """The output of a stack's last block; the last one of all ends the pass."""

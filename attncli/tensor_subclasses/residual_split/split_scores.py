@@ -243,8 +243,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         isinstance(x, StreamTensor) for x in rest
     ):
         return torch.cat([to_plain(materialise(x)) for x in tensors], dim)
-    beside = [] if first.terms.beside is None else [first.terms.beside]
-    return make_scores(first.terms._replace(beside=torch.cat([*beside, *rest], dim=-1)))
+    sinks = [] if first.terms.beside is None else [first.terms.beside]
+    return make_scores(first.terms._replace(beside=torch.cat([*sinks, *rest], dim=-1)))
 
 
 @score_rule(torch.softmax, Tensor.softmax, F.softmax)

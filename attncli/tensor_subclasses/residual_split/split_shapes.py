@@ -49,13 +49,13 @@ def result_type(*_: Any) -> torch.dtype:
 @rule(Tensor.expand)
 def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
     """Repeat heads for the queries that share them; a single token could not keep a residual."""
-    wanted = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-    before = len(wanted) - x.dim()
-    if before < 0 or wanted[before + x.axis] not in (-1, x.shape[x.axis]):
+    sizes_tuple = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    before = len(sizes_tuple) - x.dim()
+    if before < 0 or sizes_tuple[before + x.axis] not in (-1, x.shape[x.axis]):
         raise SplitTensor.refusal("a repetition of tokens")
     shape = [
         x.shape[index - before] if size == -1 and index >= before else size
-        for index, size in enumerate(wanted)
+        for index, size in enumerate(sizes_tuple)
     ]
     single = [1 if index == before + x.axis else size for index, size in enumerate(shape)]
     return SplitTensor(
@@ -96,8 +96,8 @@ def return_unchanged(x: Tensor, *_: Any, **__: Any) -> Tensor:
 def reshape(x: SplitTensor, *shape: Any) -> Tensor:
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         return x
-    wanted = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    sizes = list(np.empty(x.shape, dtype=np.bool_).reshape(wanted).shape)
+    sizes_tuple = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    sizes = list(np.empty(x.shape, dtype=np.bool_).reshape(sizes_tuple).shape)
     if is_shift(x, sizes):
         return x.plain().reshape(sizes)
     return reshape_split(x, sizes)
@@ -156,8 +156,8 @@ def transpose(x: SplitTensor, first: int, second: int) -> SplitTensor:
 
 @rule(Tensor.permute, torch.permute)
 def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
-    given = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
-    order = [dim % x.dim() for dim in given]
+    axes = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    order = [dim % x.dim() for dim in axes]
     common, varying = (
         Scaled(part.mantissa.transpose(order), part.exponent) for part in (x.common, x.varying)
     )
@@ -179,24 +179,24 @@ def squeeze(x: SplitTensor, dim: int) -> SplitTensor:
 @rule(Tensor.__getitem__)
 def getitem(x: SplitTensor, index: Any) -> Tensor:
     """Index slices of features; indexing tokens gives plain numbers."""
-    given = tuple(map(index_as_slice(x), index if isinstance(index, tuple) else (index,)))
-    if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in given):
+    axes = tuple(map(index_as_slice(x), index if isinstance(index, tuple) else (index,)))
+    if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in axes):
         return x.plain()[index]
-    probe = np.empty(x.shape, dtype=np.bool_)[tuple(given)]
+    probe = np.empty(x.shape, dtype=np.bool_)[tuple(axes)]
     strides = np.arange(x.shape[x.axis]).reshape(
         [-1 if axis == x.axis else 1 for axis in range(x.dim())]
     )
-    tokens = np.broadcast_to(strides, x.shape)[tuple(given)]
+    tokens = np.broadcast_to(strides, x.shape)[tuple(axes)]
     axis = find_token_axis(tokens, x.shape[x.axis])
     if axis is None or probe.size == 0:
         return x.plain()[index]
     single = [slice(None)] * x.dim()
     single[x.axis] = slice(0, 1)
-    whole = np.broadcast_to(x.common.mantissa, x.shape)[tuple(given)]
+    whole = np.broadcast_to(x.common.mantissa, x.shape)[tuple(axes)]
     common = np.take(whole, [0], axis=axis)
     return SplitTensor(
         make_scaled(common, x.common.exponent),
-        make_scaled(x.varying.mantissa[tuple(given)], x.varying.exponent),
+        make_scaled(x.varying.mantissa[tuple(axes)], x.varying.exponent),
         axis,
         view_of=x,
     )

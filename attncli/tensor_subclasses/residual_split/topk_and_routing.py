@@ -70,8 +70,8 @@ LOOKS = (
 
 def apply_to_plain(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Apply the function to plain numbers."""
-    given = {name: to_plain(value) for name, value in kwargs.items()}
-    return function(*map(to_plain, args), **given)
+    plain_kwargs = {name: to_plain(value) for name, value in kwargs.items()}
+    return function(*map(to_plain, args), **plain_kwargs)
 
 
 for look in LOOKS:

@@ -47,11 +47,11 @@ def build_acceptance_report(
     compared = {check.name: compare_with_baseline(check, results[check.name]) for check in checks}
     names = [check.name for check in filter_accepted(checks, results)]
     left = [name for name in results if name not in names]
-    said = [f"accepted: {', '.join(names)}"] * bool(names)
-    said += [f"not accepted, the baseline stays: {', '.join(left)}"] * bool(left)
+    sentences = [f"accepted: {', '.join(names)}"] * bool(names)
+    sentences += [f"not accepted, the baseline stays: {', '.join(left)}"] * bool(left)
     return Report(
         study="ci accept",
-        headline="; ".join(said) + ".",
+        headline="; ".join(sentences) + ".",
         rows=tuple(row for name, one in compared.items() for row in build_rows(name, one)),
         metrics={name: d for one in compared.values() for name, d in one.metrics.items()},
         source={"kind": "checks"},

@@ -96,8 +96,8 @@ def parse_texts(file: ConfigFile, name: str, table: Mapping[str, Any], key: str)
     if not isinstance(found, list) or (key in table and isinstance(value, list) and not several):
         found = [None]
     if not all(isinstance(text, str) and text for text in found):
-        wanted = "a text or a list of texts" if several else "a text"
-        raise UsageError(f"{file.where(CHECKS, name, key)}: {key} must be {wanted}.")
+        expected = "a text or a list of texts" if several else "a text"
+        raise UsageError(f"{file.where(CHECKS, name, key)}: {key} must be {expected}.")
     return found
 
 

@@ -93,11 +93,11 @@ def sweep(
     run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
     items = ItemOptions(**taken)
     words, values = split_keywords(named, options) if named is not None else ((), {})
-    asked = SweepQuestion(named, words, lambda name: values, items, run, NO_CONFIGURATION)  # fmt: skip
+    question = SweepQuestion(named, words, lambda name: values, items, run, NO_CONFIGURATION)  # fmt: skip
     with open_progress(watcher) as watch:
-        found = run_sweep(asked, (), watch)
-    said = format_call("sweep", {"model": items.model, **options}, (named,))
-    return to_answer(add_provenance(found.report, said))
+        found = run_sweep(question, (), watch)
+    command_line = format_call("sweep", {"model": items.model, **options}, (named,))
+    return to_answer(add_provenance(found.report, command_line))
 
 
 KEYWORDS = {
@@ -147,8 +147,8 @@ def split_keywords(
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command's options as words for those who run it, and all of their values."""
     require_command(command)
-    asked = find_question(command)
-    known = {each.name: each for each in flat_parameters(asked) if each.name != SOURCE}
+    question = find_question(command)
+    known = {each.name: each for each in flat_parameters(question) if each.name != SOURCE}
     usual = second_names(known)
     keywords = {usual.get(name, name): value for name, value in keywords.items()}
     for name in keywords:
@@ -161,14 +161,14 @@ def split_keywords(
 
 
 def find_question(command: str) -> Callable[..., Any]:
-    asked: Callable[..., Any] = import_function(command).asked  # type: ignore[attr-defined]
-    return asked
+    question: Callable[..., Any] = import_function(command).asked  # type: ignore[attr-defined]
+    return question
 
 
 def format_option(parameter: Any, value: Any) -> list[str]:
     """An option as the command line spells it."""
-    _, said = parts_of(parameter)
-    flags = next((one.flags for one in said if isinstance(one, Option)), ())
+    _, command_line = parts_of(parameter)
+    flags = next((one.flags for one in command_line if isinstance(one, Option)), ())
     names = next(iter(flags), "--" + parameter.name.replace("_", "-")).split("/")
     if isinstance(value, bool):
         return [names[0]] if value else names[1:2]

@@ -88,8 +88,8 @@ def metric_label(shown: ShownNumber, items: Sequence[Item]) -> str:
     """Label of the table's numbers; it says "mean" only where several numbers were averaged."""
     series = [group_by_curve(item, shown) for item in items]
     several = any(len(rows) > 1 for found in series for rows in found.values())
-    said = shown.text.startswith(f"{shown.aggregate}(")
-    return f"{shown.aggregate}({shown.text})" if several and not said else shown.text
+    same_text = shown.text.startswith(f"{shown.aggregate}(")
+    return f"{shown.aggregate}({shown.text})" if several and not same_text else shown.text
 
 
 def row_keys(item: Item, series: Scalar) -> dict[str, Scalar]:
@@ -172,8 +172,10 @@ def describe_item(item: Item, items: Sequence[Item]) -> str:
     """Describe an item: its step and its status."""
     if item.report is None:
         return f"step {item.step}: {item.failure}"
-    twin = first_with_same_weights(item, items)
-    return f"step {item.step}: " + (f"the same weights as {twin.name}" if twin else "done")
+    same_weights = first_with_same_weights(item, items)
+    return f"step {item.step}: " + (
+        f"the same weights as {same_weights.name}" if same_weights else "done"
+    )
 
 
 def first_with_same_weights(item: Item, items: Sequence[Item]) -> Item | None:
@@ -189,9 +191,9 @@ def first_with_same_weights(item: Item, items: Sequence[Item]) -> Item | None:
 def warn_duplicates(items: Sequence[Item]) -> Iterator[str]:
     """Warn of items with the same weights: a checkpoint saved twice adds nothing to a trend."""
     for item in items:
-        twin = first_with_same_weights(item, items)
-        if twin is not None:
-            yield f"{item.name} has the same weights as {twin.name}"
+        same_weights = first_with_same_weights(item, items)
+        if same_weights is not None:
+            yield f"{item.name} has the same weights as {same_weights.name}"
 
 
 def merge_warnings(items: Sequence[Item]) -> Iterator[str]:

@@ -81,7 +81,7 @@ def sweep(
     from attncli.reports.provenance import add_provenance
 
     command, rest = (words[0], tuple(words[1:])) if words else (None, ())
-    asked = SweepQuestion(
+    question = SweepQuestion(
         command,
         rest,
         lambda name: resolve_options([command or "", name, *rest]),
@@ -90,14 +90,14 @@ def sweep(
         option_settings(os.environ),
     )
     if list_items:
-        plan = plan_sweep(asked)
+        plan = plan_sweep(question)
         printed = list(format_command_lines(plan, output))
         require_folder(Path(plan.into))
         write_stdout("".join(f"{line}\n" for line in printed))
         return 0
     conditions = prepare_output(output)
     with progress_bar(output.shows_progress) as progress:
-        found = run_sweep(asked, conditions, progress)
+        found = run_sweep(question, conditions, progress)
     report = add_provenance(found.report)
     report = report.with_verdicts([*report.verdicts, *gates.decide_conditions(report, conditions)])
     return gates.worst_exit_code([write_report(report, output), *found.codes])

@@ -56,9 +56,9 @@ def measure_frontier(
         reached: dict[int, float] = {}
         for index, d in enumerate(widths):
             progress(len(found) * len(widths) + index, total, "widths")
-            wanted = replace(request.at(d), dtype=dtype)
-            best, probes, why = minimize_logits(target, wanted, seeds)
-            rows += build_frontier_rows(target, wanted, best, probes, why, proved[d])
+            rounded_request = replace(request.at(d), dtype=dtype)
+            best, probes, why = minimize_logits(target, rounded_request, seeds)
+            rows += build_frontier_rows(target, rounded_request, best, probes, why, proved[d])
             if best is not None and best.evidence is not None:
                 reached[d] = best.evidence.logit_scale
         found.append(Finding(dtype, describe_frontier(reached, widths)))
@@ -93,11 +93,11 @@ def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
     if length > MOST_BOUNDED:
         return 0.0
     limits = request_tolerances(request)
-    asked = necessary_constraints(target, request.causal, limits)
-    least = min_logit_bound(asked, d, limits.variation)
+    constraints = necessary_constraints(target, request.causal, limits)
+    least = min_logit_bound(constraints, d, limits.variation)
     if d > 1:
         return least
-    answer = decide_width_one(asked, np.inf)
+    answer = decide_width_one(constraints, np.inf)
     return None if answer.possible is False else max(least, answer.least)
 
 

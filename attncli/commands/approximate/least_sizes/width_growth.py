@@ -49,7 +49,7 @@ def measure_width_growth(
     """Search the width at every length, seed by seed (a fresh pattern each), and fit the laws to all points."""
     rows: list[Row] = []
     found: list[Finding] = []
-    told: list[str] = []
+    sentences: list[str] = []
     total = len(patterns) * len(methods) * len(lengths) * len(seeds)
     done = 0
     for pattern in patterns:
@@ -69,13 +69,13 @@ def measure_width_growth(
             laws = fit_width_laws(widths)
             rows += build_law_rows(label, laws)
             found.append(Finding(label, describe_laws(laws, widths, widest)))
-            told.append(
+            sentences.append(
                 f"{pattern if method == 'auto' else label}: {describe_growth(laws, widths, widest)}"
             )
     progress(total, total, "searches")
     return Report(
         study="approximate sweep",
-        headline="; ".join(told) + ".",
+        headline="; ".join(sentences) + ".",
         rows=tuple(rows),
         metrics=GROWTH_METRICS,
         source={"kind": "patterns", "request": request.described(), "widest": widest},
@@ -157,8 +157,10 @@ def describe_growth(laws: Sequence[GrowthLaw], widths: dict[int, list[int]], wid
     law = summarize_laws(laws) or describe_laws(laws, widths, widest)
     if not ends:
         return law
-    told = [f"{mean(widths[n]):.3g} at length {n}" for n in dict.fromkeys((min(ends), max(ends)))]
-    return f"{law}; d = {', '.join(told)}"
+    sentences = [
+        f"{mean(widths[n]):.3g} at length {n}" for n in dict.fromkeys((min(ends), max(ends)))
+    ]
+    return f"{law}; d = {', '.join(sentences)}"
 
 
 AS_WORDS = {"constant": "no growth", "log": "log n", "power": "a power of n"}

@@ -105,10 +105,10 @@ def decide_widths(
         progress(len(found), len(targets), "patterns")
         found.append(decide_pattern(pattern, target, request, width, widest, seeds))
     progress(len(targets), len(targets), "patterns")
-    said = [Finding(one.pattern, describe_decision(one)) for one in found]
+    findings = [Finding(one.pattern, describe_decision(one)) for one in found]
     return Report(
         study="approximate decide",
-        headline="; ".join(f"{each.about}: {each.text}" for each in said) + ".",
+        headline="; ".join(f"{each.about}: {each.text}" for each in findings) + ".",
         rows=tuple(row for one in found for row in build_rows(one)),
         metrics=DECISION_METRICS,
         source={
@@ -119,7 +119,7 @@ def decide_widths(
         input={"patterns": list(targets)},
         seeds=tuple(seeds),
         views=VIEWS,
-        findings=tuple(said),
+        findings=tuple(findings),
         verdicts=tuple(
             Verdict(
                 f"{one.pattern} fits", True, summarize_decision(one), stopped=one.enough is None
@@ -141,12 +141,14 @@ def decide_pattern(
     line = fit_width_one(target, request.at(1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
-    asked = necessary_constraints(target, request.causal, request_tolerances(request))
-    cut = bound_by_shattering(asked) if small else nothing
-    faces = bound_by_face_chain(asked) if small and not request.causal else None
-    edges = bound_by_planarity(asked) if small and not request.causal else None
+    constraints = necessary_constraints(target, request.causal, request_tolerances(request))
+    cut = bound_by_shattering(constraints) if small else nothing
+    faces = bound_by_face_chain(constraints) if small and not request.causal else None
+    edges = bound_by_planarity(constraints) if small and not request.causal else None
     limit = (
-        bound_by_logit_budget(asked, request.logit_budget, request.total_variation) if small else 0
+        bound_by_logit_budget(constraints, request.logit_budget, request.total_variation)
+        if small
+        else 0
     )
     known = Decision(
         pattern, line, cut, faces, edges, budget_d=limit, attempt=None, logits=0.0, width=width
@@ -156,7 +158,7 @@ def decide_pattern(
     ceiling = widest if width is None else width
     attempt = find_narrowest(target, request, seeds, ceiling, impossible=known.proved - 1)
     d = attempt.fit.d if attempt.met and attempt.fit else known.proved
-    logits = min_logit_bound(asked, d, request.total_variation) if small else 0.0
+    logits = min_logit_bound(constraints, d, request.total_variation) if small else 0.0
     logits = max(logits, line.answer.least) if d == 1 else logits
     return Decision(
         pattern,

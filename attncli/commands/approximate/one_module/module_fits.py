@@ -65,8 +65,8 @@ def format_headline(solution: Solution) -> str:
         what = "not found" if solution.searched else "not met"
         reason = short[0].chosen.reason or "no method applies"
         many = f" (and {len(short) - 1} more of {len(solution.solved)})" if len(short) > 1 else ""
-        said = reason if reason.startswith(what) else f"{what}; {reason}"
-        return f"{short[0].pattern}{many}: {said}; {says}."
+        sentence = reason if reason.startswith(what) else f"{what}; {reason}"
+        return f"{short[0].pattern}{many}: {sentence}; {says}."
     d = solution.request.d
     scale = max(one.chosen.evidence.logit_scale for one in solution.solved if one.chosen.evidence)
     if len(solution.solved) == 1:

@@ -65,9 +65,9 @@ def find_inputs(
         if attempt.fit is None:
             raise InputError(f"{pattern}: no queries and keys of width {head.d}: {attempt.reason}.")
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
-        wanted = projections_for_scores(head, queries, keys)
+        projections = projections_for_scores(head, queries, keys)
         shown = tuple(
-            show_pattern(head, wanted, target, dtype, invert_projections(head, dtype))
+            show_pattern(head, projections, target, dtype, invert_projections(head, dtype))
             for dtype in DTYPES
         )
         found.append(FoundInputs(pattern, target, attempt, shown))

@@ -68,11 +68,11 @@ class ShownByTokens:
             yield Row("token_id", token, REAL_METRICS["token_id"].unit, keys=keys)
 
     def finding(self, request: FitRequest) -> Finding:
-        told = describe_shown_pattern(
+        sentence = describe_shown_pattern(
             ShownPattern("float64", np.zeros((0, 0)), self.evidence), request
         )
         text = " ".join(self.words[:MOST_WORDS]) + (" …" if len(self.words) > MOST_WORDS else "")
-        return Finding(str(self.keys["fit"]), f"{told}; by: {text}")
+        return Finding(str(self.keys["fit"]), f"{sentence}; by: {text}")
 
     def in_words(self) -> str:
         found = format_number(self.evidence.total_variation)

@@ -67,8 +67,8 @@ def assign_tokens(table: TokenTable, free: tuple[Array, Array]) -> Index:
     """Assign to each position the token whose query and key are nearest in direction, no token
     twice."""
     likeness = sum(
-        np.einsum("cpd,pd->pc", normalize_vectors(own), normalize_vectors(wanted))
-        for own, wanted in zip((table.queries, table.keys), free, strict=True)
+        np.einsum("cpd,pd->pc", normalize_vectors(own), normalize_vectors(projections))
+        for own, projections in zip((table.queries, table.keys), free, strict=True)
     )
     chosen: Index = linear_sum_assignment(likeness, maximize=True)[1].astype(np.int64)
     return chosen

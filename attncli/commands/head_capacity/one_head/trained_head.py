@@ -82,9 +82,11 @@ def format_headline(head: Head, inputs: Sequence[FoundInputs]) -> str:
         dtype: max(one.shown[index].evidence.total_variation for one in inputs)
         for index, dtype in enumerate(DTYPES)
     }
-    said = ", ".join(f"{format_number(value)} in {dtype}" for dtype, value in worst.items())
+    worst_by_dtype = ", ".join(
+        f"{format_number(value)} in {dtype}" for dtype, value in worst.items()
+    )
     count = f"{len(inputs)} pattern{'s' if len(inputs) > 1 else ''}"
-    return f"{name} shows {count} by inputs alone: total variation at most {said}."
+    return f"{name} shows {count} by inputs alone: total variation at most {worst_by_dtype}."
 
 
 def row_keys(one: FoundInputs, shown: ShownPattern) -> dict[str, Scalar]:
@@ -121,9 +123,9 @@ def build_finite_row(metric: str, value: float | None, why: str, keys: Mapping[s
 
 
 def describe_shown_pattern(shown: ShownPattern, request: FitRequest) -> str:
-    wanted = replace(request, dtype=shown.dtype)
-    met = shown.evidence.meets(wanted)
-    return "meets the request" if met else describe_shortfall(shown.evidence, wanted)
+    projections = replace(request, dtype=shown.dtype)
+    met = shown.evidence.meets(projections)
+    return "meets the request" if met else describe_shortfall(shown.evidence, projections)
 
 
 def build_warnings(head: Head, inputs: Sequence[FoundInputs]) -> Iterator[str]:

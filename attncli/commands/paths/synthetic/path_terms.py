@@ -27,8 +27,8 @@ class Decomposition(NamedTuple):
 def require_enough_memory(spec: NetworkSpec, streams: int, layers_held: int = 1) -> None:
     """Refuse sizes that do not fit in memory: old and new streams of states, and the frozen layers."""
     states = 2 * 8 * streams * spec.tokens * spec.width
-    held = layers_held * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
-    needed = estimate_memory(spec, variants=1) + states + held
+    held_bytes = layers_held * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
+    needed = estimate_memory(spec, variants=1) + states + held_bytes
     require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")
 
 

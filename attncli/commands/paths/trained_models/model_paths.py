@@ -144,8 +144,8 @@ def cumulative_streams(terms: Tensor) -> Tensor:
 
 def next_token_losses(logits: Tensor, text: ModelInput) -> list[float]:
     """The mean loss of the next token, in nats, of every text of the batch."""
-    wanted = text.kwargs["input_ids"][0, 1:]
-    return [float(F.cross_entropy(one[:-1].double(), wanted)) for one in logits]
+    next_tokens = text.kwargs["input_ids"][0, 1:]
+    return [float(F.cross_entropy(one[:-1].double(), next_tokens)) for one in logits]
 
 
 def build_rows(texts: Sequence[DecomposedText], step: str) -> Iterator[Row]:

@@ -114,8 +114,8 @@ class Dropout:
 
     def __call__(self, states: Tensor) -> Tensor:
         drawn = [stream.random(states.shape[1:], dtype=np.float32) for stream in self.streams]
-        kept = torch.from_numpy(np.stack(drawn) >= self.rate)
-        return states * kept / (1.0 - self.rate)
+        mask = torch.from_numpy(np.stack(drawn) >= self.rate)
+        return states * mask / (1.0 - self.rate)
 
 
 def skip_dropout(states: Tensor) -> Tensor:
@@ -134,8 +134,8 @@ def build_loss(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int],
         begin = step % BATCHES * BATCH
         end = min(begin + BATCH, PAIRS)
         drop = Dropout(design.dropout, seeds, step) if design.dropout else skip_dropout
-        given = inputs[begin:end].expand(len(seeds), -1, -1, -1)
-        missed: Tensor = network(given, drop) - taught[begin + 1 : end + 1]
+        batch = inputs[begin:end].expand(len(seeds), -1, -1, -1)
+        missed: Tensor = network(batch, drop) - taught[begin + 1 : end + 1]
         return missed.square().sum()
 
     return loss
@@ -155,6 +155,6 @@ def compute_training_losses(network: CircleNetworks, seeds: Sequence[int]) -> li
     """Mean squared error of a coordinate over all that is taught, without dropout, per seed."""
     taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
     with torch.no_grad():
-        given = build_inputs(network.design, taught).expand(len(seeds), -1, -1, -1)
-        errors = (network(given, skip_dropout) - taught[1:]).square().mean(dim=(1, 2, 3))
+        batch = build_inputs(network.design, taught).expand(len(seeds), -1, -1, -1)
+        errors = (network(batch, skip_dropout) - taught[1:]).square().mean(dim=(1, 2, 3))
     return [float(error) for error in errors]

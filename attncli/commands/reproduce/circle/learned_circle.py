@@ -63,18 +63,18 @@ def measure_circle(
     """Train every network of every seed, apply it to its own output, and report which of them
     collapse."""
     require_enough_memory(designs, len(experiment.seeds))
-    wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
-    runs = train_designs(designs, experiment, wanted, saved_as, watched, progress)
+    measured = list(dict.fromkeys([RESIDUAL, *metrics]))
+    runs = train_designs(designs, experiment, measured, saved_as, watched, progress)
     widths = list(dict.fromkeys(width for width, _ in designs))
     return Report(
         study="rank-collapse circle",
         headline=format_headline(runs, published),
         rows=tuple(build_rows(runs)),
-        metrics=metric_definitions(wanted),
+        metrics=metric_definitions(measured),
         source=describe_source(designs, experiment, published),
         input={"task": "circle", "radius": RADIUS, "steps_around": AROUND, "taught_pairs": PAIRS},
         seeds=tuple(experiment.seeds),
-        views=tuple(build_views(wanted, widths, experiment.steps, len(experiment.seeds))),
+        views=tuple(build_views(measured, widths, experiment.steps, len(experiment.seeds))),
         findings=tuple(build_findings(runs)),
         warnings=(PUBLISHED,) if published else (),
         tracks=tuple(build_tracks(runs)),

@@ -30,12 +30,12 @@ NO_MLP = np.zeros((0, 0))
 
 def iterate_recurrence(design: Design, weights: Weights, steps: int) -> Iterator[SplitState]:
     """The start, and the prediction of every step."""
-    given = SplitState.of(arc_positions(1)[0])
-    yield given
+    state = SplitState.of(arc_positions(1)[0])
+    yield state
     for _ in range(steps):
-        found = predict_next(given, design, weights)
+        found = predict_next(state, design, weights)
         yield found
-        given = add_skip(given.split(), found.split().parts) if design.running_sum else found
+        state = add_skip(state.split(), found.split().parts) if design.running_sum else found
 
 
 def predict_next(states: SplitState, design: Design, weights: Weights) -> SplitState:

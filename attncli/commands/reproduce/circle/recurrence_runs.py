@@ -68,7 +68,7 @@ def first_lasting_index(holds: Sequence[bool]) -> int | None:
     """The first index from which on all are true."""
     if not holds[-1]:
         return None
-    return max((place + 1 for place, held in enumerate(holds) if not held), default=0)
+    return max((place + 1 for place, holding in enumerate(holds) if not holding), default=0)
 
 
 def run_recurrence(

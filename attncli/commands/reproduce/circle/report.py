@@ -78,10 +78,10 @@ Runs = Mapping[tuple[int, str], Sequence[CircleRun]]
 
 def select_shown_steps(steps: int) -> list[int]:
     """The start, the first steps, ever fewer of the later ones, and the last."""
-    told = list(range(min(FINE, steps) + 1))
-    while told[-1] < steps:
-        told.append(min(steps, told[-1] + told[-1] // 4))
-    return told
+    shown = list(range(min(FINE, steps) + 1))
+    while shown[-1] < steps:
+        shown.append(min(steps, shown[-1] + shown[-1] // 4))
+    return shown
 
 
 def build_rows(runs: Runs) -> Iterator[Row]:
@@ -204,9 +204,9 @@ def format_headline(runs: Runs, published: bool) -> str:
     by_width: dict[int, list[str]] = {}
     for (width, variant), group in runs.items():
         by_width.setdefault(width, []).append(f"{variant} {format_collapses(group)}")
-    told = [f"at width {width}: {', '.join(parts)}" for width, parts in by_width.items()]
+    shown = [f"at width {width}: {', '.join(parts)}" for width, parts in by_width.items()]
     runs_of = "Runs as published" if published else "Runs"
-    return f"{runs_of} in which the two points become one, {'; '.join(told)}."
+    return f"{runs_of} in which the two points become one, {'; '.join(shown)}."
 
 
 def format_collapses(group: Sequence[CircleRun]) -> str:

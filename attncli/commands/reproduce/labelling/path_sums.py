@@ -56,8 +56,8 @@ def draw_paths(
     return PathDraws(
         tuple(found),
         {
-            wanted: torch.zeros(draws, len(found)).scatter_add_(1, index, torch.ones(index.shape))
-            for wanted, index in indices.items()
+            path_sum: torch.zeros(draws, len(found)).scatter_add_(1, index, torch.ones(index.shape))
+            for path_sum, index in indices.items()
         },
     )
 
@@ -84,12 +84,12 @@ def measure_frozen_accuracies(
     (stack, *_) = find_stacks(network, {"inputs": inputs[:1]})
     verify_terms(network, stack, {"inputs": inputs[:1]}, draws.paths)
     of_lengths, errors = [], []
-    right: dict[Sum, list[Tensor]] = {wanted: [] for wanted in draws.sums}
+    right: dict[Sum, list[Tensor]] = {path_sum: [] for path_sum in draws.sums}
     for part in split_sequences(network, inputs, len(draws.paths)):
         terms = run_frozen_paths(network, inputs[part], draws.paths)
         logits = torch.stack([network.classifier(term) for term in terms])
-        for wanted in draws.sums:
-            right[wanted].append(is_correct(draws.of(wanted, logits), labels[part]))
+        for path_sum in draws.sums:
+            right[path_sum].append(is_correct(draws.of(path_sum, logits), labels[part]))
         for sequence in inputs[part]:
             lengths, error = terms_by_length(network, stack, {"inputs": sequence[None]})
             of_lengths.append(network.classifier(lengths))
@@ -116,10 +116,10 @@ def verify_terms(
     few = [*paths[:FEW], *paths[-FEW:]]
     ours = torch.cat(run_frozen_paths(network, inputs["inputs"], few))
     own = run_single_paths(network, stack, inputs, few).terms
-    apart = float((ours - own).norm() / own.norm())
-    if not apart <= COMPLETENESS.of(own.dtype):
+    error = float((ours - own).norm() / own.norm())
+    if not error <= COMPLETENESS.of(own.dtype):
         raise InputError(
-            f"terms of single paths differ by {apart:.1g} from those of the network's own code."
+            f"terms of single paths differ by {error:.1g} from those of the network's own code."
         )
 
 
@@ -142,18 +142,18 @@ def measure_rerun_accuracies(
     network: Labeller, inputs: Tensor, labels: Tensor, draws: PathDraws
 ) -> dict[Sum, float]:
     """Run sub-networks on their own, some sequences at a time."""
-    right: dict[Sum, list[Tensor]] = {wanted: [] for wanted in draws.sums}
+    right: dict[Sum, list[Tensor]] = {path_sum: [] for path_sum in draws.sums}
     for part in split_sequences(network, inputs, len(draws.paths)):
         states = torch.stack(run_subnetworks(network, inputs[part], draws.paths))
-        for wanted in draws.sums:
-            logits = network.classifier(normalize_states(draws.of(wanted, states)))
-            right[wanted].append(is_correct(logits, labels[part]))
+        for path_sum in draws.sums:
+            logits = network.classifier(normalize_states(draws.of(path_sum, states)))
+            right[path_sum].append(is_correct(logits, labels[part]))
     return correct_shares(right)
 
 
 def correct_shares(right: Mapping[Sum, list[Tensor]]) -> dict[Sum, float]:
     """Of each kind of sum the part that is right, over its draws [draw, sequence, token] of some sequences at a time."""
-    return {wanted: float(torch.cat(parts, dim=1).mean()) for wanted, parts in right.items()}
+    return {path_sum: float(torch.cat(parts, dim=1).mean()) for path_sum, parts in right.items()}
 
 
 def split_sequences(network: Labeller, inputs: Tensor, paths: int) -> Iterator[slice]:

@@ -52,10 +52,10 @@ def compare_short_and_long(by_length: Mapping[int, float]) -> float:
     neither side."""
     lengths = sorted(by_length)[1:]
     half = len(lengths) // 2
-    apart = (
+    distance = (
         by_length[k] - by_length[j] for k, j in zip(lengths[:half], lengths[-half:], strict=True)
     )
-    return math.fsum(apart) / half
+    return math.fsum(distance) / half
 
 
 def format_headline(

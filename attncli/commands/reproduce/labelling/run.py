@@ -143,8 +143,8 @@ def resolve_sizes(options: LabellingOptions, own: "Sizes") -> "Sizes":
     """The task's own sizes with the user's in their place, validated like those of any network."""
     from attncli.commands.reproduce.tasks import Sizes
 
-    given = options.sizes()
-    layers, heads, width = (given.get(name, getattr(own, name)) for name in SIZES)
+    sizes = options.sizes()
+    layers, heads, width = (sizes.get(name, getattr(own, name)) for name in SIZES)
     if heads > 0 and width % heads:
         raise UsageError(
             f"`heads={heads!r}` does not divide `width={width!r}`: choose heads that do."

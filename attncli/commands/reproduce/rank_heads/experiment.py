@@ -92,9 +92,9 @@ def require_enough_memory(setting: RankHeads) -> None:
     heads = max(product // rank for product, rank in setting.layers())
     d, widest = setting.dimension, max(setting.products)
     weights = 4 * 4 * (2 * d * widest + heads * d * d)
-    kept = 4 * 3 * BATCH * (setting.tokens * widest + heads * (setting.tokens + d))
+    activation_bytes = 4 * 3 * BATCH * (setting.tokens * widest + heads * (setting.tokens + d))
     advice = "lower `dimension`, `heads_times_rank` or `seeds`"
-    require_memory(len(setting.seeds) * (weights + kept), "This training", advice)
+    require_memory(len(setting.seeds) * (weights + activation_bytes), "This training", advice)
 
 
 def evaluate_layer(
@@ -115,9 +115,9 @@ def evaluate_layer(
 def uniform_error(questions: SphereQuestions) -> float:
     """Error of the best multiple of the mean token: of a layer whose weights do not depend on the
     query."""
-    mean, wanted = questions.tokens.mean(axis=1), questions.nearest
-    factor = float((mean * wanted).sum() / np.square(mean).sum())
-    return mean_squared_distance(factor * mean - wanted)
+    mean, nearest = questions.tokens.mean(axis=1), questions.nearest
+    factor = float((mean * nearest).sum() / np.square(mean).sum())
+    return mean_squared_distance(factor * mean - nearest)
 
 
 def mean_squared_distance(distances: np.ndarray) -> float:
@@ -174,9 +174,9 @@ def format_heads(count: int) -> str:
 
 def format_headline(setting: RankHeads, measured: Mapping[tuple[int, int], Measured]) -> str:
     """Many heads of the lowest rank against few of the highest; the findings have all ranks."""
-    told = [compare_ranks(setting, measured, product) for product in setting.products]
+    sentences = [compare_ranks(setting, measured, product) for product in setting.products]
     return (
-        f"Finding the nearest of {format_count(setting.tokens, 'token')} in {setting.dimension} dimensions: {'; '.join(told)}; "
+        f"Finding the nearest of {format_count(setting.tokens, 'token')} in {setting.dimension} dimensions: {'; '.join(sentences)}; "
         "all as shares of uniform attention's error."
     )
 

@@ -39,8 +39,8 @@ class HeadLayer(nn.Module):
     def forward(self, tokens: Tensor, queries: Tensor) -> Tensor:
         """Answers [s, b, d] to tokens [s, b, n, d] and queries [s, b, d]."""
         keys = torch.einsum("sbnd,shdr->sbhnr", tokens, self.get_parameter("w_k"))
-        asked = torch.einsum("sbd,shdr->sbhr", queries, self.get_parameter("w_q"))
-        weights = torch.softmax(torch.einsum("sbhnr,sbhr->sbhn", keys, asked), dim=-1)
+        heads_queries = torch.einsum("sbd,shdr->sbhr", queries, self.get_parameter("w_q"))
+        weights = torch.softmax(torch.einsum("sbhnr,sbhr->sbhn", keys, heads_queries), dim=-1)
         mixed = torch.einsum("sbhn,sbnd->sbhd", weights, tokens)
         answers: Tensor = torch.einsum("sbhd,shde->sbe", mixed, self.get_parameter("w_v"))
         return answers

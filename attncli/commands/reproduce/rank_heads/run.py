@@ -45,7 +45,7 @@ def prepare_rank_heads(
     dimension = validate_number("dimension", options.dimension, DIMENSION, 2, MOST_DIMENSION)
     ranks = parse_numbers("ranks", options.ranks, dimension) or powers_of_two(dimension)
     products = parse_numbers("heads_times_rank", options.heads_times_rank, MOST_PRODUCT)
-    wanted = RankHeads(
+    setting = RankHeads(
         dimension=dimension,
         tokens=validate_number("length", options.length, TOKENS, 2, MOST_TOKENS),
         ranks=ranks,
@@ -55,11 +55,11 @@ def prepare_rank_heads(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_STEPS
         ),
     )
-    refuse_parts_of_heads(wanted.ranks, wanted.products)
+    refuse_parts_of_heads(setting.ranks, setting.products)
     saved_as = open_training_folder(training.save_training, RANK_HEADS)
     from attncli.commands.reproduce.rank_heads.experiment import rank_heads
 
-    return partial(rank_heads, wanted, saved_as)
+    return partial(rank_heads, setting, saved_as)
 
 
 def powers_of_two(dimension: int) -> list[int]:

@@ -41,13 +41,13 @@ def memorise(
 ) -> Task:
     """100 sequences of 200 words, the r-th as frequent as 1/r, with a random label of 0 or 1 for each of their tokens."""
     as_released = ReleasedScript()
-    apart: dict[str, str | int | float] = {}
+    separate: dict[str, str | int | float] = {}
     if length != LENGTH:
-        apart["length"] = length
+        separate["length"] = length
     if stream is not None:
-        apart["tokens_from"] = stream.digest
+        separate["tokens_from"] = stream.digest
     if published:
-        apart["dropout"] = as_released.dropout
+        separate["dropout"] = as_released.dropout
     return Task(
         partial(draw_examples, length=length, stream=stream),
         length=length,
@@ -61,7 +61,7 @@ def memorise(
         by_heart=True,
         dropout=as_released.dropout if published else 0.0,
         falling=published,
-        told_apart=apart,
+        told_apart=separate,
     )
 
 

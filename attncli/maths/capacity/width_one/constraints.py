@@ -60,13 +60,13 @@ class LineConstraints:
     def demanded(self, row: int) -> NDArray[np.bool_]:
         """[x, y]: whether the row wants l_x > l_y, strictly."""
         count, part, keys = int(self.seen[row]), self.part(row), self.keys(row)
-        wanted = np.zeros((count, count), dtype=bool)
+        order = np.zeros((count, count), dtype=bool)
         hidden = np.ones(count, dtype=bool)
         hidden[keys] = False
-        wanted[np.ix_(keys[self.off[part] < 0.0], np.flatnonzero(hidden))] = True
+        order[np.ix_(keys[self.off[part] < 0.0], np.flatnonzero(hidden))] = True
         for high, low in self.ceilings:  # l_x - l_y ≤ negative: y above x
-            wanted[np.ix_(keys, keys)] |= (high[part][:, None] - low[part][None, :] < 0.0).T
-        return wanted
+            order[np.ix_(keys, keys)] |= (high[part][:, None] - low[part][None, :] < 0.0).T
+        return order
 
     def only(self, rows: Index) -> "LineConstraints":
         """Less: what these rows ask."""

@@ -57,8 +57,15 @@ class LineProof:
         ]  # fmt: skip
         steps = [{**step._asdict(), "weight": str(step.weight)} for step in self.steps]
         kind = "cases" if self.cases else "sum" if steps else "signs"
-        said: dict[str, Any] = {"kind": kind, "links": links, "steps": steps, "budget": self.budget}
-        return said | ({"cases": [case.described() for case in self.cases]} if self.cases else {})
+        description: dict[str, Any] = {
+            "kind": kind,
+            "links": links,
+            "steps": steps,
+            "budget": self.budget,
+        }
+        return description | (
+            {"cases": [case.described() for case in self.cases]} if self.cases else {}
+        )
 
 
 def proof_holds(proof: LineProof, constraints: LineConstraints) -> bool:
@@ -160,18 +167,18 @@ def balance_steps(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     key is led on along arrows of the flow itself, whose ends meet again because it goes in circles; conditions of weight 0
     are used where a weight was too small for the solver.
     """
-    kept = list(weighed)
-    weights = [each[5] for each in kept if each[5] > 0.0]
+    chosen = list(weighed)
+    weights = [each[5] for each in chosen if each[5] > 0.0]
     if not weights:
         return ()
     wide = min(weights) < max(weights) * NOTHING
     unit = Fraction(2**BITS) / Fraction(min(weights) if wide else max(weights))
-    amounts = [round(Fraction(each[5]) * unit) for each in kept]
-    arrows = [(y, x) if sign > 0 else (x, y) for _, sign, x, y, _, _ in kept]
-    balance_flow(arrows, amounts, find_slack(kept))
+    amounts = [round(Fraction(each[5]) * unit) for each in chosen]
+    arrows = [(y, x) if sign > 0 else (x, y) for _, sign, x, y, _, _ in chosen]
+    balance_flow(arrows, amounts, find_slack(chosen))
     return tuple(
         ProofStep(row, sign, x, y, bound, amount)
-        for (row, sign, x, y, bound, _), amount in zip(kept, amounts, strict=True)
+        for (row, sign, x, y, bound, _), amount in zip(chosen, amounts, strict=True)
         if amount > 0
     )
 

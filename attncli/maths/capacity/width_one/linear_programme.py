@@ -124,18 +124,18 @@ class LineProgramme:
         self, number: int, places: Array, reach: float, budget: float | None
     ) -> Iterator[tuple[int | None, int | None, float]]:
         """The key off the support that is highest, the two furthest apart on it, the largest logits."""
-        asked, row = self.asked, int(self.asked.rows[number])
-        part, keys = asked.part(row), asked.keys(row)
-        logit = self.sign[number] * places[: asked.seen[row]]
+        constraints, row = self.asked, int(self.asked.rows[number])
+        part, keys = constraints.part(row), constraints.keys(row)
+        logit = self.sign[number] * places[: constraints.seen[row]]
         on = logit[keys]
-        for high, low in asked.ceilings:
+        for high, low in constraints.ceilings:
             x, y = np.argmax(on - reach * high[part]), np.argmin(on - reach * low[part])
             if x != y and low[part][y] > -np.inf:
                 yield int(keys[x]), int(keys[y]), float(high[part][x] - low[part][y])
         if len(keys) < len(logit):
             others = logit.copy()
             others[keys] = -np.inf
-            off = asked.off[part]
+            off = constraints.off[part]
             x, y = np.argmax(others), np.argmin(on - reach * -off)
             yield int(x), int(keys[y]), float(off[y])
         if budget is not None:
@@ -256,8 +256,8 @@ def find_order_constraints(
     above = np.zeros((length, length), dtype=bool)
     for number, row in enumerate(constraints.rows):
         count, part, keys = int(constraints.seen[row]), constraints.part(row), constraints.keys(row)
-        wanted = constraints.demanded(row) if length <= PAIRWISE_LIMIT else None
-        if wanted is None:
+        order = constraints.demanded(row) if length <= PAIRWISE_LIMIT else None
+        if order is None:
             off = np.ones(count, dtype=bool)
             off[keys] = False
             place = np.ix_(keys[constraints.off[part] < 0.0], np.flatnonzero(off))
@@ -266,5 +266,5 @@ def find_order_constraints(
             else:
                 above.T[place] = True
         else:
-            above[:count, :count] |= wanted if sign[number] > 0 else wanted.T
+            above[:count, :count] |= order if sign[number] > 0 else order.T
     return above

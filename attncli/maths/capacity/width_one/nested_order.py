@@ -188,16 +188,16 @@ def weights_of_nested_gaps(
 
     y^T x ≥ y^T (F x + (b / 2B) R) = λ y^T x is what no x > 0 can do. F leads one way, so λ is found by halving.
     """
-    kept = smallest_gaps_over_budget(least, budget)
-    share = np.where(kept, policy.budget, 0.0) / (2.0 * budget)
-    steep = np.where(kept, policy.steep, 0.0)
+    chosen = smallest_gaps_over_budget(least, budget)
+    share = np.where(chosen, policy.budget, 0.0) / (2.0 * budget)
+    steep = np.where(chosen, policy.steep, 0.0)
     up = chain.sign[policy.row] > 0
     low, high = 1.0, 1e6
     for _ in range(80):
         middle = float(np.sqrt(low * high))
         total = float(share @ sum_over_nested_gaps(steep, up, middle))
         low, high = (middle, high) if total > 1.0 else (low, middle)
-    return np.where(kept, sum_over_nested_gaps(steep, up, low), 0.0)
+    return np.where(chosen, sum_over_nested_gaps(steep, up, low), 0.0)
 
 
 def smallest_gaps_over_budget(least: LeastGaps, budget: float) -> NDArray[np.bool_]:
@@ -205,9 +205,9 @@ def smallest_gaps_over_budget(least: LeastGaps, budget: float) -> NDArray[np.boo
     sizes = np.where(least.gaps < FAR, least.gaps, np.inf)
     order = np.argsort(sizes, kind="stable")
     enough = int(np.searchsorted(np.cumsum(sizes[order]), 2.0 * budget)) + 1
-    kept = np.zeros(len(sizes), dtype=bool)
-    kept[order[:enough]] = True
-    return kept & np.isfinite(sizes)
+    chosen = np.zeros(len(sizes), dtype=bool)
+    chosen[order[:enough]] = True
+    return chosen & np.isfinite(sizes)
 
 
 def sum_over_nested_gaps(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
@@ -242,8 +242,8 @@ def to_proof_steps(
     first = np.unique(chain.cell, return_index=True)[1]
     share = policy.steep if budget is None else policy.steep + policy.budget / (2.0 * budget)
     whole = to_whole_numbers(weights * share)
-    kept = np.flatnonzero(weights > 0.0)
-    span = (int(kept.min(initial=0)), int(kept.max(initial=0)) + 1)
+    chosen = np.flatnonzero(weights > 0.0)
+    span = (int(chosen.min(initial=0)), int(chosen.max(initial=0)) + 1)
     made: list[ProofStep] = []
     crossing = [0] * (chain.gaps + 1)
 

@@ -63,11 +63,11 @@ def find_sign_links(constraints: LineConstraints) -> tuple[Flags, Flags]:
     same, opposite = links_by_counting(constraints)
     crossing = bool((same & opposite).any())
     if length <= PAIRWISE_LIMIT and not constraints.even and not crossing:
-        wanted = np.zeros((length, length, length), dtype=np.float32)
+        order = np.zeros((length, length, length), dtype=np.float32)
         for row in constraints.rows:
             count = constraints.seen[row]
-            wanted[row, :count, :count] = constraints.demanded(row)
-        flat, turned = wanted.reshape(length, -1), wanted.swapaxes(1, 2).reshape(length, -1)
+            order[row, :count, :count] = constraints.demanded(row)
+        flat, turned = order.reshape(length, -1), order.swapaxes(1, 2).reshape(length, -1)
         same, opposite = flat @ flat.T > 0.0, flat @ turned.T > 0.0
     np.fill_diagonal(same, False)
     return same, opposite
@@ -101,9 +101,9 @@ def find_sign_witness(constraints: LineConstraints, i: int, j: int, same: bool) 
         link = SignLink((i, j), (int(first), int(second)), same)
         if link_holds(link, constraints):
             return link
-    wanted = constraints.demanded(i)[:count, :count]
+    order = constraints.demanded(i)[:count, :count]
     other = constraints.demanded(j)[:count, :count]
-    first, second = np.argwhere(wanted & (other if same else other.T))[0]
+    first, second = np.argwhere(order & (other if same else other.T))[0]
     return SignLink((i, j), (int(first), int(second)), same)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from attncli.ablation.anatomy import Anatomy
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import unique_blocks
 from attncli.networks.variants import Switches
@@ -51,6 +52,6 @@ def describe_published_variants(
         )
 
 
-def return_input(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+def return_input(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
     """Return the map's input instead of its output."""
     return args[0]

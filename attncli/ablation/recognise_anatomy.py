@@ -3,8 +3,7 @@
 Where softmaxes alone do not separate attention from MLP, two more forwards test which branches mix tokens.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from torch import nn
 
@@ -30,6 +29,7 @@ from attncli.ablation.trials.verification import (
     check_tracking_unchanged,
     run_tracked,
 )
+from attncli.call_types import Inputs
 from attncli.capture.other_mixers.hyper_connections import find_blocks_mixing_streams
 from attncli.capture.stacks.blocks import (
     ModelStructure,
@@ -41,7 +41,7 @@ from attncli.capture.stacks.blocks import (
 from attncli.errors import InputError
 
 
-def recognise_anatomy(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
+def recognise_anatomy(model: nn.Module, inputs: Inputs) -> Anatomy:
     """Recognise what the switches will act on; a model is refused if any part of any block is not understood.
 
     This runs several forwards that keep every block's output: the inputs should be short. The result holds for any length,
@@ -68,7 +68,7 @@ def recognise_anatomy(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     return build_anatomy(structure, [run for run, _ in tracked], mixing, notes)
 
 
-def find_mixing_blocks(model: nn.Module, inputs: Mapping[str, Any]) -> ModelStructure:
+def find_mixing_blocks(model: nn.Module, inputs: Inputs) -> ModelStructure:
     """Blocks that attend, with all others of their lists; where nothing attends, all lists of alike blocks."""
     structure = find_structure(model, inputs, may_have_none=True)
     if structure.stacks:
@@ -81,9 +81,7 @@ def find_mixing_blocks(model: nn.Module, inputs: Mapping[str, Any]) -> ModelStru
     return ModelStructure(stacks, ())
 
 
-def refuse_hyper_connections(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
-) -> None:
+def refuse_hyper_connections(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) -> None:
     """Refuse hyper-connections: blocks that mix several streams of a token show no addition to the one stream."""
     mixing = find_blocks_mixing_streams(model, unique_blocks(stacks), inputs)
     for stack in stacks:
@@ -96,7 +94,7 @@ def refuse_hyper_connections(
 
 
 def track_and_probe_mixing(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
+    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]
 ) -> tuple[Seen, Mixing, Mixing]:
     """Run one tracked forward; test which branches mix tokens without attention, and which MLPs do."""
     tracked = run_tracked(model, inputs, stacks, KeepEverything())

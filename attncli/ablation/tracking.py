@@ -13,6 +13,7 @@ from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import KeepPolicy
 from attncli.ablation.tags.tags import StreamPoint, Tag, attach_tag
 from attncli.ablation.tags.tracker import Tracker
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import BlockFollower, Stack, name_block_modules, unique_blocks
@@ -90,7 +91,7 @@ class BlockTracking:
         self.summands = summands
         self.tracker: Tracker | None = None
 
-    def around_model(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_model(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         """Run one forward: its blocks are counted from the first."""
         self.following.restart()
         with torch.inference_mode(False), torch.no_grad():
@@ -98,7 +99,7 @@ class BlockTracking:
         self.following.finish()
         return output
 
-    def around_block(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_block(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         """Run a block once, on an alias of its stream."""
         stack, call = self.following.take(module)
         run = BlockRun(stack.name, call)
@@ -120,7 +121,7 @@ class BlockTracking:
         return output
 
     def fed(
-        self, run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, run: BlockRun, args: Args, kwargs: Kwargs
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The block's arguments with aliases of its streams, tagged; other tensors are recorded."""
         stream = find_stream_input(args, kwargs)
@@ -144,7 +145,7 @@ class BlockTracking:
         attach_tag(stream, Tag(run).moved(point))
         return stream
 
-    def around_norm(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_norm(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         """Run a norm module."""
         tracker, name = self.tracker, self.norms[module]
         if tracker is None or tracker.inside_norm:

@@ -6,11 +6,13 @@ are the product of an activation and a weight. No module names are needed, and i
 implementation the model is set to.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from attncli.call_types import Args, Function, Kwargs
 
 ASKING = frozenset(
     [
@@ -54,7 +56,7 @@ UNCHANGED = frozenset(
 """Functions that leave a tensor's numbers unchanged, up to position and dtype."""
 
 
-def function_name(function: Callable[..., Any]) -> str:
+def function_name(function: Function) -> str:
     """`add` for torch.add, Tensor.add and aten.add.Tensor alike."""
     name: str = getattr(function, "__name__", "")
     return name.partition(".")[0]
@@ -160,7 +162,9 @@ class AttentionTracer(TorchFunctionMode):
         written = None if tensor._base is None else self.trace(tensor._base)
         return merge_traces([trace] if written is None else [trace, written])
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
+    ) -> Any:
         if func in ASKING:
             return func(*args, **(kwargs or {}))
         with unseen():

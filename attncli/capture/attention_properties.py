@@ -1,12 +1,12 @@
 """Test what keeps a model's attention from collapsing to one common row."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture import AttentionSite, Strip, VerifiedCapture, capture_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack
@@ -37,7 +37,7 @@ class AttentionProperties:
 
 
 def find_attention_properties(
-    model: nn.Module, stacks: tuple[Stack, ...], inputs: Mapping[str, Any], proof: VerifiedCapture
+    model: nn.Module, stacks: tuple[Stack, ...], inputs: Inputs, proof: VerifiedCapture
 ) -> dict[str, AttentionProperties]:
     """Find the properties of every stack, from its maps on states in which all tokens are equal."""
     uneven: set[str] = set()
@@ -62,7 +62,7 @@ def find_attention_properties(
 def feed_equal_tokens(stacks: tuple[Stack, ...]) -> Any:
     """Replace all tokens of every stack's first input by its first token."""
 
-    def around(forward: Any, _: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stream = find_stream_input(args, kwargs)
         if stream is not None and stream.dim() == 3:
             alike = stream[:, :1].expand_as(stream).contiguous()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Function
 from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_functions
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_capture
@@ -239,6 +240,6 @@ def refuse_changed_capture(
             )
 
 
-def replace_eager_interface(attend: Callable[..., Any]) -> AbstractContextManager[None]:
+def replace_eager_interface(attend: Function) -> AbstractContextManager[None]:
     """Within, models take the function for their eager attention, with masks that are evaluated a strip at a time."""
     return swap_functions({EAGER: attend}, {EAGER: make_rowwise_mask})

@@ -1,19 +1,20 @@
 """Swap functions of transformers' attention interface while a model runs: no other file does."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
+
+from attncli.call_types import Function
 
 EAGER = "eager"
 
 
 @contextmanager
 def swap_functions(
-    attentions: Mapping[str, Callable[..., Any]],
-    masks: Mapping[str, Callable[..., Any]] | None = None,
+    attentions: Mapping[str, Function],
+    masks: Mapping[str, Function] | None = None,
 ) -> Iterator[None]:
     """Within, these functions are registered under these names.
 
@@ -37,9 +38,9 @@ def swap_functions(
                 table[name] = function
 
 
-def registered_attention(name: str) -> Callable[..., Any] | None:
+def registered_attention(name: str) -> Function | None:
     """The function of that name; None: each model has its own."""
-    found: Callable[..., Any] | None = AttentionInterface._global_mapping.get(name)
+    found: Function | None = AttentionInterface._global_mapping.get(name)
     return found
 
 

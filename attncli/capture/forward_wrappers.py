@@ -12,10 +12,12 @@ from typing import Any
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-Around = Callable[..., Any]
+from attncli.call_types import Args, Function, Kwargs
+
+Around = Callable[[Function, nn.Module, Args, Kwargs], Any]
 """Called as around(forward, module, args, kwargs) in place of forward(*args, **kwargs)."""
 
-Hooks = Iterable[tuple[nn.Module, Callable[..., Any]]]
+Hooks = Iterable[tuple[nn.Module, Function]]
 """Modules, and what torch calls as hook(module, args) before their forward or as hook(module, args, output) after it."""
 
 
@@ -72,7 +74,7 @@ def wrap_forwards(modules: Iterable[nn.Module], around: Around) -> Iterator[None
                 module.forward = forward
 
 
-def wrap_forward(module: nn.Module, around: Around) -> Callable[..., Any]:
+def wrap_forward(module: nn.Module, around: Around) -> Function:
     """Replace the module's forward by one that calls `around`."""
     forward = module.forward
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from attncli.call_types import Inputs
 from attncli.capture.reruns.float64 import native_precision
 from attncli.errors import AttnError, InputError, first_line_of_error, is_memory_error
 
@@ -16,7 +17,7 @@ FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, Type
 
 def run_or_refuse(
     model: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     wrong: str = "with the sizes of its config",
     advice: str = ": check its config.json",
 ) -> Any:
@@ -53,7 +54,7 @@ def translate_model_errors(
         raise
 
 
-def require_model_runs(model: nn.Module, name: str, inputs: Mapping[str, Any]) -> None:
+def require_model_runs(model: nn.Module, name: str, inputs: Inputs) -> None:
     with torch.no_grad(), native_precision(model):
         run_or_refuse(
             model, inputs, f"on {name}", ": give it another text, other ids or another length"

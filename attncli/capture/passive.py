@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Function
 from attncli.capture.eager_interface import (
     EAGER,
     iter_module_configs,
@@ -42,9 +43,7 @@ def observe_attention(model: nn.Module, beside: Beside) -> AbstractContextManage
     )
 
 
-def wrap_attention_function(
-    name: str, usual: Callable[..., Any] | None, beside: Beside
-) -> Callable[..., Any]:
+def wrap_attention_function(name: str, usual: Function | None, beside: Beside) -> Function:
     """Wrap a function of the interface: the observer is called after it."""
 
     def attend(

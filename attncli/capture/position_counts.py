@@ -1,11 +1,9 @@
 """Count the positions that an image or a sound becomes: the tokens of the first block that attends."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import nn
 
+from attncli.call_types import Inputs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import run_or_refuse
 from attncli.capture.reruns.float64 import native_precision
@@ -37,7 +35,7 @@ class FirstBlockProber(ForwardProber):
         raise StopAtFirstAttention
 
 
-def count_positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
+def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
     """Count positions by a forward that ends in the first block; None where no attention runs."""
     prober = FirstBlockProber(model)
     aliases = {

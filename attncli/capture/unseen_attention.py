@@ -1,7 +1,6 @@
 """Explain why a forward pass showed no attention."""
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -9,13 +8,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from attncli.call_types import Inputs
 from attncli.capture.stacks.foreign_modules import ForeignModule
 
 FLEX = "flex_attention"
 """The torch function, and its file."""
 
 
-def explain_unseen_attention(model: nn.Module, inputs: Mapping[str, Any]) -> str:
+def explain_unseen_attention(model: nn.Module, inputs: Inputs) -> str:
     """Explain unseen attention by one more forward pass: flex_attention computes no weights that could be captured."""
     module = model.model if isinstance(model, ForeignModule) else model
     name = type(module).__name__
@@ -30,7 +30,7 @@ def explain_unseen_attention(model: nn.Module, inputs: Mapping[str, Any]) -> str
     )
 
 
-def calls_flex_attention(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
+def calls_flex_attention(model: nn.Module, inputs: Inputs) -> bool:
     """Detect flex_attention by Python's profiler: models import the function by name, so that it cannot be patched."""
     found = []
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Inputs
 from attncli.capture.context import Capture, capture_attention
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.model_errors import run_or_refuse
@@ -76,7 +77,7 @@ NOTHING_ATTENDS = VerifiedCapture((), {}, frozenset(), (), 0.0, False)
 """The result for a model in which no softmax weights values."""
 
 
-def verify_capture(model: nn.Module, inputs: Mapping[str, Any]) -> VerifiedCapture:
+def verify_capture(model: nn.Module, inputs: Inputs) -> VerifiedCapture:
     """Run the short input plain and under capture; InputError where anything does not agree."""
     with torch.no_grad(), fix_rng():
         as_set = output_tensors(run_or_refuse(model, inputs))
@@ -127,7 +128,7 @@ def has_nan(value: Tensor) -> bool:
     return bool(value.isnan().any())
 
 
-def small_strip_memory(model: nn.Module, inputs: Mapping[str, Any]) -> int:
+def small_strip_memory(model: nn.Module, inputs: Inputs) -> int:
     """Bytes for a few rows of a map of the short input."""
     heads = vars(getattr(model, "config", model)).get("num_attention_heads")
     tensors = [value for value in inputs.values() if isinstance(value, Tensor)]

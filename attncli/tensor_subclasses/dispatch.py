@@ -5,11 +5,12 @@ is refused by its name and the line of model code, so nothing is computed that i
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
 
+from attncli.call_types import Args, Function, Kwargs
 from attncli.errors import InputError
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -36,10 +37,10 @@ class StreamTensor(torch.Tensor):
     @classmethod
     def __torch_function__(
         cls,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        func: Function,
+        types: Sequence[type],
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> Any:
         if func in cls.rules:
             return cls.rules[func](*args, **(kwargs or {}))
@@ -51,7 +52,7 @@ class StreamTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+        cls, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Any:
         if str(func) in ("aten.detach.default", "aten.alias.default"):
             return args[0]

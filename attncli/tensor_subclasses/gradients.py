@@ -4,12 +4,12 @@ Nothing is frozen and no rule is needed: it is the model's own code. One forward
 and each of these gives one direction of the output against all input positions.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack
 from attncli.capture.stacks.residual_stream_arguments import (
@@ -40,7 +40,7 @@ class DirectionalGradients(NamedTuple):
 
 
 def backpropagate_directions(
-    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], number: int, seed: int
+    model: nn.Module, stack: Stack, inputs: Inputs, number: int, seed: int
 ) -> DirectionalGradients:
     """Run one forward pass, and a backward pass for each direction."""
     passage = LeafInput(stack)
@@ -80,7 +80,7 @@ class LeafInput:
         self.start: Tensor | None = None
         self.end: Tensor | None = None
 
-    def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         if self.start is None:
             args, kwargs = self.begin(module, args, kwargs)
         output = forward(*args, **kwargs)
@@ -92,7 +92,7 @@ class LeafInput:
             raise InputError(f"{type(module).__name__} gives no states [1, token, feature].")
         raise StopAfterLastBlock
 
-    def begin(self, module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def begin(self, module: nn.Module, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
         stream = find_stream_input(args, kwargs)
         if stream is None or stream.dim() != 3 or len(stream) != 1:
             raise InputError(

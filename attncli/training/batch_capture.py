@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attncli.analysis.heads.forward_passes.observer import HeadObserver, PassRequest, PassResult
 from attncli.analysis.heads.metric_selection import MetricSelection
+from attncli.call_types import Args, Kwargs
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
 from attncli.capture.eager_interface import EAGER
 from attncli.capture.forward_wrappers import install_hooks
@@ -79,13 +80,13 @@ class BatchCapture:
             handle.remove()
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def begin(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+    def begin(self, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
         """The forward pass of a step begins; those of an evaluation are not looked at."""
         if not (module.training and torch.is_grad_enabled() and self.due()):
             return
         self.guarded(lambda: self.enter(self.by_name(args, kwargs)))
 
-    def by_name(self, args: Any, kwargs: Any) -> dict[str, Any]:
+    def by_name(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
         bound = self.signature.bind_partial(*args, **kwargs).arguments
         return {**bound, **bound.get("kwargs", {})}
 

@@ -1,11 +1,11 @@
 """The texts in a batch, without padding; several texts may be packed into one row."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from attncli.call_types import Inputs
 from attncli.capture.strips.attention_interface import EagerCall
 
 TOKEN_SHAPED = ("input_ids", "inputs_embeds", "attention_mask", "position_ids")
@@ -19,7 +19,7 @@ class TextPiece(NamedTuple):
     stop: int
 
 
-def find_rows(inputs: Mapping[str, Any]) -> list[TextPiece]:
+def find_rows(inputs: Inputs) -> list[TextPiece]:
     """The tokens of each batch item that are no padding."""
     shaped = next(each for name in TOKEN_SHAPED if (each := inputs.get(name)) is not None)
     items, tokens = shaped.shape[:2]
@@ -39,7 +39,7 @@ def find_true_runs(item: int, real: Tensor) -> list[TextPiece]:
     ]
 
 
-def split_packed_rows(inputs: Mapping[str, Any], rows: list[TextPiece]) -> list[TextPiece]:
+def split_packed_rows(inputs: Inputs, rows: list[TextPiece]) -> list[TextPiece]:
     """The rows cut where the position ids begin anew; the rows themselves where they never do."""
     positions = inputs.get("position_ids")
     if positions is None or positions.dim() != 2:

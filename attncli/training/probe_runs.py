@@ -20,6 +20,7 @@ from attncli.analysis.heads.forward_passes.observer import (
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_heads import VerifiedModel
+from attncli.call_types import Kwargs
 from attncli.capture import verify_capture
 from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable
 from attncli.capture.stacks.blocks import find_structure
@@ -80,7 +81,7 @@ class ProbeRuns:
         with take_measurement_lock(), eval_mode(self.trained.model):
             return [self.seen(text.kwargs, text.name) for text in self.texts]
 
-    def seen(self, kwargs: Mapping[str, Any], name: str) -> PassResult:
+    def seen(self, kwargs: Kwargs, name: str) -> PassResult:
         """One forward pass of a model at rest."""
         request = PassRequest(self.metrics.heads, self.metrics.states)
         body, stacks = self.subject.body, self.subject.stacks
@@ -207,7 +208,7 @@ def probe_ids(probe: Any) -> list[list[int]]:
     return [[int(each) for each in row] for row in lists]
 
 
-def wrap_arguments(model: nn.Module, kwargs: Mapping[str, Any]) -> ModelInput:
+def wrap_arguments(model: nn.Module, kwargs: Kwargs) -> ModelInput:
     """Arguments as they are, a batch of one; padding is no text."""
     device = next((each.device for each in model.parameters()), torch.device("cpu"))
     placed: dict[str, Any] = {name: to_torch(each, device) for name, each in kwargs.items()}

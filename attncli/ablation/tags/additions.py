@@ -7,7 +7,6 @@ both branches to one stream: they merge them first (GPT-NeoX, GPT-J, Phi, Falcon
 it read the stream from before (Cohere).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -26,10 +25,11 @@ from attncli.ablation.tags.tags import (
     attach_tag,
     derive_tag,
 )
+from attncli.call_types import Args, Function, Kwargs
 
 
 def evaluate_addition(
-    run: BlockRun, parts: KeepPolicy, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    run: BlockRun, parts: KeepPolicy, func: Function, args: Args, kwargs: Kwargs
 ) -> Any:
     """The sum that an addition returns, or the part that is kept of it."""
     terms = find_operands(args, kwargs)
@@ -73,9 +73,7 @@ def tag_of_learned_shift(terms: Operands, tags: tuple[Tag | None, Tag | None]) -
 class PartialSum:
     """An addition of which parts can be dropped."""
 
-    def __init__(
-        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], terms: Operands
-    ) -> None:
+    def __init__(self, func: Function, args: Args, kwargs: Kwargs, terms: Operands) -> None:
         self.func = func
         self.args = args
         self.kwargs = kwargs
@@ -103,9 +101,9 @@ class PartialSum:
 def add_number(
     run: BlockRun,
     terms: Operands | None,
-    func: Any,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    func: Function,
+    args: Args,
+    kwargs: Kwargs,
 ) -> Any:
     """Add a number: `0 + x`, with which Python's sum begins, is still x; other numbers change it."""
     result = run_tagged(run, func, args, kwargs)

@@ -1,10 +1,11 @@
 """The two sides of a sum or product: `a + b`, `a += b`, `torch.add(a, b, alpha=2)` and their kin."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+
+from attncli.call_types import Args, Kwargs
 
 ADD = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 SCALE = frozenset(
@@ -31,7 +32,7 @@ class Operands(NamedTuple):
         return summand.expand(shape).to(torch.result_type(self.first, self.second))
 
 
-def find_operands(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands | None:
+def find_operands(args: Args, kwargs: Kwargs) -> Operands | None:
     """Find the operands, wherever the call puts them; None for an unknown way of calling."""
     sides = [*args, *(kwargs[name] for name in ("input", "self", "other") if name in kwargs)]
     return Operands(sides[0], sides[1], kwargs.get("alpha", 1)) if len(sides) == 2 else None

@@ -1,6 +1,5 @@
 """Propagate tags from a function's arguments to its results."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -8,6 +7,7 @@ import torch
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.operands import SCALE, find_operands, is_number, is_per_feature
 from attncli.ablation.tags.tags import Tag, attach_tag, derive_tag
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import (
     LINEAR,
     PRODUCTS,
@@ -45,7 +45,7 @@ SHAPED = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
 """Functions that take only the shape or dtype from their second tensor."""
 
 
-def run_tagged(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Any:
     """Run the function and tag what it returns and what it changes in place."""
     name = function_name(func)
     with unseen():
@@ -102,8 +102,8 @@ def retag_in_place(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
 def propagate_tag(
     run: BlockRun,
     name: str,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    args: Args,
+    kwargs: Kwargs,
     inputs: list[torch.Tensor],
     tags: list[Tag],
 ) -> Tag:
@@ -139,7 +139,7 @@ def join_stream_tags(tags: list[Tag]) -> Tag:
     return derive_tag(tags)._replace(pieces=tuple(points))
 
 
-def is_learned_gain(run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+def is_learned_gain(run: BlockRun, args: Args, kwargs: Kwargs) -> bool:
     """Whether a product or quotient is the stream with a learned factor for every feature."""
     terms = find_operands(args, kwargs)
     if terms is None or "rounding_mode" in kwargs:
@@ -159,9 +159,7 @@ def attention_depth(name: str, by_weights: bool, tag: Tag) -> int:
     return 2 if tag.depth == 1 and name in ACTIVATIONS else tag.depth
 
 
-def preserves_tensor(
-    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: bool
-) -> bool:
+def preserves_tensor(name: str, args: Args, kwargs: Kwargs, first: bool) -> bool:
     """Whether a function only changes position, dtype and a scalar factor of a tensor; `first`: of its first one."""
     if name in UNCHANGED or name in PIECES:
         return first

@@ -1,6 +1,6 @@
 """The torch-function mode that tracks one run of a block."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from attncli.ablation.tags.keep_policy import KeepPolicy
 from attncli.ablation.tags.operands import ADD, SCALE
 from attncli.ablation.tags.tag_propagation import run_tagged
 from attncli.ablation.tags.tags import Key, Tag, UntouchedResult, attach_tag, derive_tag
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import ASKING, function_name, iter_tensors
 
 SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
@@ -30,7 +31,9 @@ class Tracker(TorchFunctionMode):
         self.inside_norm = False
         """Whether a norm's own code runs, which is not tracked."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         if self.inside_norm or func in SILENT:
             return func(*args, **kwargs)
@@ -43,20 +46,18 @@ class Tracker(TorchFunctionMode):
             return self.normed(current_call_site(), activation, func, args, kwargs)
         return run_tagged(self.run, func, args, kwargs)
 
-    def note_gates(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def note_gates(self, args: Args, kwargs: Kwargs) -> None:
         """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
         tags = [self.run.tag(tensor) for tensor in iter_tensors((args, kwargs))]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
             self.run.gated.append(current_call_site())
 
-    def only_activation(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> torch.Tensor | None:
+    def only_activation(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
         """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""
         tagged = [tensor for tensor in iter_tensors((args, kwargs)) if self.run.tag(tensor)]
         return tagged[0] if len(tagged) == 1 else None
 
-    def conditioned(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def conditioned(self, key: Key, args: Args, kwargs: Kwargs) -> None:
         """Refuse to recognise a norm module with several activations, if the stream is among them."""
         tags = [self.run.tag(tensor) for tensor in iter_tensors((args, kwargs))]
         if any(tag and tag.raw for tag in tags):
@@ -66,9 +67,9 @@ class Tracker(TorchFunctionMode):
         self,
         key: Key,
         arguments: torch.Tensor,
-        norm: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        norm: Function,
+        args: Args,
+        kwargs: Kwargs,
     ) -> Any:
         """A norm's result, or its input where norms are ablated."""
         tag = self.run.tag(arguments) or Tag(self.run)

@@ -14,6 +14,7 @@ from torch import nn
 
 from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.trials.unnamed_norms import refuse_unnamed_norms
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.reruns.fixed_rng import fix_rng
@@ -46,9 +47,7 @@ class UnchangedPass(NamedTuple):
     """Outputs by the order of the calls."""
 
 
-def run_plain_pass(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
-) -> UnchangedPass:
+def run_plain_pass(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) -> UnchangedPass:
     """Run one forward for all checks that compare with the unchanged model."""
     outputs: dict[int, torch.Tensor] = {}
 
@@ -64,7 +63,7 @@ def run_plain_pass(
 
 
 def check_nothing_between_blocks(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], plain: UnchangedPass
+    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], plain: UnchangedPass
 ) -> None:
     """Refuse a model in which more than the returned state passes from block to block."""
     for stack in stacks:
@@ -76,7 +75,7 @@ def check_nothing_between_blocks(
 
 
 def check_stack_inputs(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], stack: Stack
+    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], stack: Stack
 ) -> None:
     """Check that a block's inputs depend on the output right before, and on nothing else that changes with the text.
 
@@ -138,7 +137,7 @@ def refuse_state_between_blocks(stack: str, call: BlockCall) -> NoReturn:
     )
 
 
-def shift_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def shift_inputs(inputs: Inputs) -> dict[str, Any]:
     """Shift the inputs: the same shapes and numbers, in other positions."""
     return {
         name: value.roll(1, -1) if isinstance(value, torch.Tensor) and value.ndim else value
@@ -147,14 +146,14 @@ def shift_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_with_outputs(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], replace: Replace
+    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], replace: Replace
 ) -> Taken:
     """Run one forward in which every block's output is replaced; return the blocks' inputs."""
     following = BlockFollower(stacks)
     found: Taken = {}
     seconds: dict[str, torch.Tensor | None] = {}
 
-    def around_block(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stack, call = following.take(module)
         stream = find_stream_input(args, kwargs)
         assert stream is not None  # the tracked forward before has refused outputs without these

@@ -1,7 +1,6 @@
 """Notes on branches that mix tokens in addition to attention, and on blocks with fewer parts than others."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from torch import nn
 
@@ -9,6 +8,7 @@ from attncli.ablation.anatomy import ADDITIONS, OF_MLP, block_operations
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import Mixing
 from attncli.ablation.trials.verification import Seen
+from attncli.call_types import Inputs
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.capture.other_mixers.token_mixers import find_mixers_besides_attention
 from attncli.capture.stacks.blocks import Stack
@@ -21,7 +21,7 @@ WITHIN_MLP = "what is switched off as the MLP mixes tokens too"
 
 def describe_mixers(
     model: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     stacks: tuple[Stack, ...],
     tracked: Seen,
     mixing: Mixing,
@@ -65,7 +65,7 @@ def format_layers_by_kind(
 
 def mixer_names(
     model: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     stack: Stack,
     tokens: int,
     within_mlps: Iterable[int],

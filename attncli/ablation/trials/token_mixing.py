@@ -5,7 +5,7 @@ every block's input is changed, and so are other stacks' states: a branch that t
 Each block is tested by itself: it returns what it returned before.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from attncli.ablation.tags.block_run import BlockRun, Summand
 from attncli.ablation.tags.keep_policy import KeepStreamOnly, Mixing
 from attncli.ablation.tags.tags import AdditionSite
 from attncli.ablation.tracking import Feed, alias_stream, track_blocks
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.other_mixers.token_mixers import noise_like
@@ -35,9 +36,7 @@ class MixingTrial(NamedTuple):
     """Branches without a result: every token of the stream changed, or the addend has another shape."""
 
 
-def probe_token_mixing(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
-) -> MixingTrial:
+def probe_token_mixing(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) -> MixingTrial:
     """Run two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
     outputs: list[list[Tensor]] = []
 
@@ -62,7 +61,7 @@ def probe_token_mixing(
 
 def record_summands(
     model: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     stacks: tuple[Stack, ...],
     feed: Feed,
     done: Callable[[list[Tensor]], None],
@@ -87,7 +86,7 @@ def record_summands(
     return found
 
 
-def perturb_memory(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+def perturb_memory(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
     """Give a block other states besides its stream: of another stack, or of the one token that changes."""
     stream = find_stream_input(args, kwargs)
     for tensor in iter_tensors((args, kwargs)):

@@ -1,6 +1,6 @@
 """Norms whose class is not named a norm: a hand-written module that undoes any scaling of its input."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from attncli.ablation.norm_modules import is_norm
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack, name_block_modules
 from attncli.errors import InputError
@@ -23,7 +24,7 @@ def refuse_unnamed_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterato
     parts = name_block_modules(model, stacks)
     names = {module: name for module, name in parts.items() if is_hand_written(module)}
 
-    def check(forward: Any, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    def check(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         output = forward(*args, **kwargs)
         if len(args) == 1 and not kwargs and undoes_scaling(forward, args[0], output):
             raise InputError(
@@ -42,7 +43,7 @@ def is_hand_written(module: nn.Module) -> bool:
     return own and not any(module.children()) and not is_norm(module)
 
 
-def undoes_scaling(forward: Any, value: Any, output: Any) -> bool:
+def undoes_scaling(forward: Function, value: Any, output: Any) -> bool:
     """Whether a tensor and its multiple give the same result, which is not constant."""
     if not (isinstance(value, torch.Tensor) and isinstance(output, torch.Tensor)):
         return False

@@ -1,7 +1,6 @@
 """Forwards that verify the anatomy: tracking changes nothing, and nothing bypasses the additions."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 from torch import nn
@@ -10,6 +9,7 @@ from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import DropAdditions, KeepPolicy, Mixing
 from attncli.ablation.tracking import Feed, alias_stream, track_blocks
+from attncli.call_types import Inputs
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.stacks.blocks import Stack
 from attncli.errors import InputError
@@ -21,7 +21,7 @@ Seen = list[tuple[BlockRun, list[torch.Tensor]]]
 
 def run_tracked(
     model: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     stacks: tuple[Stack, ...],
     parts: KeepPolicy,
     feed: Feed = alias_stream,
@@ -50,7 +50,7 @@ def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> No
 
 
 def check_nothing_bypasses(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], mixing: Mixing
+    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], mixing: Mixing
 ) -> None:
     """Check that with every recognised addition returning zeros, a block's output does not depend on its input.
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel
 from attncli.analysis.prepare import PROBE_TOKENS
+from attncli.call_types import Inputs
 from attncli.capture import AttentionSite, verify_capture
 from attncli.capture.linear.linear_layers import LinearLayers, find_linear_layers
 from attncli.capture.model_errors import translate_model_errors
@@ -67,7 +68,7 @@ def refuse_no_config(body: "PreTrainedModel") -> None:
 
 
 def prepare_linear_layers(
-    body: "PreTrainedModel", short: Mapping[str, Any], tokens: int, reason: NoAttention
+    body: "PreTrainedModel", short: Inputs, tokens: int, reason: NoAttention
 ) -> VerifiedModel:
     """Prepare a model of linear layers only; one that has none of these either is refused."""
     stacks = find_stacks_without_attention(body, short)

@@ -9,7 +9,7 @@ import inspect
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.kernel_calls import KernelCall
 from attncli.capture.linear.linear_arguments import ValueArgument, find_value_argument
@@ -48,7 +49,7 @@ class InnerStep:
 class RecordedSteps:
     """One recorded run of a mixer."""
 
-    forward: Callable[..., Any]
+    forward: Function
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     code: CodeType
@@ -109,7 +110,9 @@ class StepRecorder(CodeTracer):
         super().__init__(seen.code)
         self.seen, self.places = seen, places
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
+    ) -> Any:
         found = func(*args, **(kwargs or {}))
         place = self.place()
         if place is not None and (self.places is None or place in self.places):
@@ -124,7 +127,9 @@ class StepReplayer(CodeTracer):
         super().__init__(code)
         self.step, self.instead = step, instead
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
+    ) -> Any:
         found = func(*args, **(kwargs or {}))
         place = self.place()
         if place == self.step.taken:
@@ -140,12 +145,12 @@ def forward_code(mixer: nn.Module) -> CodeType:
 
 
 def record_runs(
-    model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any]
+    model: nn.Module, mixers: Sequence[nn.Module], inputs: Inputs
 ) -> dict[nn.Module, RecordedSteps]:
     """Run each of these mixers once, recorded."""
     runs: dict[nn.Module, RecordedSteps] = {}
 
-    def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         seen = runs[mixer] = RecordedSteps(forward, args, kwargs, forward_code(mixer))
         with StepRecorder(seen):
             return forward(*args, **kwargs)

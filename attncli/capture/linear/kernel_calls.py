@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.reruns.float64 import force_float64
@@ -32,7 +33,7 @@ class KernelCall:
     """The function's name, or a submodule's path within the mixer."""
     number: int
     """How many calls of the same preceded it in one run of the mixer."""
-    function: Callable[..., Any] = field(repr=False)
+    function: Function = field(repr=False)
     args: tuple[Any, ...] = field(repr=False)
     kwargs: Mapping[str, Any] = field(repr=False)
     is_method: bool = False
@@ -95,7 +96,7 @@ class CallRecorder:
         self.silent = False
         """Whether to ignore calls, while they are repeated."""
 
-    def around_mixer(self, forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_mixer(self, forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         self.current.append(mixer)
         self.counts = Counter({k: n for k, n in self.counts.items() if k[0] != id(mixer)})
         try:
@@ -106,9 +107,9 @@ class CallRecorder:
     def called(
         self,
         name: str,
-        function: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
+        function: Function,
+        args: Args,
+        kwargs: Kwargs,
         is_method: bool = False,
     ) -> Any:
         found = function(*args, **kwargs)
@@ -133,7 +134,7 @@ def record_kernel_calls(
     calls = CallRecorder(take)
     names = {part: path for mixer in mixers for path, part in iter_submodules(mixer)}
 
-    def around_part(forward: Any, part: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_part(forward: Function, part: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         return calls.called(names[part], forward, args, kwargs)
 
     with ExitStack() as stack:

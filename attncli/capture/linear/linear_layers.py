@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.inner_steps import (
     InnerStep,
@@ -108,7 +109,7 @@ NO_LINEAR = LinearHeads()
 
 
 def find_linear_layers(
-    model: nn.Module, mixers: Sequence[TokenMixer], inputs: Mapping[str, Any], *lengths: int
+    model: nn.Module, mixers: Sequence[TokenMixer], inputs: Inputs, *lengths: int
 ) -> LinearLayers:
     """Find linear layers: try the calls of every class of mixers once; `lengths`: token counts that `inputs` may have."""
     modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
@@ -156,7 +157,7 @@ class InnerCall(NamedTuple):
 
 
 def find_inner_calls(
-    model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any], lengths: Sequence[int]
+    model: nn.Module, mixers: Sequence[nn.Module], inputs: Inputs, lengths: Sequence[int]
 ) -> dict[type, InnerCall]:
     """Find steps with maps inside forwards of mixers none of whose calls has one, by class."""
     if not mixers:
@@ -272,7 +273,7 @@ def capture_linear_layers(
 
     stepped = {modules[layer.site.name]: layer.step for layer in layers if layer.step is not None}
 
-    def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         seen, step = RecordedSteps(forward, args, kwargs, forward_code(mixer)), stepped[mixer]
         with StepRecorder(seen, (step.taken, step.told)):
             found = forward(*args, **kwargs)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.other_mixers.uncapturable_attention import UncapturableAttention
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input
@@ -27,7 +28,7 @@ class StreamMixing(NamedTuple):
 
 
 def find_stream_mixings(
-    model: nn.Module, found: Collection[UncapturableAttention], inputs: Mapping[str, Any]
+    model: nn.Module, found: Collection[UncapturableAttention], inputs: Inputs
 ) -> list[StreamMixing]:
     """All mixings of one forward in their order; none where no module receives several streams of a token.
 
@@ -55,7 +56,7 @@ class StreamProducts(TorchFunctionMode):
         self.streams: Tensor | None = None
         """The input of the latest module, until it is multiplied."""
 
-    def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         output = forward(*args, **kwargs)
         given = find_stream_input(args, kwargs)
         if given is not None and given.ndim == 4:
@@ -64,7 +65,7 @@ class StreamProducts(TorchFunctionMode):
         return output
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Any:
         if func in PRODUCTS and self.streams is not None and is_stream_mixing(args, self.streams):
             matrix = args[0].detach().double().cpu().flatten(0, 1)
@@ -73,7 +74,7 @@ class StreamProducts(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def is_stream_mixing(args: Sequence[Any], streams: Tensor) -> bool:
+def is_stream_mixing(args: Args, streams: Tensor) -> bool:
     """Whether these very streams are multiplied by a matrix for each token."""
     if len(args) != 2 or not all(isinstance(each, Tensor) for each in args):
         return False
@@ -97,7 +98,7 @@ class BlockStreamMixing(TorchFunctionMode):
         """The blocks that do."""
         self.block: nn.Module | None = None
 
-    def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         self.given, self.block = find_stream_input(args, kwargs), module
         try:
             return forward(*args, **kwargs)
@@ -105,7 +106,7 @@ class BlockStreamMixing(TorchFunctionMode):
             self.given = self.block = None
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Any:
         streams = self.given
         if (
@@ -120,7 +121,7 @@ class BlockStreamMixing(TorchFunctionMode):
 
 
 def find_blocks_mixing_streams(
-    model: nn.Module, blocks: Collection[nn.Module], inputs: Mapping[str, Any]
+    model: nn.Module, blocks: Collection[nn.Module], inputs: Inputs
 ) -> set[nn.Module]:
     """The blocks whose stream is several of each token, which they mix."""
     seen = BlockStreamMixing()

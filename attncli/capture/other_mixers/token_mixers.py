@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack
@@ -50,7 +51,7 @@ class ModuleInputs:
 def find_mixers(
     model: nn.Module,
     stacks: tuple[Stack, ...],
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     shapes: Mapping[AttentionSite, MapShape],
     length: int = 0,
 ) -> tuple[TokenMixer, ...]:
@@ -62,7 +63,7 @@ def find_mixers(
 def find_mixers_besides_attention(
     model: nn.Module,
     stacks: tuple[Stack, ...],
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     queries: Mapping[nn.Module, int],
     length: int,
 ) -> tuple[TokenMixer, ...]:
@@ -113,12 +114,12 @@ def block_signature(block: nn.Module, attentions: Collection[nn.Module]) -> tupl
 
 
 def record_module_inputs(
-    model: nn.Module, inputs: Mapping[str, Any], modules: Collection[nn.Module]
+    model: nn.Module, inputs: Inputs, modules: Collection[nn.Module]
 ) -> dict[nn.Module, ModuleInputs]:
     """Record the inputs of these modules in a forward of the model."""
     given: dict[nn.Module, ModuleInputs] = {}
 
-    def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         given[module] = ModuleInputs(args, kwargs)
         return forward(*args, **kwargs)
 

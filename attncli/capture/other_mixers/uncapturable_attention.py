@@ -6,12 +6,13 @@ are no tokens, the streams of hyper-connections. Which it is, is tested: does an
 module's output for others?
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Inputs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
@@ -109,7 +110,7 @@ def is_path_within(path: str, other: str) -> bool:
 
 
 def find_uncapturable_attention(
-    model: nn.Module, inputs: Mapping[str, Any], unclaimed: Collection[nn.Module], tokens: set[int]
+    model: nn.Module, inputs: Inputs, unclaimed: Collection[nn.Module], tokens: set[int]
 ) -> tuple[UncapturableAttention, ...]:
     """Find these modules by family, testing the first of each; `tokens`: token counts of the captured attentions."""
     names = {module: name for name, module in model.named_modules()}

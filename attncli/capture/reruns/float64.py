@@ -9,13 +9,15 @@ as buffers, such as the rotary frequencies (`inv_freq`). They are the model's nu
 is float64.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+
+from attncli.call_types import Args, Function, Kwargs
 
 SHORTER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 CASTS = frozenset({torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16})
@@ -42,7 +44,9 @@ def force_float64() -> Iterator[None]:
 class Float64Mode(TorchFunctionMode):
     """Replaces every shorter float dtype in a function's arguments by float64."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         if func in CASTS:
             func = torch.Tensor.double

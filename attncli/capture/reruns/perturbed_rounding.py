@@ -12,7 +12,7 @@ another order: tokens that coincide to the last bit would stay so. Why a bit is 
 of a type, by which masks hide keys, must not leave it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import (
     ASKING,
     function_name,
@@ -54,7 +55,9 @@ class RoundingPerturbation(TorchFunctionMode):
         super().__init__()
         self.generator = torch.Generator().manual_seed(0)
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
+    ) -> Any:
         result = func(*args, **(kwargs or {}))
         if func in ASKING:
             return result
@@ -121,7 +124,7 @@ def perturb_rounding(stacks: tuple[Stack, ...]) -> Iterator[None]:
     """Within, every block computes with perturbed last bits; enter it last, so that observers see perturbed results."""
     disturbance = RoundingPerturbation()
 
-    def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stream = find_stream_input(args, kwargs)
         if stream is not None:
             args, kwargs = replace_argument(args, kwargs, stream, disturbance.of(stream))

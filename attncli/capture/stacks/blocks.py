@@ -5,7 +5,7 @@ sublayers; each `AlbertLayer` of a group. A stack is a sequence of blocks in the
 shared block occurs in it many times.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.capture.stacks.probe_forward import ModuleCall, ProbeResult, probe_forward
@@ -83,12 +84,12 @@ class ModelStructure:
     """Attention outside every block, in order."""
 
 
-def find_stacks(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
+def find_stacks(model: nn.Module, inputs: Inputs) -> tuple[Stack, ...]:
     """Find the stacks of a model by one forward on these inputs; a model without attention in blocks is refused."""
     return find_structure(model, inputs).stacks
 
 
-def find_stacks_without_attention(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
+def find_stacks_without_attention(model: nn.Module, inputs: Inputs) -> tuple[Stack, ...]:
     """Find stacks in a model without attention: its outermost lists of alike modules that run."""
     seen = probe_forward(model, inputs)
     modules = dict(model.named_modules())
@@ -101,9 +102,7 @@ def find_stacks_without_attention(model: nn.Module, inputs: Mapping[str, Any]) -
     return tuple(make_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
 
 
-def find_structure(
-    model: nn.Module, inputs: Mapping[str, Any], may_have_none: bool = False
-) -> ModelStructure:
+def find_structure(model: nn.Module, inputs: Inputs, may_have_none: bool = False) -> ModelStructure:
     """Find stacks and the attention outside them; with `may_have_none`, a model without stacks is accepted."""
     seen = probe_forward(model, inputs)
     containers = find_block_lists(model, seen)
@@ -328,7 +327,7 @@ def observe_states(model: nn.Module, stacks: tuple[Stack, ...], observe: Observe
     following = BlockFollower(stacks)
     batch = 1
 
-    def around_block(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stack, call = following.take(module)
         if call.layer == 0:
             hand_over(stack, 0, find_stream_input(args, kwargs), module)
@@ -342,7 +341,7 @@ def observe_states(model: nn.Module, stacks: tuple[Stack, ...], observe: Observe
         with torch._C.DisableTorchFunction():  # the observer's own computation is not the model's
             observe(stack.name, state, to_token_layout(hidden, batch, block))
 
-    def around_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_model(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         nonlocal batch
         batch = 1 if isinstance(module, ForeignModule) else batch_size((args, kwargs))
         following.restart()

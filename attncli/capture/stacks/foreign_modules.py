@@ -1,11 +1,12 @@
 """Wrap a module not from transformers as a model: it has no config, and one forward shows which parts attend."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from attncli.call_types import Inputs
 from attncli.capture.stacks.probe_forward import ModuleCall, probe_forward
 
 
@@ -18,7 +19,7 @@ class ForeignModule(nn.Module):
         self.attending: frozenset[nn.Module] = frozenset()
         """The modules in whose own forward an attention ran, whatever their names."""
 
-    def look(self, inputs: Mapping[str, Any]) -> None:
+    def look(self, inputs: Inputs) -> None:
         """Run the module once to find which parts attend."""
         self.attending = frozenset(
             map(find_attention_module, probe_forward(self, inputs).attention)

@@ -1,12 +1,13 @@
 """Probe one forward pass: which list elements are called, and inside which of them attention runs."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.attention_calls import INPUT, AttentionTracer, iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.residual_stream_arguments import (
@@ -98,10 +99,10 @@ class ForwardProber:
 
     def around(
         self,
-        forward: Callable[..., Any],
+        forward: Function,
         module: nn.Module,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        args: Args,
+        kwargs: Kwargs,
     ) -> Any:
         """Wrap one call of any module."""
         container = self.containers.get(module)
@@ -155,7 +156,7 @@ class ForwardProber:
             self.watch.mark(stream, call.result, lists, frozenset({call.number}))
 
 
-def probe_forward(model: nn.Module, inputs: Mapping[str, Any]) -> ProbeResult:
+def probe_forward(model: nn.Module, inputs: Inputs) -> ProbeResult:
     """Run the model once and record it; marks go on aliases, so the caller's inputs stay unmarked."""
     prober = ForwardProber(model)
     aliases = {

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
+from attncli.call_types import Args, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 
 
-def find_stream_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
+def find_stream_input(args: Args, kwargs: Kwargs) -> torch.Tensor | None:
     """The tensor argument that is the block's residual stream."""
     place = stream_input_position(args, kwargs)
     if place is None:
@@ -21,7 +22,7 @@ def find_stream_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch
     return found
 
 
-def stream_input_position(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | str | None:
+def stream_input_position(args: Args, kwargs: Kwargs) -> int | str | None:
     """Position or keyword of the residual stream: the first floating tensor, `hidden_states` first among the keywords."""
     for position, value in enumerate(args):
         if is_stream(value):
@@ -32,7 +33,7 @@ def stream_input_position(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> i
 
 
 def replace_argument(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any], old: torch.Tensor, new: torch.Tensor
+    args: Args, kwargs: Kwargs, old: torch.Tensor, new: torch.Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Replace a tensor in the arguments wherever it occurs: some blocks take their stream as query, key and value."""
     return (
@@ -60,7 +61,7 @@ def replace_output(output: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
     return new if output is old else output
 
 
-def find_second_stream_input(args: tuple[Any, ...]) -> torch.Tensor | None:
+def find_second_stream_input(args: Args) -> torch.Tensor | None:
     """The possible second stream: the tensor argument after the first, if as wide."""
     if len(args) < 2 or not (is_stream(args[0]) and is_stream(args[1])):
         return None

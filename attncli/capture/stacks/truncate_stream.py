@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import nn
 
+from attncli.call_types import Args, Inputs, Kwargs
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.blocks import Stack, find_stacks
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
@@ -34,7 +35,7 @@ class StreamTruncation:
         return hook_forwards(((block, cut) for block in self.blocks), with_kwargs=True, first=True)
 
 
-def truncate_arguments(tokens: int, _: nn.Module, args: Any, kwargs: Any) -> Any:
+def truncate_arguments(tokens: int, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
     """Truncate a block's arguments to fewer tokens."""
     stream = find_stream_input(args, kwargs)
     if stream is None or stream.shape[1] <= tokens:
@@ -44,14 +45,14 @@ def truncate_arguments(tokens: int, _: nn.Module, args: Any, kwargs: Any) -> Any
 
 def find_truncation(
     model: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     tokens: int,
     try_it: Callable[[nn.Module, Mapping[str, Any]], bool],
 ) -> StreamTruncation:
     """Find where the streams of this input can be truncated; None if the model then fails or shows other blocks."""
     seen: dict[nn.Module, tuple[int, ...]] = {}
 
-    def remember(module: nn.Module, args: Any, kwargs: Any) -> None:
+    def remember(module: nn.Module, args: Args, kwargs: Kwargs) -> None:
         stream = find_stream_input(args, kwargs)
         seen.setdefault(module, () if stream is None else tuple(stream.shape))
 

@@ -4,12 +4,14 @@ Models pass masks on, read their shape, and test that they are tensors; so this 
 Where a model computes with its mask after all, the whole mask is materialised once, and the computation goes on.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 from transformers.masking_utils import eager_mask
+
+from attncli.call_types import Args, Function, Kwargs
 
 Rows = Callable[[int, int], torch.Tensor]
 """Rows start … stop of a mask: [batch, 1, stop - start, key], 0 where visible, the dtype's minimum elsewhere."""
@@ -49,10 +51,10 @@ class RowwiseMask(torch.Tensor):
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        func: Function,
+        types: Sequence[type],
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> Any:
         if func is torch.ops.aten.slice.Tensor and is_full_slice(*args):
             return args[0]
@@ -93,7 +95,7 @@ def make_rowwise_mask(
     return RowwiseMask(rows, shape, first.dtype, first.device)
 
 
-def hides_nothing(kv_length: int, kwargs: Mapping[str, Any]) -> bool:
+def hides_nothing(kv_length: int, kwargs: Kwargs) -> bool:
     """Whether a bidirectional mask hides no key: no padding, and no window shorter than the keys."""
     padding, window = kwargs.get("attention_mask"), kwargs.get("local_size")
     return (padding is None or bool(padding.all())) and (window is None or kv_length < window)

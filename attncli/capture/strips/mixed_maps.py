@@ -5,11 +5,11 @@ again, and is multiplied by something that the pass has made; an output of atten
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from attncli.call_types import Args, Function
 from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
 from attncli.capture.strips.value_products import PRODUCTS
 from attncli.errors import InputError
@@ -39,7 +39,7 @@ class MixedMapTracker:
             setattr(result, MARK, Product(module, keys))
             self.there = True
 
-    def follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
+    def follow(self, func: Function, args: Args, result: Any) -> None:
         """Follow views and copies; refuse a product with anything but a weight of the model."""
         given = list(iter_tensors(args))
         product: Product | None = next(

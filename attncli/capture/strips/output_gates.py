@@ -5,7 +5,7 @@ input of a linear layer.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
 
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.strips.attention_interface import Strip
 from attncli.capture.strips.attention_sites import AttentionSite
@@ -37,7 +38,7 @@ class OutputGates(OutputProjections):
         self.found_gate = found
         self.sigmoids: deque[Tensor] = deque(maxlen=KEPT)
 
-    def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def before(self, module: nn.Module, args: Args) -> None:
         given = args[0] if args else None
         if self.site is None or self.context is None or not isinstance(given, Tensor):
             return
@@ -75,10 +76,10 @@ class SigmoidTracker(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        func: Function,
+        types: Sequence[type],
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         if func in SIGMOIDS:

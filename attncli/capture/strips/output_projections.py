@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from attncli.call_types import Args
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.strips.attention_interface import Strip
 from attncli.capture.strips.attention_sites import AttentionSite
@@ -43,7 +44,7 @@ class OutputProjections:
             start = strip.first_query
             self.context[:, start : start + given.shape[1]] = given
 
-    def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def before(self, module: nn.Module, args: Args) -> None:
         """Compare a linear layer's input with the outputs, before it runs."""
         if self.site is None or self.context is None or not args:
             return

@@ -5,7 +5,7 @@ pooling's does not. Calls of sdpa are computed here, in strips; maps of a softma
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.foreign_modules import ForeignModule
@@ -123,10 +124,10 @@ class SoftmaxCapture(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        func: Function,
+        types: Sequence[type],
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if self.silent or not self.running:
@@ -146,7 +147,7 @@ class SoftmaxCapture(TorchFunctionMode):
         self.follow(func, args, kwargs, result)
         return result
 
-    def softmax(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    def softmax(self, func: Function, args: Args, kwargs: Kwargs) -> Tensor:
         """The model's softmax; where it is in half precision, taken in float32 first and rounded for the model."""
         exact = [to_float32(value) for value in args]
         weights: Tensor = func(
@@ -169,9 +170,7 @@ class SoftmaxCapture(TorchFunctionMode):
         setattr(tensor, MARK, number)
         self.pending[number].held.append(ref(tensor))
 
-    def follow(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
-    ) -> None:
+    def follow(self, func: Function, args: Args, kwargs: Kwargs, result: Any) -> None:
         """Follow pending maps: views and copies keep the mark, a product with values claims the map.
 
         A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
@@ -212,7 +211,7 @@ class SoftmaxCapture(TorchFunctionMode):
         """Emit a map in one piece, as often as the observer requests it."""
         observe_in_rounds(lambda _: [strip], self.hand_on)
 
-    def multi_head(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def multi_head(self, func: Function, args: Args, kwargs: Kwargs) -> Any:
         """Run torch's own multi-head module: it merges its masks, and calls sdpa where no weights are requested."""
 
         def in_strips(*inner: Any, **named: Any) -> Tensor:
@@ -245,13 +244,13 @@ def is_referenced(found: PendingMap) -> bool:
     return any(tensor() is not None for tensor in found.held)
 
 
-def is_masking(func: Any, args: Sequence[Any], result: Any) -> bool:
+def is_masking(func: Function, args: Args, result: Any) -> bool:
     """Whether a function returns its first argument with some entries set to zero."""
     given = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
     return given and func in MASKING and bool(args[2] == 0)
 
 
-def is_over_last_axis(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def is_over_last_axis(result: Tensor, args: Args, kwargs: Kwargs) -> bool:
     """Whether a softmax is over the last axis of something like [head, query, key]."""
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
     return result.dim() >= 3 and dim in (-1, result.dim() - 1)

@@ -1,6 +1,6 @@
 """The input of a softmax along with its output: an entropy from both needs no logarithm of every weight."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import tensor_version
 
 SOFTMAX = {torch.softmax, Tensor.softmax, F.softmax}
@@ -28,10 +29,10 @@ class LastSoftmax(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., Any],
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        func: Function,
+        types: Sequence[type],
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         if func in SOFTMAX:
@@ -61,7 +62,7 @@ class LastSoftmax(TorchFunctionMode):
         return scores[..., :keys] if same else None
 
 
-def has_one_number_per_row(args: Sequence[Any]) -> bool:
+def has_one_number_per_row(args: Args) -> bool:
     """Whether the arguments are a tensor and one number for each of its rows."""
     tensors = len(args) == 2 and all(isinstance(each, Tensor) for each in args)
     return tensors and args[1].dim() == args[0].dim() and args[1].shape[-1] == 1

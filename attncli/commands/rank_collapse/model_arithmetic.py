@@ -9,7 +9,6 @@ text would refuse is refused where it happens.
 import math
 from collections.abc import Mapping
 from dataclasses import astuple, replace
-from typing import Any
 
 from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
 from attncli.analysis.states.variant_runs import (
@@ -19,6 +18,7 @@ from attncli.analysis.states.variant_runs import (
     VariantRun,
     strip_advice,
 )
+from attncli.call_types import Inputs
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
@@ -27,7 +27,7 @@ from attncli.tolerances import EXACT_CURVE
 
 def find_inexact_variants(
     subject: CollapseModel,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     variants: Mapping[str, Switches],
     cheap: bool,
 ) -> dict[str, str]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from attncli.call_types import Inputs
 from attncli.capture.reruns.float64 import native_precision
 from attncli.capture.stacks.probe_forward import probe_forward
 from attncli.capture.verification import output_tensors
@@ -69,9 +70,7 @@ def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
     return ExtraInputs(decoder, tuple(short))
 
 
-def runs_on_ids_alone(
-    body: PreTrainedModel, alone: Mapping[str, Any], short: Mapping[str, Any]
-) -> bool:
+def runs_on_ids_alone(body: PreTrainedModel, alone: Mapping[str, Any], short: Inputs) -> bool:
     """Whether the model runs on ids alone, and every attention still runs that does with other inputs.
 
     Where others would put the text's own part to rest, as speech does, the text is what was asked about.
@@ -82,7 +81,7 @@ def runs_on_ids_alone(
     return own == every or not own.issubset(every)
 
 
-def find_attention_paths(body: PreTrainedModel, inputs: Mapping[str, Any]) -> set[tuple[str, ...]]:
+def find_attention_paths(body: PreTrainedModel, inputs: Inputs) -> set[tuple[str, ...]]:
     """Find where attention happens, by the modules around it."""
     with native_precision(body):
         return {
@@ -90,7 +89,7 @@ def find_attention_paths(body: PreTrainedModel, inputs: Mapping[str, Any]) -> se
         }
 
 
-def refuse_unread_ids(body: PreTrainedModel, short: Mapping[str, Any]) -> None:
+def refuse_unread_ids(body: PreTrainedModel, short: Inputs) -> None:
     """Refuse a model whose output ignores ids: other inputs may replace them."""
     moved = {**short, WORDS: short[WORDS].roll(1, dims=1)}
     with torch.no_grad(), native_precision(body):
@@ -107,7 +106,7 @@ def refuse_text_options(body: PreTrainedModel, read: str) -> None:
     )
 
 
-def has_one_id_per_token(inputs: Mapping[str, Any]) -> bool:
+def has_one_id_per_token(inputs: Inputs) -> bool:
     """Whether a token is one id: audio decoders read one code of each codebook."""
     ids = inputs.get(WORDS)
     return isinstance(ids, Tensor) and ids.dim() == 2 and len(ids) == 1

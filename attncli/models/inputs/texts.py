@@ -4,7 +4,7 @@ There is no attention mask: in a batch of one without padding it would be all on
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attncli.call_types import Inputs, Kwargs
 from attncli.capture.position_counts import count_positions
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.errors import InputError, UsageError, join_parameters
@@ -199,7 +200,7 @@ def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[M
     ]
 
 
-def count_user_tokens(body: Any, inputs: Mapping[str, Any]) -> int:
+def count_user_tokens(body: Any, inputs: Inputs) -> int:
     """Count tokens: words of a text; for other inputs of a module, the tokens that its attention sees."""
     require_inputs_run(body, inputs)
     if isinstance(body, ForeignModule):
@@ -270,7 +271,7 @@ def refuse_unknown_ids(model: Any, name: str, ids: Sequence[int]) -> None:
         )
 
 
-def decoder_labels(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple[str, ...]:
+def decoder_labels(kwargs: Kwargs, labels: Sequence[str]) -> tuple[str, ...]:
     """The decoder's labels: the encoder's, by id; start tokens are labelled by id, and sounds not at all."""
     moved, ids = kwargs.get("decoder_input_ids"), kwargs.get(WORDS)
     if moved is None or ids is None or moved.dim() > 2:

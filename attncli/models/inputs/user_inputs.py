@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Args, Inputs
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.model_errors import run_or_refuse
 from attncli.capture.stacks.foreign_modules import ForeignModule
@@ -43,7 +44,7 @@ def iter_forward_arguments(model: nn.Module, value: Any) -> Iterator[dict[str, A
         yield from [found] if is_foreign else split_batch(module, found)
 
 
-def refuse_key_padding(inputs: Mapping[str, Any]) -> None:
+def refuse_key_padding(inputs: Inputs) -> None:
     """Refuse key padding under the name of torch's own modules: padded tokens would count as queries."""
     for name, value in inputs.items():
         if name.endswith("key_padding_mask") and isinstance(value, Tensor) and bool(value.any()):
@@ -99,14 +100,14 @@ def bind_arguments(module: nn.Module, text: Any, called: str = "inputs") -> dict
     return found
 
 
-def find_signature(module: nn.Module, args: tuple[Any, ...]) -> inspect.Signature:
+def find_signature(module: nn.Module, args: Args) -> inspect.Signature:
     """Find the forward's signature; where it passes on `*args`, that of the forward it calls."""
     own = inspect.signature(module.forward)
     hands_on = any(each.kind is each.VAR_KEYWORD for each in own.parameters.values())
     return forward_signature(module) if args and hands_on else own
 
 
-def cast_inputs(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
+def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Any]:
     """Cast floating tensors to the model's dtype, which may differ from the user's, and copy inference tensors."""
 
     def cast(value: Any) -> Any:
@@ -118,13 +119,13 @@ def cast_inputs(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]
     return {name: cast(value) for name, value in inputs.items()}
 
 
-def require_inputs_run(model: nn.Module, inputs: Mapping[str, Any]) -> None:
+def require_inputs_run(model: nn.Module, inputs: Inputs) -> None:
     """Run the module, and refuse inputs that its own code rejects."""
     with torch.no_grad():
         run_or_refuse(model, inputs, wrong="on its `inputs`", advice="")
 
 
-def count_keys(model: nn.Module, inputs: Mapping[str, Any]) -> int:
+def count_keys(model: nn.Module, inputs: Inputs) -> int:
     """Count the tokens of the first attention, by a forward that ends there; several texts at once are refused."""
 
     def stop(_: AttentionSite, strip: Strip) -> None:
@@ -143,7 +144,7 @@ def count_keys(model: nn.Module, inputs: Mapping[str, Any]) -> int:
     raise InputError(explain_unseen_attention(model, inputs))
 
 
-def first_tensor(inputs: Mapping[str, Any]) -> Any:
+def first_tensor(inputs: Inputs) -> Any:
     """The first tensor: a forward names what it reads before masks and positions."""
     return next((each for each in inputs.values() if isinstance(each, Tensor) and each.ndim >= 2), None)  # fmt: skip
 

@@ -4,13 +4,14 @@ One item, no padding, no special ids, so that only the model's own mask hides ke
 inside a text gets the text alone, unless its forward requires more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from attncli.call_types import Inputs
 from attncli.capture.reruns.float64 import native_precision
 from attncli.errors import InputError
 from attncli.models.forward_signatures import forward_signature, parameters_with_names
@@ -110,7 +111,7 @@ def encoder_state_inputs(model: PreTrainedModel, names: Sequence[str]) -> list[s
     return [name for name in OF_OTHER_PARTS if name in parameters and name not in names]
 
 
-def accepts_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
+def accepts_inputs(model: nn.Module, inputs: Inputs) -> bool:
     """Whether the model's forward runs on these inputs; it may reject them by many kinds of exceptions."""
     try:
         with torch.no_grad(), native_precision(model):

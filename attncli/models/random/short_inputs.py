@@ -6,13 +6,13 @@ size: a window larger than the image is another path through their code, and som
 size, the residual streams are truncated where the blocks take them in.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from attncli.call_types import Inputs
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.stacks.truncate_stream import StreamTruncation, find_truncation
 from attncli.models.forward_signatures import forward_signature
@@ -41,9 +41,7 @@ def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
     return small if accepts_inputs(model, small) else usual
 
 
-def find_short_streams(
-    model: PreTrainedModel, inputs: Mapping[str, Any], tokens: int
-) -> StreamTruncation:
+def find_short_streams(model: PreTrainedModel, inputs: Inputs, tokens: int) -> StreamTruncation:
     """Find where an image's or a sound's stream, too long for verification, can be truncated behind the embeddings."""
     measured = any(value.is_floating_point() for value in inputs.values())
     return (
@@ -53,7 +51,7 @@ def find_short_streams(
     )
 
 
-def runs_as_set_and_eager(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
+def runs_as_set_and_eager(model: nn.Module, inputs: Inputs) -> bool:
     """Whether the model runs on these inputs as it is set and with eager attention: only one may read a mask's width."""
     if not accepts_inputs(model, inputs):
         return False

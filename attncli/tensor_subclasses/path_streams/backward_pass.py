@@ -5,12 +5,13 @@ backward pass gives G^T V everywhere. Blocks are run once more on the way back, 
 needed for one block's maps only.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.stacks.blocks import Stack
 from attncli.capture.stacks.residual_stream_arguments import find_stream_output, replace_argument
 from attncli.errors import InputError
@@ -35,7 +36,7 @@ Visit = Callable[[RecordedAttention, Tensor], None]
 class RecordedBlock(NamedTuple):
     """One run of a block, to be repeated."""
 
-    forward: Callable[..., Any]
+    forward: Function
     args: Any
     kwargs: Any
     stream: PathTensor
@@ -51,7 +52,7 @@ class RecordedRun(PathTensorRun):
         super().__init__(stack, streams)
         self.blocks: list[RecordedBlock] = []
 
-    def run(self, forward: Any, args: Any, kwargs: Any, stream: PathTensor) -> Any:
+    def run(self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor) -> Any:
         others = (*args, *kwargs.values())
         if any(isinstance(each, PathTensor) and each is not stream for each in others):
             raise InputError(
@@ -63,7 +64,7 @@ class RecordedRun(PathTensorRun):
 
 
 def contributions_by_head(
-    model: nn.Module, stack: Stack, inputs: Mapping[str, Any]
+    model: nn.Module, stack: Stack, inputs: Inputs
 ) -> tuple[Tensor, list[Tensor]]:
     """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head."""
     shares: list[Tensor] = []
@@ -79,7 +80,7 @@ def contributions_by_head(
 
 
 def run_forwards(
-    model: nn.Module, passage: RecordedRun, inputs: Mapping[str, Any]
+    model: nn.Module, passage: RecordedRun, inputs: Inputs
 ) -> tuple[PathDecomposition, list[RecordedBlock]]:
     """Run forward to the last block's output; blocks that form no chain are refused."""
     stack = passage.stack

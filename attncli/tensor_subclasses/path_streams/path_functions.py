@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.tensor_subclasses.path_streams.path_arithmetic import add_bias
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
@@ -89,7 +90,7 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms and its activations accept path tensors."""
     norms: dict[nn.Module, RecognisedNorm | None] = {}
 
-    def around_norm(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_norm(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         x = args[0] if args else None
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)
@@ -102,7 +103,7 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
         bias = None if found.bias is None else found.bias.to(x.dtype)
         return norm(x, found.epsilon, found.centre, gain, bias)
 
-    def around_activation(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around_activation(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         x = args[0] if args else None
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)

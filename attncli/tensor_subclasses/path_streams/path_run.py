@@ -1,6 +1,6 @@
 """Run a stack of blocks through its own code with several streams in one batch."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.context import replace_eager_interface
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
@@ -46,7 +47,7 @@ class PathDecomposition(NamedTuple):
 def decompose_by_length(
     model: nn.Module,
     stack: Stack,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     count_attention: bool,
     go_on: GoOn | None = None,
 ) -> tuple[PathDecomposition, Any]:
@@ -67,9 +68,7 @@ def decompose_by_length(
     return found, output
 
 
-def decompose_by_both_lengths(
-    model: nn.Module, stack: Stack, inputs: Mapping[str, Any]
-) -> PathDecomposition:
+def decompose_by_both_lengths(model: nn.Module, stack: Stack, inputs: Inputs) -> PathDecomposition:
     """Decompose into terms [attentions, MLPs, token, feature], by how many of each a path went through."""
     attentions = sum(call.attention for call in stack.calls)
     steps = (attentions, len(stack.calls))
@@ -93,7 +92,7 @@ def decompose_by_both_lengths(
 
 
 def run_single_paths(
-    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], paths: Sequence[Sequence[int]]
+    model: nn.Module, stack: Stack, inputs: Inputs, paths: Sequence[Sequence[int]]
 ) -> PathDecomposition:
     """Contributions of single paths to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
     with torch.no_grad(), accept_path_tensors(model):
@@ -110,7 +109,7 @@ def accept_path_tensors(model: nn.Module) -> Iterator[None]:
 
 
 def run_path_tensors(
-    model: nn.Module, passage: "PathTensorRun", inputs: Mapping[str, Any]
+    model: nn.Module, passage: "PathTensorRun", inputs: Inputs
 ) -> tuple[PathDecomposition, Any]:
     """Run one forward pass with the passage's tensor as the stream."""
     blocks = {call.module for call in passage.stack.calls}
@@ -133,7 +132,7 @@ def run_path_tensors(
 
 
 def run_with_random_weights(
-    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], streams: Streams
+    model: nn.Module, stack: Stack, inputs: Inputs, streams: Streams
 ) -> PathDecomposition | None:
     """Run the same paths with random weights: terms that are zero there too are zero by structure, not by a weight of zero.
 
@@ -193,7 +192,7 @@ class PathTensorRun:
         self.done = 0
         self.found: PathDecomposition | None = None
 
-    def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stream = find_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{type(module).__name__} is given no stream of tokens.")
@@ -220,7 +219,7 @@ class PathTensorRun:
             else rest
         )
 
-    def run(self, forward: Any, args: Any, kwargs: Any, stream: PathTensor) -> Any:
+    def run(self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor) -> Any:
         """Run the block itself."""
         args = tuple(repeat_for_streams(value, stream) for value in args)
         kwargs = {name: repeat_for_streams(value, stream) for name, value in kwargs.items()}

@@ -1,11 +1,11 @@
 """Attribute one token's state after the last block to input tokens and constants, and compare with rollout."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from attncli.call_types import Inputs
 from attncli.capture.stacks.blocks import Stack
 from attncli.tensor_subclasses.path_streams.backward_pass import (
     RecordedRun,
@@ -40,7 +40,7 @@ class TokenContributions(NamedTuple):
 
 
 def find_contributions(
-    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], token: int
+    model: nn.Module, stack: Stack, inputs: Inputs, token: int
 ) -> TokenContributions:
     """Compute both attributions in one backward pass through the blocks; rollout needs a single row."""
     with accept_path_tensors(model):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.ablation.norm_modules import is_norm
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.tensor_subclasses.residual_split.split_functions import norm
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
@@ -25,7 +26,7 @@ def replace_handwritten_norms(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms accept split tensors."""
     known: dict[nn.Module, RecognisedNorm | None] = {}
 
-    def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         x = args[0] if args else None
         if not isinstance(x, SplitTensor):
             return forward(*args, **kwargs)

@@ -4,13 +4,13 @@ Every alias of a changed stream must show the change; where a view of another sh
 change is refused.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attncli.call_types import Function
 from attncli.tensor_subclasses.residual_split.split_scores import (
     SCORE_RULES,
     LazyScores,
@@ -18,7 +18,7 @@ from attncli.tensor_subclasses.residual_split.split_scores import (
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
 
-CHANGES: dict[Any, Callable[..., Any]] = {
+CHANGES: dict[Any, Function] = {
     Tensor.add_: torch.add,
     Tensor.__iadd__: torch.add,
     Tensor.sub_: torch.sub,

@@ -2,13 +2,14 @@
 
 import math
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
 
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
@@ -62,7 +63,7 @@ def accept_split_tensors(model: nn.Module) -> Iterator[None]:
 def run_split(
     model: nn.Module,
     stacks: tuple[Stack, ...],
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     observe: Observe,
     move: Move | None = None,
 ) -> None:
@@ -91,7 +92,7 @@ class DependsOnOtherStack(Exception):
     """Raised when a stack receives what another made."""
 
 
-def run_one_forward(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitTensorRun") -> None:
+def run_one_forward(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun") -> None:
     """Run to the end of the last stack, or until one has lost its residual, which is no error."""
     try:
         with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.around):
@@ -134,7 +135,7 @@ class SplitTensorRun:
         self.begun: set[Stack] = set()
         self.ended: set[Stack] = set()
 
-    def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stack, call = self.following.take(module)
         if stack not in self.wanted:
             return mark_unknown(forward(*args, **kwargs))
@@ -153,7 +154,7 @@ class SplitTensorRun:
         self.observe(stack, call.layer + 1, state.state())
         return self.ending(stack, output, state) if call is stack.calls[-1] else output
 
-    def beginning(self, stack: Stack, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def beginning(self, stack: Stack, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
         """The input of a stack's first block, its stream as a split tensor; known even where other arguments are not."""
         stream = find_stream_input(args, kwargs)
         assert stream is not None  # the probe recorded which
@@ -164,7 +165,7 @@ class SplitTensorRun:
         self.observe(stack, 0, first.state())
         return replace_argument(args, kwargs, stream, first)
 
-    def takes_of_others(self, args: Any, kwargs: Any) -> bool:
+    def takes_of_others(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether an argument depends on a stack that does not run in this pass."""
         partial = len(self.wanted) < len(self.stacks)
         return partial and any(map(is_unknown, iter_tensors((args, kwargs))))

@@ -6,7 +6,7 @@ split tensor where one can be had, else plain ones.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.strips.masks import materialise_mask
 from attncli.errors import NoRule
 from attncli.maths.residuals.scaled_arrays import make_scaled
@@ -65,10 +66,10 @@ class DeferredTensor(StreamTensor):
     @classmethod
     def __torch_function__(
         cls,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        func: Function,
+        types: Sequence[type],
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> Any:
         name = getattr(func, "__name__", str(func))
         if func in cls.rules or (name in KNOWN_WITHOUT_NUMBERS and name != "requires_grad_"):

@@ -7,8 +7,8 @@
     │   ├── Unresolved     a number that rounding has swallowed; a study reports null from there on
     │   ├── NoAttention    a model in which no softmax weighs values
     │   ├── NotFinite      NaN or infinite states or weights
-    │   └── Imprecise      rounding is too coarse for what was asked; a wider type would do
-    ├── LimitError      4  out of memory or disk, said before the work where it can be
+    │   └── Imprecise      rounding is too coarse for the requested number; a wider type would do
+    ├── LimitError      4  out of memory or disk, found before the work where possible
     └── NoBaseline      5  there is nothing to compare with: no such file, or not the numbers that a gate asks for
 
 Exit code 0 is success, 1 a failed gate such as a regression (`gates.exit_code`), 70 a crash (a bug in attn),

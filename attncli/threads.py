@@ -101,7 +101,7 @@ class QuestionTurns(threading.local):
             yield
 
     def take(self) -> ExitStack | None:
-        """Wait for the turn, and say what ends with it; None where nothing was asked here, or the question has it."""
+        """Wait for the turn, and return what ends with it; None if no question runs in this thread, or if it already has the turn."""
         own = self.asked[-1] if self.asked else None
         if own is None or own is self.holder:
             return None

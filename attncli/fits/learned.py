@@ -65,7 +65,7 @@ def learned(
 
 
 def iter_attempts(start: Array, target: csr_array, request: FitRequest) -> Iterator[Array]:
-    """Longer and longer likelihood fits, each sharpened a few times; with small logits first where those are asked for."""
+    """Longer and longer likelihood fits, each sharpened a few times; with small logits first where the request limits them."""
     frugal = request.dtype == "bfloat16" or np.isfinite(request.logit_budget)
     settings = [
         make_loss_setting(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)

@@ -1,7 +1,7 @@
 """Gates: what fails a build. Report × conditions or baseline → verdicts → exit code; nothing here prints.
 
 condition  := [aggregate(] metric [ '[' selector, … ']' ] [)] op number         one report, `--fail-if`
-aggregate  := min | max | mean | any | all           (any, if not said: one matching row is enough to fail)
+aggregate  := min | max | mean | any | all           (default any: one matching row is enough to fail)
 op         := <  <=  >  >=  ==  !=
 
 change     := [aggregate(] metric [ '[' selector, … ']' ] [)] : limit           against a baseline, `--fail-on`

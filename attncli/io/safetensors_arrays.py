@@ -1,7 +1,7 @@
 """The tensors of one safetensors file as numpy arrays.
 
-They are read, never mapped into memory: a file that is cut off or replaced during the run is then an error that can be
-said, where a map would end the process without a word. numpy knows no bfloat16: its u16 bits, moved up by 16, are the
+They are read, never mapped into memory: if a file is cut off or replaced during the run, a read raises an error, where
+access to a memory map ends the process by SIGBUS. numpy knows no bfloat16: its u16 bits, moved up by 16, are the
 float32 of the same value.
 """
 

@@ -92,7 +92,7 @@ def network_switch_values(switches: Switches) -> dict[str, bool]:
 def variant_from_switches(
     skip: bool | None, mlp: bool | None, mlp_skip: bool | None
 ) -> dict[str, Switches]:
-    """The one variant that the switches describe; what is not said is on."""
+    """The one variant that the switches describe; switches left out are on."""
     mlp = mlp is not False
     wanted = Switches(skip is not False, mlp, mlp and mlp_skip is not False)
     return {name: switches for name, switches in VARIANTS.items() if switches == wanted}
@@ -117,7 +117,7 @@ def with_mlp_norm(variants: Mapping[str, Switches]) -> dict[str, Switches]:
 
 
 def with_outlier_removed(variants: Mapping[str, Switches]) -> dict[str, Switches]:
-    """Every variant, followed by its twin without the outlier."""
+    """Every variant, followed by the same variant without the outlier."""
     chosen: dict[str, Switches] = {}
     for name, switches in variants.items():
         chosen[name] = switches

@@ -73,7 +73,7 @@ def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
 def runs_on_ids_alone(body: PreTrainedModel, alone: Mapping[str, Any], short: Inputs) -> bool:
     """Whether the model runs on ids alone, and every attention still runs that does with other inputs.
 
-    Where others would put the text's own part to rest, as speech does, the text is what was asked about.
+    Other inputs may switch the text's own part off, as speech does: then the text runs without them.
     """
     if not accepts_inputs(body, alone):
         return False

@@ -1,6 +1,6 @@
 """`random:ARCH`: any model type of transformers with seeded random weights, drawn as the type's own class draws them.
 
-The type's default config is taken where it is small enough, a tiny one otherwise or when asked for (`?tiny`); sizes
+The type's default config is taken where it is small enough, a tiny one otherwise or on request (`?tiny`); sizes
 may be given by words that every type understands (`layers`, `width`, …) or by any attribute of the config.
 """
 

@@ -50,10 +50,10 @@ class Shrinker:
 
     def shrink(self, config: PreTrainedConfig, prefix: str) -> PreTrainedConfig:
         """Make a new config of the same class, whose own checks run again."""
-        overrides = self.said_about(config, prefix)
+        overrides = self.overrides_for(config, prefix)
         if config.model_type in CONVOLUTIONAL:
             return type(config)(**overrides) if overrides else config
-        layers = self.layers_kept(config, overrides)
+        layers = self.layer_indices(config, overrides)
         own = vars(config)
         names = [field.name for field in dataclasses.fields(config) if field.name in own]
         values = {
@@ -63,7 +63,7 @@ class Shrinker:
         }
         return type(config)(**values, **backbone_stages(config, len(layers)), **overrides)
 
-    def said_about(self, config: PreTrainedConfig, prefix: str) -> dict[str, Any]:
+    def overrides_for(self, config: PreTrainedConfig, prefix: str) -> dict[str, Any]:
         """Attributes of this config that skip the rules: overridden ones and those that the user gave."""
         overridden = {
             name: value(self.units) if callable(value) else value
@@ -76,7 +76,7 @@ class Shrinker:
         }
         return overridden | counts
 
-    def layers_kept(self, config: PreTrainedConfig, said: Mapping[str, Any]) -> list[int]:
+    def layer_indices(self, config: PreTrainedConfig, said: Mapping[str, Any]) -> list[int]:
         """Indices of the layers that stay: as many as given, else the first of each kind and enough others."""
         count = layer_count(config)
         if count == 0:

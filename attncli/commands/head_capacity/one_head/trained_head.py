@@ -123,9 +123,9 @@ def build_finite_row(metric: str, value: float | None, why: str, keys: Mapping[s
 
 
 def describe_shown_pattern(shown: ShownPattern, request: FitRequest) -> str:
-    projections = replace(request, dtype=shown.dtype)
-    met = shown.evidence.meets(projections)
-    return "meets the request" if met else describe_shortfall(shown.evidence, projections)
+    rounded_request = replace(request, dtype=shown.dtype)
+    met = shown.evidence.meets(rounded_request)
+    return "meets the request" if met else describe_shortfall(shown.evidence, rounded_request)
 
 
 def build_warnings(head: Head, inputs: Sequence[FoundInputs]) -> Iterator[str]:

@@ -26,7 +26,7 @@ ANGLES = "inv_freq"
 def set_eval_mode(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
     """Put the model in evaluation mode on its device, without gradients and cache."""
     nn.Module.eval(model).requires_grad_(False)
-    disable_kept_outputs(model)
+    disable_returned_states(model)
     refuse_non_finite_angles(model)
     if model.dtype == torch.float64 and not isinstance(model, ForeignModule):
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
@@ -35,7 +35,7 @@ def set_eval_mode(model: PreTrainedModel, device: torch.device | None) -> PreTra
     return model
 
 
-def disable_kept_outputs(model: nn.Module) -> None:
+def disable_returned_states(model: nn.Module) -> None:
     """Turn off the options of configs by which forward passes return caches, maps and states."""
     configs = (getattr(module, "config", None) for module in model.modules())
     for config in configs:
@@ -62,7 +62,7 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
         stack.enter_context(restore_state(model))
         for module in model.modules():
             module.training = False
-        disable_kept_outputs(model)
+        disable_returned_states(model)
         stack.callback(reshard_parameters, model)
         stack.enter_context(without_autocast())
         stack.enter_context(disable_compiler())

@@ -1,6 +1,6 @@
 """Record the state of a model before forward passes, and restore it afterwards.
 
-A forward pass may do more than compute: it installs hooks when it is first asked for hidden states, computes rotary angles
+A forward pass may do more than compute: it installs hooks when hidden states are first requested, computes rotary angles
 anew where a text is long, counts its calls, takes other parts where a text is short, or scales rows of an embedding. Nothing
 is moved or copied but buffers and such embeddings.
 """

@@ -109,7 +109,7 @@ def document_count(drawn: InputSampler) -> int:
     return drawn.size("n_docs")
 
 
-def bounding_boxes(drawn: InputSampler) -> Tensor:
+def token_boxes(drawn: InputSampler) -> Tensor:
     """[item, token, (left, top, right, bottom)], right of left and below top."""
     corners = torch.randint(0, 32, (1, drawn.tokens, 2), generator=drawn.generator)
     found = torch.cat([corners, corners + 8], dim=-1)
@@ -121,7 +121,7 @@ TEXT: Mapping[str, Maker] = {
     "decoder_input_ids": decoder_input_ids,
     "qformer_input_ids": lambda drawn: drawn.ids(64, 1, drawn.tokens),
     "task_inputs": lambda drawn: drawn.ids(64, 1, drawn.size("task_seq_len")),
-    "bbox": bounding_boxes,
+    "bbox": token_boxes,
     "attention_mask": all_or_causal_mask,
     MARKED: mark_image_tokens,
     "classes_structure": lambda drawn: torch.tensor([1]),

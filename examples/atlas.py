@@ -24,6 +24,9 @@ SIZES = f"tiny&layers={LAYERS}"
 LEFT_OUT = ("pixel", "features", "grid")
 """In the names of inputs: images and sounds have lengths of their own."""
 
+NUMBERS = re.compile(r" from \S+ to \S+| (from|up to) layer \d+( on)?")
+"""What two curves of one kind do not share."""
+
 FEW = 4
 """Kinds of so few stacks are one kind together."""
 
@@ -45,7 +48,7 @@ def types() -> list[str]:
 
 def regime(found: str) -> str:
     """`geometric decay: ×0.6 a layer (causal mask)` → geometric decay (causal mask)."""
-    name = re.split(r"[:(,;]", found)[0].strip()
+    name = NUMBERS.sub("", re.split(r"[:(,;]", found)[0]).strip()
     drag = re.search(r"\([^()]*(?:mask|positions)[^()]*\)", found)
     return f"{name} {drag[0]}" if drag else name
 

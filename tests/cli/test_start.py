@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from commands import PLAIN
@@ -114,3 +115,19 @@ def test_mistakes_are_told_before_torch_is_imported() -> None:
     words = [sys.executable, "-c", program, *MISTAKES]
     done = subprocess.run(words, env=PLAIN, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"2 False {line}" for line in MISTAKES]
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_mistyped_name_costs_no_client_of_the_hub(offline: bool, tmp_path: Path) -> None:
+    """Where the cache has nothing of this name, and the hub is not asked or has no address here."""
+    code = (
+        "import sys; from attncli.cli.main import run; "
+        f"code = run(['inspect-model', 'no-such/model', *{['--offline'] * offline}]); "
+        "print(code, *{'huggingface_hub.hf_api', 'torch', 'transformers'} & set(sys.modules))"
+    )
+    nowhere = {"HF_HOME": str(tmp_path), "HF_ENDPOINT": "https://no-such-host.invalid"}
+    plain = {name: value for name, value in PLAIN.items() if not name.lower().endswith("_proxy")}
+    done = subprocess.run([sys.executable, "-c", code], env={**plain, **nowhere}, capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.stdout == "3\n"
+    why = "the hub was not asked (offline)" if offline else "the hub cannot be reached"
+    assert f"no-such/model is not in the cache and {why}: " in done.stderr

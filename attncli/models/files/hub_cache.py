@@ -1,19 +1,12 @@
 """A model of the hub as a folder in the local cache: config, safetensors and tokenizer files, nothing else."""
 
 import errno
+import os
+import re
+import socket
 from pathlib import Path
 from typing import Any
-
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    IncompleteSnapshotError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from urllib.parse import urlsplit
 
 from attncli.errors import InputError, LimitError, first_line_of_error
 from attncli.models.files.weight_files import has_safetensors
@@ -34,6 +27,7 @@ SMALL = (
     "sentencepiece.bpe.model",
 )
 SAFE = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
+PROXIES = re.compile("https?_proxy|all_proxy", re.IGNORECASE)
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
 
 
@@ -54,6 +48,19 @@ def download_snapshot(
     """Download the snapshot, or find it in the cache; every failure becomes one sentence."""
     name = f"{source.name}@{revision}" if revision else source.name
     local = suggest_local_path(source)
+    if is_absent(source.name) and (offline or is_hub_unreachable()):
+        raise not_in_cache_error(name, local, offline)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        IncompleteSnapshotError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
     try:
         return Path(
             snapshot_download(
@@ -76,10 +83,7 @@ def download_snapshot(
             f"the hub knows no {source.name}, or it is private: check the name, log in with `hf auth login`{local}."
         ) from None
     except LocalEntryNotFoundError:
-        why = "the hub was not asked (offline)" if offline else "the hub cannot be reached"
-        raise InputError(
-            f"{name} is not in the cache and {why}: give a model's folder, random:ARCH{local}."
-        ) from None
+        raise not_in_cache_error(name, local, offline) from None
     except HFValidationError as error:
         raise InputError(f"{name} cannot be a hub id: {first_line_of_error(error)}.") from None
     except HfHubHTTPError as error:
@@ -90,6 +94,36 @@ def download_snapshot(
                 f"the disk is full while {name} is downloaded: free some space."
             ) from None
         raise InputError(f"{name} cannot be fetched: {first_line_of_error(error)}.") from None
+
+
+def is_absent(name: str) -> bool:
+    """Whether the cache has no folder for this name.
+
+    Importing huggingface_hub's client takes longer than all else that a mistyped name costs.
+    """
+    from huggingface_hub import constants
+
+    return not (Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}").exists()
+
+
+def is_hub_unreachable() -> bool:
+    """Whether the hub's host has no address, as without a network; a proxy might know one."""
+    from huggingface_hub import constants
+
+    if any(PROXIES.fullmatch(variable) for variable in os.environ):
+        return False
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
+    except OSError:
+        return True
+    return False
+
+
+def not_in_cache_error(name: str, local: str, offline: bool) -> InputError:
+    why = "the hub was not asked (offline)" if offline else "the hub cannot be reached"
+    return InputError(
+        f"{name} is not in the cache and {why}: give a model's folder, random:ARCH{local}."
+    )
 
 
 def suggest_local_path(source: Source) -> str:

@@ -159,7 +159,9 @@ SCARCE = (*FULL, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 def is_memory_error(error: BaseException) -> bool:
     """Whether an error is about the machine's memory, by its type or, for libraries' errors, by its message."""
     worded = isinstance(error, RuntimeError | OSError | ImportError)
-    return isinstance(error, MemoryError) or (worded and any(each in str(error) for each in NO_MEMORY))  # fmt: skip
+    return isinstance(error, MemoryError) or (
+        worded and any(each in str(error) for each in NO_MEMORY)
+    )
 
 
 def translate_system_error(error: BaseException) -> AttnError | None:

@@ -8,7 +8,15 @@ from attncli.limits import parse_whole_number
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Variables that torchrun sets, and torch.distributed requires under other launchers."""
-OWN = (*NAMES, "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE")  # fmt: skip
+OWN = (
+    *NAMES,
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+)
 STARTED = "ATTN_STARTED"
 """Set where attn itself has started the processes, and reports those that are lost."""
 

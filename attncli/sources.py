@@ -217,7 +217,9 @@ def expand_path(text: str) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise InputError(f"{text}: there is no such home: write ./{text} or the whole path.") from None  # fmt: skip
+        raise InputError(
+            f"{text}: there is no such home: write ./{text} or the whole path."
+        ) from None
 
 
 def parse_hub_source(text: str) -> Source:
@@ -245,7 +247,9 @@ def spell_path(path: str) -> str:
     """A path on this disk as SOURCE is written: `runs/a` would be a name on the hub, `-x` an option."""
     if path.startswith(("./", "../", "/")):
         return path
-    plain_file = path[:1].isalnum() and path.lower().endswith(ENDINGS) and not path.startswith(RANDOM)  # fmt: skip
+    plain_file = (
+        path[:1].isalnum() and path.lower().endswith(ENDINGS) and not path.startswith(RANDOM)
+    )
     return path if plain_file else f"./{path}"
 
 

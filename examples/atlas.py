@@ -62,7 +62,11 @@ def curves(folder: Path) -> Curves:
             stack, _, variant = finding.about.rpartition(" ")
             if variant != "SAN":
                 continue
-            states = [row for row in report.rows if row.metric == "log10_residual" and row.variant == "SAN"]  # fmt: skip
+            states = [
+                row
+                for row in report.rows
+                if row.metric == "log10_residual" and row.variant == "SAN"
+            ]
             own = [row.value for row in states if row.keys.get("stack", "") == stack]
             curve = tuple(math.nan if value is None else float(value) for value in own)
             found[regime(finding.text)].append(curve)

@@ -110,7 +110,9 @@ def list_model_files(folder: Path, but: Sequence[str]) -> Iterator[Path]:
 def hash_file(path: Path) -> str:
     """Hash a file's bytes; cached until its size or time changes."""
     about = path.stat()
-    return hash_unchanged_file(path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))  # fmt: skip
+    return hash_unchanged_file(
+        path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    )
 
 
 @cache

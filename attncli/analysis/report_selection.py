@@ -62,7 +62,9 @@ def resolve_head_order(
         raise UsageError("`sort` and `top` order heads, and the report holds no number of one.")
     first = next((name for name in metrics if name in of_heads), "")
     if not (sort or first):
-        raise UsageError(f"`top` needs a metric to order heads by: add one, as in `sort={of_heads[-1]!r}`.")  # fmt: skip
+        raise UsageError(
+            f"`top` needs a metric to order heads by: add one, as in `sort={of_heads[-1]!r}`."
+        )
     name, _, way = (sort or first).partition(":")
     if name not in of_heads:
         raise unknown_name("metric of heads in `sort`", name, of_heads)

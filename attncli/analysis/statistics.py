@@ -62,11 +62,19 @@ def select_near_largest(order: Sequence[Row]) -> list[Row]:
     """The first row, and all whose intervals overlap its own; without intervals all."""
     around = {id(row): row_interval(row) for row in order}
     first = around[id(order[0])] if order else None
-    return [row for row in order if first is None or (own := around[id(row)]) is None or own.high >= first.low]  # fmt: skip
+    return [
+        row
+        for row in order
+        if first is None or (own := around[id(row)]) is None or own.high >= first.low
+    ]
 
 
 def select_near_least(order: Sequence[Row]) -> list[Row]:
     """The last row, and all whose intervals overlap its own; without intervals all."""
     around = {id(row): row_interval(row) for row in order}
     last = around[id(order[-1])] if order else None
-    return [row for row in order if last is None or (own := around[id(row)]) is None or own.low <= last.high]  # fmt: skip
+    return [
+        row
+        for row in order
+        if last is None or (own := around[id(row)]) is None or own.low <= last.high
+    ]

@@ -66,7 +66,11 @@ def to_eager_mask(module: nn.Module, query: Tensor, mask: Tensor | None, how: An
     """Convert sdpa's mask to eager's: additive, with causality included."""
     least = torch.finfo(torch.float32).min
     if mask is not None:
-        return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, least) if mask.dtype == torch.bool else mask  # fmt: skip
+        return (
+            torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, least)
+            if mask.dtype == torch.bool
+            else mask
+        )
     said = how.get("is_causal")
     causal = getattr(module, "is_causal", True) if said is None else said
     length = query.shape[2]

@@ -111,7 +111,9 @@ def build_group(
     **about: Any,
 ) -> Any:
     """Build a group whose commands are built on lookup."""
-    info = TyperInfo(typer.Typer(rich_markup_mode=None), name=name, cls=Group, no_args_is_help=True, **about)  # fmt: skip
+    info = TyperInfo(
+        typer.Typer(rich_markup_mode=None), name=name, cls=Group, no_args_is_help=True, **about
+    )
     group = typer.main.get_group_from_info(
         info, pretty_exceptions_short=True, suggest_commands=True, rich_markup_mode=None
     )

@@ -9,7 +9,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-PLAIN_NUMBER = {int: re.compile("0|-?[1-9][0-9]{0,17}"), float: re.compile("-?[0-9]{1,15}([.][0-9]{1,15})?")}  # fmt: skip
+PLAIN_NUMBER = {
+    int: re.compile("0|-?[1-9][0-9]{0,17}"),
+    float: re.compile("-?[0-9]{1,15}([.][0-9]{1,15})?"),
+}
 """Numbers that Python and pydantic read alike."""
 
 

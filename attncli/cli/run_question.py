@@ -153,7 +153,9 @@ def refuse_processes(count: int) -> None:
     if count < 1:
         raise UsageError(f"--processes {count}: it must be at least 1.")
     if read_launch_environment().several:
-        raise UsageError(f"--processes {count} starts processes, and {read_launch_environment().size} were started already: leave it out.")  # fmt: skip
+        raise UsageError(
+            f"--processes {count} starts processes, and {read_launch_environment().size} were started already: leave it out."
+        )
 
 
 def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
@@ -172,7 +174,9 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
     found = PARTS.begin(path, facts, say_unless(output.quiet))
     if found and is_first_rank() and not is_started_by_attn() and not output.quiet:
         left = "1 result is" if found == 1 else f"{found} results are"
-        print_line(f"{left} left of a run that did not finish: what is of this command is not made again ({PARTS.folder})")  # fmt: skip
+        print_line(
+            f"{left} left of a run that did not finish: what is of this command is not made again ({PARTS.folder})"
+        )
 
 
 def module_file(

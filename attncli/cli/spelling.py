@@ -20,7 +20,13 @@ from functools import cache
 TEXT = r"'(?:[^'\\]|\\.)*'" + r'|"(?:[^"\\]|\\.)*"'
 QUOTED = re.compile(rf"`((?:[^`'\"\n]|{TEXT})+)`")
 """Code in backticks; backticks within a string literal do not end it."""
-BY_OTHER_WAYS = {"source": "SOURCE", "save_module": "-o FILE.safetensors", "pictures": "--plot", "progress": "--no-progress", "torchrun": "--processes N"}  # fmt: skip
+BY_OTHER_WAYS = {
+    "source": "SOURCE",
+    "save_module": "-o FILE.safetensors",
+    "pictures": "--plot",
+    "progress": "--no-progress",
+    "torchrun": "--processes N",
+}
 """Parameters of Python that are no option of the same name."""
 
 
@@ -63,7 +69,13 @@ def spell_call(code: str, options: Mapping[str, str], commands: Mapping[str, str
     if name not in ("_", *commands) or (name == "_" and (call.args or not call.keywords)):
         return None
     first = [commands[name]] if name in commands else []
-    return " ".join([*first, *spell_files(name, call.args), *(spell_option(each, options) for each in call.keywords)])  # fmt: skip
+    return " ".join(
+        [
+            *first,
+            *spell_files(name, call.args),
+            *(spell_option(each, options) for each in call.keywords),
+        ]
+    )
 
 
 def parse_call(code: str) -> ast.Call | None:

@@ -125,7 +125,9 @@ def require_report_file(options: OutputOptions, place: str) -> None:
     if ending in FIGURES:
         raise UsageError(f"--output {place} is for the report: draw a figure with --plot {path}.")
     if ending == TENSORS:
-        raise UsageError(f"--output {place} is for the report, which is no tensors: end it in {describe_endings()}.")  # fmt: skip
+        raise UsageError(
+            f"--output {place} is for the report, which is no tensors: end it in {describe_endings()}."
+        )
     if options.plot is not None and resolve_links(path) == resolve_links(Path(options.plot)):
         raise UsageError(f"--output and --plot both name {path}: give them different files.")
     require_writable_place(place)

@@ -77,7 +77,9 @@ def settle(rules: Rules, given: Sequence[Given], subject: Subject | None) -> Set
             defaults.append(one)
         else:
             left_out[one.name] = reason
-    while lacking := {one.name: lack for one in defaults if (lack := unmet(rules, one, [*typed, *defaults]))}:  # fmt: skip
+    while lacking := {
+        one.name: lack for one in defaults if (lack := unmet(rules, one, [*typed, *defaults]))
+    }:
         left_out |= lacking
         defaults = [one for one in defaults if one.name not in lacking]
     refuse_exclusions(rules, defaults, subject)

@@ -26,7 +26,11 @@ class Subject:
 
     @property
     def kind(self) -> str:
-        return WORDLESS if self.source.kind == "folder" and reads_no_words(self.source.path) else self.source.kind  # fmt: skip
+        return (
+            WORDLESS
+            if self.source.kind == "folder" and reads_no_words(self.source.path)
+            else self.source.kind
+        )
 
 
 def subject_of(command: str, values: Mapping[str, Any]) -> Subject | None:

@@ -129,7 +129,13 @@ def in_a_line(value: Any) -> str:
     return " ".join(repr(value).split())[:80]
 
 
-WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a text", Path: "a path"}  # fmt: skip
+WORDS = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    Path: "a path",
+}
 
 
 def told_as(kind: Any) -> str:

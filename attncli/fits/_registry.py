@@ -42,7 +42,11 @@ def find_method_spec(name: str) -> MethodSpec:
 def auto_methods(last: bool | None = None) -> list[str]:
     """The methods of `auto` in order; `last`: only those that are tried at the end, or only the others."""
     places = {name: find_method_spec(name) for name in FITS.names()}
-    chosen = {name: one.auto for name, one in places.items() if one.auto is not None and last in (None, one.last)}  # fmt: skip
+    chosen = {
+        name: one.auto
+        for name, one in places.items()
+        if one.auto is not None and last in (None, one.last)
+    }
     return sorted(chosen, key=lambda name: chosen[name] or 0)
 
 

@@ -157,9 +157,13 @@ def parse_change(text: str) -> Change:
     if match is None or not math.isfinite(limit) or opened != bool(match["close"]):
         raise UsageError(f"cannot read the change '{text}': write it like {EXAMPLES}.")
     if named not in (None, *AGGREGATES):
-        raise UsageError(f"cannot read the change '{text}': {named}() makes no number; take min(), max() or mean().")  # fmt: skip
+        raise UsageError(
+            f"cannot read the change '{text}': {named}() makes no number; take min(), max() or mean()."
+        )
     if match["share"] and not 0.0 < limit < 1.0:
-        raise UsageError(f"cannot read the change '{text}': a chance is between 0 and 1, as in 'sink:p.05'.")  # fmt: skip
+        raise UsageError(
+            f"cannot read the change '{text}': a chance is between 0 and 1, as in 'sink:p.05'."
+        )
     return Change(
         text=text.strip(),
         metric=match["metric"],

@@ -100,7 +100,11 @@ def refuse_other_shape(tensors: TensorReader, name: str, expected: tuple[int, ..
 
 def weight_template(family: HeadFamily, part: Part) -> str:
     fused = not family.key
-    return family.query if fused else {"query": family.query, "key": family.key, "value": family.value}[part]  # fmt: skip
+    return (
+        family.query
+        if fused
+        else {"query": family.query, "key": family.key, "value": family.value}[part]
+    )
 
 
 def count_heads(config: HeadConfig, part: Part) -> int:

@@ -179,5 +179,7 @@ def os_error_sentence(target: str, error: OSError) -> AttnError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return LimitError(f"cannot write {target}: the disk is full.")
     if ADDRESS.match(target):
-        return UsageError(f"cannot write {target}: only reports are written to addresses; give a file.")  # fmt: skip
+        return UsageError(
+            f"cannot write {target}: only reports are written to addresses; give a file."
+        )
     return UsageError(f"cannot write {target}: {(error.strerror or str(error)).lower()}.")

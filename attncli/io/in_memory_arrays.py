@@ -120,16 +120,22 @@ def refuse_masked(value: Any, name: str) -> None:
 def torch_to_numpy(value: Any, name: str) -> NDArray[Any]:
     """Convert a tensor of any layout, on any device with storage."""
     if value.is_meta:
-        raise InputError(f"{name} is a meta tensor, which holds no numbers: run the model on a device that does.")  # fmt: skip
+        raise InputError(
+            f"{name} is a meta tensor, which holds no numbers: run the model on a device that does."
+        )
     if getattr(value, "is_nested", False):
-        raise InputError(f"{name} is a nested tensor, of rows that may differ in length: give each apart.")  # fmt: skip
+        raise InputError(
+            f"{name} is a nested tensor, of rows that may differ in length: give each apart."
+        )
     try:
         whole = value.detach().cpu()
         whole = whole if str(whole.layout) == "torch.strided" else whole.to_dense()
         small = whole.is_floating_point() and whole.element_size() < 4
         found: NDArray[Any] = (whole.float() if small else whole).resolve_neg().numpy()
     except (RuntimeError, TypeError, NotImplementedError) as error:
-        raise InputError(f"{name} cannot be read as an array: {str(error).partition('.')[0]}.") from None  # fmt: skip
+        raise InputError(
+            f"{name} cannot be read as an array: {str(error).partition('.')[0]}."
+        ) from None
     return found
 
 

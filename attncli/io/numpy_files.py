@@ -22,7 +22,16 @@ from attncli.limits import require_memory
 
 NPY, ARCHIVE = ".npy", b"PK\x03\x04"
 CODES = {np.dtype(form): code for code, form in DTYPES.items() if code not in ("BF16", "BOOL")}
-BROKEN = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, SyntaxError)  # fmt: skip
+BROKEN = (
+    ValueError,
+    OSError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+    SyntaxError,
+)
 """What numpy and zipfile raise on a file that is not theirs, is truncated, or is locked with a password."""
 
 

@@ -51,7 +51,12 @@ def list_architectures() -> list[str]:
 
 def list_head_metrics() -> list[str]:
     """Metrics of maps, states and weights."""
-    packages = ("attncli.metrics.attention", "attncli.metrics.activations", "attncli.metrics", "attncli.metrics.weights")  # fmt: skip
+    packages = (
+        "attncli.metrics.attention",
+        "attncli.metrics.activations",
+        "attncli.metrics",
+        "attncli.metrics.weights",
+    )
     return [name for package in packages for name in list_entries(package)]
 
 

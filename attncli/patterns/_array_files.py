@@ -112,7 +112,9 @@ def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Refuse indices that are not whole numbers or out of range: a cast would cut them off or wrap around."""
     for name in (each for each in PLACES if each in arrays):
         if arrays[name].dtype.kind not in "iu":
-            raise InputError(f"{path}: {name} holds {arrays[name].dtype} values, and places are whole numbers.")  # fmt: skip
+            raise InputError(
+                f"{path}: {name} holds {arrays[name].dtype} values, and places are whole numbers."
+            )
         if (
             arrays[name].size
             and not -FAR < int(arrays[name].min()) <= int(arrays[name].max()) < FAR
@@ -120,9 +122,13 @@ def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
             raise InputError(f"{path}: {name} holds a number that is no place of a matrix.")
     for name in ("shape", "data"):
         if name not in arrays:
-            raise InputError(f"{path} has no '{name}', which scipy.sparse.save_npz writes: save it again.")  # fmt: skip
+            raise InputError(
+                f"{path} has no '{name}', which scipy.sparse.save_npz writes: save it again."
+            )
     if arrays["shape"].shape != (2,):
-        raise InputError(f"{path}: its shape has {arrays['shape'].size} numbers: a pattern is [query, key].")  # fmt: skip
+        raise InputError(
+            f"{path}: its shape has {arrays['shape'].size} numbers: a pattern is [query, key]."
+        )
 
 
 def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:

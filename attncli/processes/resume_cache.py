@@ -70,7 +70,9 @@ class ResumeCache:
         """Go on without the cache after an error: the run matters more."""
         self.full = True
         why = (error.strerror or str(error)).lower()
-        self.say(f"finished texts are no longer kept in {self.folder} ({why}): an interrupted run would begin again with these.")  # fmt: skip
+        self.say(
+            f"finished texts are no longer kept in {self.folder} ({why}): an interrupted run would begin again with these."
+        )
 
 
 def cache_folder(output: Path) -> Path:

@@ -114,4 +114,6 @@ def combine_exit_codes(failures: dict[int, Any], parts: Path | None) -> int:
         if parts is None
         else f": what was finished is kept in {parts}, and the same command goes on from there"
     )
-    raise LimitError(f"a process of this run was lost ({name}; out of memory?){inherited or ': run the same command again'}.")  # fmt: skip
+    raise LimitError(
+        f"a process of this run was lost ({name}; out of memory?){inherited or ': run the same command again'}."
+    )

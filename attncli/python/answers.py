@@ -58,7 +58,9 @@ class Answer(Report):
         """
         for text in conditions:
             if not isinstance(text, str):
-                raise UsageError(f"`conditions` must be texts, each by itself, such as 'mean(sink) > 0.5', not {text!r:.80}.")  # fmt: skip
+                raise UsageError(
+                    f"`conditions` must be texts, each by itself, such as 'mean(sink) > 0.5', not {text!r:.80}."
+                )
         parsed = [gates.parse_condition(text) for text in dict.fromkeys(conditions)]
         against, held = build_baseline(baseline, fail_on, family_wise)
         decided = against.verdicts(self, parsed, held or against.read())
@@ -121,10 +123,14 @@ class Answer(Report):
     def text(self, format: str = "table", width: int = WIDTH) -> str:
         """The report in one of the formats of `attn list formats`."""
         if not isinstance(format, str):
-            raise UsageError(f"`format` must be a text, one of {', '.join(FORMATS.names())}, not {format!r:.80}.")  # fmt: skip
+            raise UsageError(
+                f"`format` must be a text, one of {', '.join(FORMATS.names())}, not {format!r:.80}."
+            )
         columns = operator_index(width)
         if columns is None or isinstance(width, bool) or columns < NARROWEST:
-            raise UsageError(f"`width` must be a whole number of columns, {NARROWEST} or more, not {width!r:.80}.")  # fmt: skip
+            raise UsageError(
+                f"`width` must be a whole number of columns, {NARROWEST} or more, not {width!r:.80}."
+            )
         made = FORMATS[format](self)
         return render_plain(made, width) if not isinstance(made, str) else made
 
@@ -149,7 +155,9 @@ class Answer(Report):
             require_figure(target, str(target))
         inches = None if size is None else require_figure_size(size)
         if not has_figure(self):
-            raise UsageError(f"{NOTHING}: ask for it with `pictures=True`, or for a number at several layers or sizes.")  # fmt: skip
+            raise UsageError(
+                f"{NOTHING}: ask for it with `pictures=True`, or for a number at several layers or sizes."
+            )
         if target is None:
             made: Figure = build_figure(self, inches)
             return made

@@ -39,7 +39,10 @@ IN_OTHER_WORDS = (
 def to_python_words(text: str) -> str:
     """Convert option names in a help text to keywords: `--with-random-init` becomes
     `with_random_init`."""
-    text = COMMAND.sub(lambda found: f"`{flag_to_keyword(found[1])}({flag_to_keyword(found[2])}={found[3]!r})`", text)  # fmt: skip
+    text = COMMAND.sub(
+        lambda found: f"`{flag_to_keyword(found[1])}({flag_to_keyword(found[2])}={found[3]!r})`",
+        text,
+    )
     text = NOT.sub(lambda found: f"`{flag_to_keyword(found[1])}=False`", text)
     text = FLAG.sub(lambda found: f"`{flag_to_keyword(found[1])}`", text)
     for words, others in IN_OTHER_WORDS:

@@ -232,7 +232,9 @@ def resolve_subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> 
         if tokenizer is not None:
             raise UsageError("`tokenizer` goes with a live module: a checkpoint brings its own.")
         if inputs is not None:
-            raise UsageError("`inputs` goes with a live module: a checkpoint reads `text`, `token_ids` or `random_tokens`.")  # fmt: skip
+            raise UsageError(
+                "`inputs` goes with a live module: a checkpoint reads `text`, `token_ids` or `random_tokens`."
+            )
         yield None if value is None else os.fspath(value)
         return
     from attncli.models.inputs.tokenizing import refuse_no_tokenizer

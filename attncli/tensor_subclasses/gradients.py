@@ -25,7 +25,9 @@ def draw_directions(width: int, number: int, seed: int) -> Tensor:
     """Draw orthonormal directions [direction, feature]; the axes themselves where as many are requested."""
     if number >= width:
         return torch.eye(width, dtype=torch.float64)
-    drawn = torch.randn(width, number, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)  # fmt: skip
+    drawn = torch.randn(
+        width, number, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     found: Tensor = torch.linalg.qr(drawn).Q.T
     return found
 

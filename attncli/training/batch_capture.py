@@ -285,7 +285,10 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
     for site, values in captured.heads.items():
         for metric, value in values.items():
             other = seen[0].heads.get(site, {}).get(metric) if seen else None
-            if isinstance(value, Tensor) and not (isinstance(other, Tensor) and torch.allclose(value, other, rtol=STEP_CAPTURE.of(), atol=STEP_CAPTURE.of())):  # fmt: skip
+            if isinstance(value, Tensor) and not (
+                isinstance(other, Tensor)
+                and torch.allclose(value, other, rtol=STEP_CAPTURE.of(), atol=STEP_CAPTURE.of())
+            ):
                 raise InputError(
                     f"{site.name}: {metric} of a step is not what the capture sees: its maps cannot be vouched for, look at the "
                     "model with a probe."
@@ -294,7 +297,10 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
 
 def refuse_not_of_maps(metrics: MetricSelection) -> None:
     """Refuse metrics of states, roles and head outputs, which the maps of a step cannot give."""
-    others = [*metrics.states, *(n for n in metrics.heads if not is_map_metric(n) or "repeats" in ATTENTION.spec(n).needs)]  # fmt: skip
+    others = [
+        *metrics.states,
+        *(n for n in metrics.heads if not is_map_metric(n) or "repeats" in ATTENTION.spec(n).needs),
+    ]
     if others:
         raise UsageError(
             f"measure='batch' sees attention maps alone, and {others[0]} is not made of them: leave it out, or look with "

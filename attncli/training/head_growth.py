@@ -105,9 +105,13 @@ class HeadGrowth:
         return found
 
 
-def derive_row(row: Row, ending: str, unit: str, value: float | None, why: str, error: float = math.nan) -> Row:  # fmt: skip
+def derive_row(
+    row: Row, ending: str, unit: str, value: float | None, why: str, error: float = math.nan
+) -> Row:
     """A derived row at the same coordinates."""
     keys = {name: each for name, each in row.keys.items() if name not in FOUND_KEYS}
     keys |= {} if math.isnan(error) else {"error": error}
     note = why if value is None else None
-    return Row(row.metric + ending, value, unit, layer=row.layer, head=row.head, note=note, keys=keys)  # fmt: skip
+    return Row(
+        row.metric + ending, value, unit, layer=row.layer, head=row.head, note=note, keys=keys
+    )

@@ -62,7 +62,11 @@ def are_separated(call: EagerCall, pieces: list[TextPiece]) -> bool:
         visible = rows > torch.finfo(torch.float32).min / 2
         visible[..., piece.start : piece.stop] = False
         for other in pieces:
-            if other.item == piece.item and other != piece and bool(visible[..., other.start : other.stop].any()):  # fmt: skip
+            if (
+                other.item == piece.item
+                and other != piece
+                and bool(visible[..., other.start : other.stop].any())
+            ):
                 return False
     return True
 

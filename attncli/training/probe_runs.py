@@ -88,7 +88,16 @@ class ProbeRuns:
         with silence_libraries():
             if self.settles:
                 body(**kwargs)
-            return measure_forward_pass(body, stacks, kwargs, request, self.null, name, ignore_progress, proved=self.subject.shapes)  # fmt: skip
+            return measure_forward_pass(
+                body,
+                stacks,
+                kwargs,
+                request,
+                self.null,
+                name,
+                ignore_progress,
+                proved=self.subject.shapes,
+            )
 
 
 def ignore_progress(share: float) -> None:
@@ -217,7 +226,9 @@ def wrap_arguments(model: nn.Module, kwargs: Kwargs) -> ModelInput:
         raise UsageError(f"`probe` must be {PROBES}, not {kwargs!r:.80}.")
     several = [name for name, each in tensors.items() if each.dim() and len(each) != 1]
     if several:
-        raise UsageError(f"`probe` must hold a batch of one, and {several[0]} has {format_count(len(tensors[several[0]]), 'item')}.")  # fmt: skip
+        raise UsageError(
+            f"`probe` must hold a batch of one, and {several[0]} has {format_count(len(tensors[several[0]]), 'item')}."
+        )
     placed |= tensors
     if isinstance(model, PreTrainedModel):
         placed = remove_padding(model, placed, "`probe`")

@@ -86,7 +86,12 @@ class StepReports:
         """The report of a failed observation: every row is null, with the reason."""
         message = f"{error}" + (f" ({where})" if where else "")
         places = self.latest or [Row(name, None, "1") for name in self.metrics.definitions()]
-        rows = tuple(replace(row, value=None, spread=None, n=1, note=message, keys=location_keys(row), each=()) for row in places)  # fmt: skip
+        rows = tuple(
+            replace(
+                row, value=None, spread=None, n=1, note=message, keys=location_keys(row), each=()
+            )
+            for row in places
+        )
         return replace(
             self.empty(step),
             headline=f"step {step}: {message}",

@@ -42,7 +42,11 @@ class StopRules:
     def refuse_unmeasured(self, measured: Mapping[str, Definition], others: Sequence[str]) -> None:
         """Refuse conditions on metrics that are not measured, before the training."""
         limited = [name for name in self.limits() if name in measured]
-        known = {*measured, *(f"{name}{GROWTH}" for name in measured), *(f"{name}{LEFT}" for name in limited)}  # fmt: skip
+        known = {
+            *measured,
+            *(f"{name}{GROWTH}" for name in measured),
+            *(f"{name}{LEFT}" for name in limited),
+        }
         for condition in self.all:
             if condition.metric in others and condition.metric not in known:
                 raise UsageError(

@@ -61,7 +61,10 @@ class TrainingHistory:
             return ""
         text = FORMATS["json"](report)
         try:
-            write_atomically(self.folder / f"step-{step:06d}.json", lambda path: path.write_text(text, encoding="utf-8"))  # fmt: skip
+            write_atomically(
+                self.folder / f"step-{step:06d}.json",
+                lambda path: path.write_text(text, encoding="utf-8"),
+            )
         except AttnError as error:
             self.ended = True
             return f"{error} The history ends before step {step}; the training goes on."

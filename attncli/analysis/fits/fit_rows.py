@@ -36,7 +36,13 @@ FIT_METRICS: Mapping[str, Definition] = {
     "seconds": Definition("s", "CPU time, the search included."),
 }  # fmt: skip
 
-MEASURED = ("ratio_error", "off_support_ratio", "total_variation", "total_variation_mean", "logit_scale")  # fmt: skip
+MEASURED = (
+    "ratio_error",
+    "off_support_ratio",
+    "total_variation",
+    "total_variation_mean",
+    "logit_scale",
+)
 COUNTED = ("tokens", "keys", "features", "0 or 1", "modules", "seeds")
 """Units whose values are whole numbers."""
 MANY, DENSE = 16, 0.25

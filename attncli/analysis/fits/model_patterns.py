@@ -35,7 +35,9 @@ class SparseMapBuilder:
             )
         batch, heads = strip.weights.shape[:2]
         if batch != 1:
-            raise InputError(f"{self.head.text}: layer {self.head.layer} attends within {batch} windows: it has no one map.")  # fmt: skip
+            raise InputError(
+                f"{self.head.text}: layer {self.head.layer} attends within {batch} windows: it has no one map."
+            )
         if self.head.head >= heads:
             raise UsageError(
                 f"{self.head.text}: layer {self.head.layer} has heads 0 … {heads - 1}."
@@ -81,5 +83,7 @@ def capture_model_patterns(
     for one in kept:
         if not one.parts:
             known = ", ".join(map(str, sorted(layers))) or "none"
-            raise UsageError(f"{one.head.text}: there is no attention in layer {one.head.layer}; layers with: {known}.")  # fmt: skip
+            raise UsageError(
+                f"{one.head.text}: there is no attention in layer {one.head.layer}; layers with: {known}."
+            )
     return {one.head.text: one.pattern() for one in kept}

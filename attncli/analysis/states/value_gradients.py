@@ -35,7 +35,9 @@ def build_gradient_rows(
         for layer in range(networks[0].spec.layers):
             values = [one[layer] for one in found if one]
             values = values if len(values) == len(found) else [float("inf")]
-            yield summarize_values(GRADIENT, "log10", values, UNKNOWN, keys, variant=variant, layer=layer)  # fmt: skip
+            yield summarize_values(
+                GRADIENT, "log10", values, UNKNOWN, keys, variant=variant, layer=layer
+            )
 
 
 def network_gradients(network: Network, switches: Switches, variant: str) -> list[float]:

@@ -59,7 +59,11 @@ class RecordedSteps:
     def once(self) -> list[tuple[int, Tensor]]:
         """The floating tensors from places with exactly one result, in order."""
         alone = [(place, found[0]) for place, found in self.made.items() if len(found) == 1]
-        return [(place, found) for place, found in alone if isinstance(found, Tensor) and found.is_floating_point()]  # fmt: skip
+        return [
+            (place, found)
+            for place, found in alone
+            if isinstance(found, Tensor) and found.is_floating_point()
+        ]
 
     def call(self, step: InnerStep) -> KernelCall | None:
         """The call from one step to the other; None where either has several results, or none."""

@@ -159,7 +159,9 @@ class ForeignMaps:
         for name, form in forms.items():
             canonical = form.format(int(numbered[name]["layer"]))
             if canonical in found:
-                raise InputError(f"{self.path}: {found[canonical]} and {name} are both layer {int(numbered[name]['layer'])}: give each layer one array.")  # fmt: skip
+                raise InputError(
+                    f"{self.path}: {found[canonical]} and {name} are both layer {int(numbered[name]['layer'])}: give each layer one array."
+                )
             found[canonical] = name
         return found
 

@@ -18,7 +18,17 @@ from attncli.io.in_memory_arrays import (
 )
 from attncli.limits import require_memory
 
-BROKEN = (RuntimeError, ValueError, EOFError, OSError, KeyError, IndexError, TypeError, AttributeError, AssertionError)  # fmt: skip
+BROKEN = (
+    RuntimeError,
+    ValueError,
+    EOFError,
+    OSError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+)
 """What torch raises on a file that is not its own or truncated."""
 RECIPE = "torch.save([each.cpu() for each in output.attentions], FILE)"
 

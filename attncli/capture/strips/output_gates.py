@@ -22,7 +22,14 @@ from attncli.capture.strips.attention_sites import AttentionSite
 from attncli.capture.strips.output_projections import OutputProjections, split_weights_by_head
 from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
 
-SIGMOIDS = {torch.sigmoid, torch.sigmoid_, Tensor.sigmoid, Tensor.sigmoid_, F.sigmoid, torch.special.expit}  # fmt: skip
+SIGMOIDS = {
+    torch.sigmoid,
+    torch.sigmoid_,
+    Tensor.sigmoid,
+    Tensor.sigmoid_,
+    F.sigmoid,
+    torch.special.expit,
+}
 KEPT = 4
 """How many sigmoid results to remember, the latest ones: an attention has few."""
 

@@ -95,7 +95,9 @@ def build_reader(by: str, pair: tuple[str | Report, str | Report], how: RunConte
     words = parse_command_line(by)
     for one in pair:
         if isinstance(one, Report):
-            raise UsageError("`by` is run on two models: name them, or leave it out to compare reports.")  # fmt: skip
+            raise UsageError(
+                "`by` is run on two models: name them, or leave it out to compare reports."
+            )
         resolve_source(one, words[0].replace("-", "_"))
 
     def measured(model: str) -> Report:

@@ -75,7 +75,9 @@ def resolve_target(
     if classes:
         found = [index for index, name in classes.items() if name == target]
         if not found:
-            raise UsageError(f"`relevance={target!r}` is no class: there are {', '.join(classes.values())}.")  # fmt: skip
+            raise UsageError(
+                f"`relevance={target!r}` is no class: there are {', '.join(classes.values())}."
+            )
         return found[0]
     return token_index(load_tokenizer(checkpoint), target)
 

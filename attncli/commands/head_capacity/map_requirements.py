@@ -71,7 +71,11 @@ def measure_map_requirements(
         "logit_scale": scale,
     }
     missed = f"not found up to d = {widest}, which proves nothing"
-    reasons = {"own_map_d": missed, "own_map_logits": missed, "logit_scale": "a visible weight is 0 after rounding"}  # fmt: skip
+    reasons = {
+        "own_map_d": missed,
+        "own_map_logits": missed,
+        "logit_scale": "a visible weight is 0 after rounding",
+    }
     return MapRequirements(values, reasons)
 
 

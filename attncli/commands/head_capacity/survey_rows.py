@@ -89,7 +89,16 @@ class SurveyedHead:
             keys = {**self.keys, "keys_per_row": k, "dtype": self.shown.dtype}
             unit, draws = SURVEY_METRICS["capacity"].unit, self.shown.draws
             deviation = share_standard_deviation(share, draws)
-            yield Row("capacity", share, unit, layer=self.layer, head=self.head, spread=deviation, n=draws, keys=keys)  # fmt: skip
+            yield Row(
+                "capacity",
+                share,
+                unit,
+                layer=self.layer,
+                head=self.head,
+                spread=deviation,
+                n=draws,
+                keys=keys,
+            )
         yield self.row("capacity_k", max_fully_shown(self.shown.shares))
 
 
@@ -188,7 +197,9 @@ def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:
     if shown:
         least, most = min(shown.values()), max(shown.values())
         keys = f"{least:g}" if least == most else f"{least:g} … {most:g}"
-        yield Finding("capacity", f"inputs alone show every random pattern tried with up to {keys} keys a row")  # fmt: skip
+        yield Finding(
+            "capacity", f"inputs alone show every random pattern tried with up to {keys} keys a row"
+        )
 
 
 def describe_most_moved(moved: Sequence[Row]) -> str:

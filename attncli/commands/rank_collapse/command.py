@@ -310,14 +310,21 @@ def prepare_curves(
         identity, chosen = sources.SYNTHETIC, choose()
     else:
         saved = sources.load_network(source)
-        networks, identity, chosen = [saved], sources.source_identity(source), choose(default=saved.variant)  # fmt: skip
+        networks, identity, chosen = (
+            [saved],
+            sources.source_identity(source),
+            choose(default=saved.variant),
+        )
     spec = networks[0].spec
     refuse_unmatched(conditions, {"variant": list(chosen), "layer": range(spec.layers + 1)})
     study = partial(curves, networks, chosen, source=identity, over=over, theorem=theorem)
     if not gates:
         return study
     if spec.attention != "gated":
-        raise UsageError(f"`gates` goes with `attention='gated'`, not {spec.attention!r}.", about=["gates", "attention"])  # fmt: skip
+        raise UsageError(
+            f"`gates` goes with `attention='gated'`, not {spec.attention!r}.",
+            about=["gates", "attention"],
+        )
 
     def with_gates(*, metrics: Sequence[str], progress: Progress) -> Report:
         return add_gates(study(metrics=metrics, progress=progress), networks, chosen)

@@ -67,7 +67,9 @@ def measure_gates(measured: Measured, network: Network, switches: Switches, vari
 
 def build_rows(measured: Measured, variant: str) -> Iterator[Row]:
     for (name, layer, head), values in measured.items():
-        row = summarize_values(name, ATTENTION.spec(name).unit, values, "", variant=variant, layer=layer, head=head)  # fmt: skip
+        row = summarize_values(
+            name, ATTENTION.spec(name).unit, values, "", variant=variant, layer=layer, head=head
+        )
         yield row if row.value is not None else replace(row, note=NO_NUMBER)
 
 
@@ -82,4 +84,6 @@ def describe_gates(rows: Sequence[Row]) -> str:
 
 
 def build_view(variant: str) -> View:
-    return View(f"Gates of {variant}", "layer.head", tuple(gate_metrics()), where={"variant": variant})  # fmt: skip
+    return View(
+        f"Gates of {variant}", "layer.head", tuple(gate_metrics()), where={"variant": variant}
+    )

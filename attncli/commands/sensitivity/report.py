@@ -193,7 +193,11 @@ def describe_sampling(texts: Sequence[TextSensitivity]) -> str:
     if len(texts) > 1:
         return f" (95 % intervals over {format_count(len(texts), 'text')})"
     one = texts[0]
-    return "" if one.exact or one.directions < 2 else f" (95 % intervals: {one.directions} of {one.width} directions)"  # fmt: skip
+    return (
+        ""
+        if one.exact or one.directions < 2
+        else f" (95 % intervals: {one.directions} of {one.width} directions)"
+    )
 
 
 def describe_correlations(texts: Sequence[TextSensitivity]) -> str:
@@ -229,13 +233,23 @@ def describe_repeats(texts: Sequence[TextSensitivity]) -> str:
         for index, each in enumerate(texts[0].repeated)
         if np.mean([one.repeated[index].distance for one in texts]) < BFLOAT16
     ]
-    return sentence + (f": below what bfloat16 tells apart ({format_number(BFLOAT16)}) at {below[0]}" if below else "")  # fmt: skip
+    return sentence + (
+        f": below what bfloat16 tells apart ({format_number(BFLOAT16)}) at {below[0]}"
+        if below
+        else ""
+    )
 
 
 def build_views(rows: Sequence[Row], texts: int) -> Iterator[View]:
     over = describe_averaging(texts, "texts")
     few: dict[str, Any] = {MARK: LARGE} if any(MARK in row.keys for row in rows) else {}
     which = "the ends of the text, and the tokens it is moved most by" if few else "input tokens"
-    yield View(f"The last token: {which}{over}", "position", (SENSITIVITY, SHARE, PATHS), where=few, names="word")  # fmt: skip
+    yield View(
+        f"The last token: {which}{over}",
+        "position",
+        (SENSITIVITY, SHARE, PATHS),
+        where=few,
+        names="word",
+    )
     if any(row.metric == DISTANCE for row in rows):
         yield View(f"The last token once more{over}", "length", (DISTANCE,))

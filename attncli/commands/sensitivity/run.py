@@ -45,5 +45,7 @@ def prepare_sensitivity(
     require_memory(needed, what, "cut the text with `tokens`")
     back = plan.number(longest)
     exact = " (exact)" if back == plan.width else f" (of {plan.width}: estimates)"
-    say(f"{what}: about {format_gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}")  # fmt: skip
+    say(
+        f"{what}: about {format_gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}"
+    )
     return partial(measure_sensitivity, subject, texts, plan)

@@ -277,7 +277,10 @@ class RegimeClauses:
 
     def joined(self) -> str:
         """Join the clauses in the order of the layers; that a curve does not collapse comes before its first layers."""
-        texts = [self.clause(before, part) for before, part in zip((None, *self.told), self.told, strict=False)]  # fmt: skip
+        texts = [
+            self.clause(before, part)
+            for before, part in zip((None, *self.told), self.told, strict=False)
+        ]
         first = next((at for at, part in enumerate(self.told) if not part.short), 0)
         if first and texts[first].startswith(NO_COLLAPSE):
             early = " and ".join(texts[:first]).replace(" and r ", " and ")

@@ -62,7 +62,9 @@ def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
         refuse_text_options(body, join_parameters(names, " and ") or "nothing that is known")
     short = make_example_inputs(body, SHORT)
     if not has_one_id_per_token(short):
-        refuse_text_options(body, f"several codes for each token (`{WORDS}` of shape {list(short[WORDS].shape)})")  # fmt: skip
+        refuse_text_options(
+            body, f"several codes for each token (`{WORDS}` of shape {list(short[WORDS].shape)})"
+        )
     alone = {name: value for name, value in short.items() if name in OF_WORDS}
     if len(alone) == len(short) or runs_on_ids_alone(body, alone, short):
         return ExtraInputs(decoder)

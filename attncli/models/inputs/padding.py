@@ -26,7 +26,9 @@ PADDING = {
 """Masks that mark padding, and the inputs that they belong to."""
 WORDS = {"input_ids", "inputs_embeds", *OF_DECODERS}
 """Inputs whose mask can be dropped if it hides nothing: the model makes the same one by itself."""
-BESIDE = re.compile(r"(decoder_)?(\w*token_type_ids|position_ids|bbox|labels|global_attention_mask|special_tokens_mask)")  # fmt: skip
+BESIDE = re.compile(
+    r"(decoder_)?(\w*token_type_ids|position_ids|bbox|labels|global_attention_mask|special_tokens_mask)"
+)
 """Names of inputs that run along the tokens of a text."""
 IMAGES = "pixel_values"
 """Images have axes of their own, which may be as long as the text."""
@@ -48,10 +50,16 @@ def remove_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str,
             continue
         real = find_unpadded_slice(mask, value, text)
         if real.stop - real.start < value.shape[1]:
-            found = {name: cut_padding(name, each, of, mask, real, value.shape[1], text) for name, each in found.items()}  # fmt: skip
+            found = {
+                name: cut_padding(name, each, of, mask, real, value.shape[1], text)
+                for name, each in found.items()
+            }
         if of in WORDS and mask not in list_required_inputs(model):
             del found[mask]
-    return {name: each.contiguous() if isinstance(each, Tensor) else each for name, each in found.items()}  # fmt: skip
+    return {
+        name: each.contiguous() if isinstance(each, Tensor) else each
+        for name, each in found.items()
+    }
 
 
 def tensor_shape(value: Any) -> tuple[int, ...]:
@@ -90,7 +98,11 @@ def cut_padding(
     """Cut padding from inputs that run along the same tokens."""
     sizes = tensor_shape(value)
     of_decoder = name.startswith("decoder_")
-    if length not in sizes[1:] or of_decoder != (of in OF_DECODERS) or (name.startswith(IMAGES) and of != IMAGES):  # fmt: skip
+    if (
+        length not in sizes[1:]
+        or of_decoder != (of in OF_DECODERS)
+        or (name.startswith(IMAGES) and of != IMAGES)
+    ):
         return value
     if (name in (mask, of) or BESIDE.fullmatch(name)) and sizes[1] == length:
         return value[:, real]

@@ -28,7 +28,10 @@ def split_batch(model: PreTrainedModel, inputs: Given) -> Iterator[dict[str, Any
     if count > 1:
         refuse_unmarked_padding(model, inputs)
     for row in range(count):
-        own = {name: each if count == 1 else select_row(name, each, row, count) for name, each in inputs.items()}  # fmt: skip
+        own = {
+            name: each if count == 1 else select_row(name, each, row, count)
+            for name, each in inputs.items()
+        }
         yield remove_padding(model, own, f"text {row + 1} of `inputs`")
 
 
@@ -76,7 +79,9 @@ def refuse_hidden_batch(
 
     Inputs with one entry per text show how many there are; without them, another length than usual may mean two.
     """
-    counts = {name: len(each) for name, each in tensors.items() if name in usual and len(usual[name]) == 1}  # fmt: skip
+    counts = {
+        name: len(each) for name, each in tensors.items() if name in usual and len(usual[name]) == 1
+    }
     several = [name for name, count in counts.items() if count > 1]
     if len(tensors[main]) != len(usual[main]) and (main in IDS or not counts):
         several.append(main)

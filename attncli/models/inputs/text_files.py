@@ -88,7 +88,9 @@ def parse_json(content: str, where: str) -> Any:
         return json.loads(content)
     except BROKEN_JSON as error:
         why = first_line_of_error(error)
-        raise InputError(f"{where} cannot be read as JSON: {why}; plain text goes into .txt.") from None  # fmt: skip
+        raise InputError(
+            f"{where} cannot be read as JSON: {why}; plain text goes into .txt."
+        ) from None
 
 
 def extract_text(record: Any, where: str) -> str:
@@ -105,7 +107,9 @@ def read_text_column(content: str, name: str) -> Iterator[str]:
     try:
         rows = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
         if FIELD not in (rows.fieldnames or ()):
-            raise InputError(f"{name} has no column '{FIELD}' in its first line: plain text goes into .txt.")  # fmt: skip
+            raise InputError(
+                f"{name} has no column '{FIELD}' in its first line: plain text goes into .txt."
+            )
         for row in rows:
             yield extract_text(row, f"{name}, line {rows.line_num}")
     except csv.Error as error:

@@ -189,7 +189,10 @@ def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[M
     }
     idle = [name for name, there in described.items() if there]
     if idle:
-        raise UsageError(f"{join_parameters(idle)} and `inputs` exclude each other: leave one out.", about=[*idle, "inputs"])  # fmt: skip
+        raise UsageError(
+            f"{join_parameters(idle)} and `inputs` exclude each other: leave one out.",
+            about=[*idle, "inputs"],
+        )
     body = checkpoint.body
     found = [
         cast_inputs(each, body.dtype) for each in iter_forward_arguments(body, checkpoint.given)

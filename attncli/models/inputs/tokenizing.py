@@ -135,7 +135,9 @@ def load_tokenizer(checkpoint: LoadedModel) -> Tokenizer:
         return TransformersTokenizer(checkpoint.tokenizer)
     if folder is None and checkpoint.identity.get("kind") == "live":
         name = type(checkpoint.model).__name__
-        raise InputError(f"this {name} came without a tokenizer: give `tokenizer` with it, `token_ids`, or random tokens instead of a text.")  # fmt: skip
+        raise InputError(
+            f"this {name} came without a tokenizer: give `tokenizer` with it, `token_ids`, or random tokens instead of a text."
+        )
     if folder is None:
         raise InputError(f"a random model has no tokenizer: {ADVICE}.")
     if (folder / ONE_FILE).is_file():

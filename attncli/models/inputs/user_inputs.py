@@ -82,7 +82,9 @@ def bind_arguments(module: nn.Module, text: Any, called: str = "inputs") -> dict
     named = dict(text) if isinstance(text, Mapping) else {}
     wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
-        raise UsageError(f"{quote_parameter(called)} holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}.")  # fmt: skip
+        raise UsageError(
+            f"{quote_parameter(called)} holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}."
+        )
     try:
         bound = find_signature(module, args).bind(*args, **named)
     except TypeError as error:
@@ -146,7 +148,9 @@ def count_keys(model: nn.Module, inputs: Inputs) -> int:
 
 def first_tensor(inputs: Inputs) -> Any:
     """The first tensor: a forward names what it reads before masks and positions."""
-    return next((each for each in inputs.values() if isinstance(each, Tensor) and each.ndim >= 2), None)  # fmt: skip
+    return next(
+        (each for each in inputs.values() if isinstance(each, Tensor) and each.ndim >= 2), None
+    )
 
 
 def is_single_text(value: Any) -> bool:

@@ -58,7 +58,9 @@ def require_one_line(option: str, text: str) -> None:
     """Require one line: a scheduler puts these words into a script, where a further line would be
     run."""
     if not text.isprintable():
-        raise UsageError(f"`{option}={text!r}` holds a newline or another control character: leave it out.")  # fmt: skip
+        raise UsageError(
+            f"`{option}={text!r}` holds a newline or another control character: leave it out."
+        )
 
 
 def parse_value(value: str) -> str | int | float:

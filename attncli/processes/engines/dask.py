@@ -33,7 +33,9 @@ def dask(where: str, options: EngineOptions) -> Engine:
     if where:
         for name in OWN:
             if name in options:
-                raise UsageError(f"{name} of `engine_options`: the workers of {where} are there already, leave it out.")  # fmt: skip
+                raise UsageError(
+                    f"{name} of `engine_options`: the workers of {where} are there already, leave it out."
+                )
     resources = {name: value for name, value in options.items() if name not in OWN}
     for name, value in resources.items():
         if isinstance(value, str):
@@ -94,7 +96,9 @@ def open_client(
             try:
                 client = distributed.Client(where, timeout=10)
             except (OSError, TimeoutError, ValueError) as error:
-                raise UsageError(f"`engine='dask'`: no scheduler answers at {where}: {error}.") from None  # fmt: skip
+                raise UsageError(
+                    f"`engine='dask'`: no scheduler answers at {where}: {error}."
+                ) from None
             with client:
                 yield client
             return

@@ -21,7 +21,16 @@ ASKED = 10.0
 """Seconds between two questions to Slurm."""
 PATIENCE = 30.0
 """Seconds that a result may take to be seen here after Slurm has forgotten its job."""
-COMMON = ("timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node", "name", "stderr_to_stdout")  # fmt: skip
+COMMON = (
+    "timeout_min",
+    "mem_gb",
+    "nodes",
+    "cpus_per_task",
+    "gpus_per_node",
+    "tasks_per_node",
+    "name",
+    "stderr_to_stdout",
+)
 """Options of every executor of submitit; all others are Slurm's own."""
 CLUSTERS = ("", "slurm", "local")
 LOGS = ".submitit"
@@ -35,7 +44,9 @@ def submitit(where: str, options: EngineOptions) -> Engine:
     except ImportError:
         raise no_library_error("submitit", "submitit", "slurm") from None
     if where not in CLUSTERS:
-        raise UsageError(f"`engine={f'submitit:{where}'!r}`: write submitit, submitit:slurm or submitit:local.")  # fmt: skip
+        raise UsageError(
+            f"`engine={f'submitit:{where}'!r}`: write submitit, submitit:slurm or submitit:local."
+        )
     try:
         executor = library.AutoExecutor(folder=Path(LOGS) / "%j", cluster=where or None)
         executor.update_parameters(

@@ -67,7 +67,11 @@ def panel_title(one: Chart, index: int, count: int) -> str:
     )
     words = words.removesuffix(f" after each {one.x_label}")
     plain = words in (format_label(one.metric, {}), one.metric)
-    return letter if plain else letter + textwrap.shorten(words, 90 if count == 1 else 52, placeholder=" …")  # fmt: skip
+    return (
+        letter
+        if plain
+        else letter + textwrap.shorten(words, 90 if count == 1 else 52, placeholder=" …")
+    )
 
 
 def draw_panel(axes: Any, drawn: Chart, styles: Mapping[str, LineStyle]) -> None:
@@ -87,7 +91,15 @@ def draw_panel(axes: Any, drawn: Chart, styles: Mapping[str, LineStyle]) -> None
         shown = (
             f"{format_series(name)}: d = {law.text}" if len(drawn.laws) > 1 else f"d = {law.text}"
         )
-        axes.plot(xs, ys, color=styles[name].colour, linewidth=1.0, linestyle=(0, (1, 1.2)), label=shown, zorder=2)  # fmt: skip
+        axes.plot(
+            xs,
+            ys,
+            color=styles[name].colour,
+            linewidth=1.0,
+            linestyle=(0, (1, 1.2)),
+            label=shown,
+            zorder=2,
+        )
     if drawn.gaps:
         axes.plot(
             drawn.gaps,
@@ -156,7 +168,9 @@ def draw_bound(
     )
     xs, ys = zip(*((point.x, point.y) for point in points), strict=True)
     drawn_here = (xs, ys) if inside else ([], [])
-    axes.plot(*drawn_here, color=look.colour, linewidth=1.0, linestyle=(0, (5, 1, 1, 1)), label=shown)  # fmt: skip
+    axes.plot(
+        *drawn_here, color=look.colour, linewidth=1.0, linestyle=(0, (5, 1, 1, 1)), label=shown
+    )
     axes.set_ylim(limits)
 
 
@@ -173,7 +187,13 @@ def set_scales(axes: Any, drawn: Chart) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if needs_symlog(drawn):
         axes.set_yscale("symlog", linthresh=1.0)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value) if value % 1 else f"{value:,.0f}".replace("-", "−")))  # fmt: skip
+        axes.yaxis.set_major_formatter(
+            FuncFormatter(
+                lambda value, _: (
+                    format_number(value) if value % 1 else f"{value:,.0f}".replace("-", "−")
+                )
+            )
+        )
     elif is_magnitude(drawn):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

@@ -89,7 +89,11 @@ def describe_input(report: Report) -> Iterator[str]:
     """Describe the input."""
     texts = report.input.get("texts")
     if isinstance(texts, list | tuple) and texts:
-        named = [f"{text.get('name')} ({text.get('tokens')} tokens)" for text in texts if isinstance(text, Mapping)]  # fmt: skip
+        named = [
+            f"{text.get('name')} ({text.get('tokens')} tokens)"
+            for text in texts
+            if isinstance(text, Mapping)
+        ]
         yield ", ".join(named) if len(named) <= MOST_TEXTS else f"{len(named)} texts"
     patterns = report.input.get("patterns")
     if isinstance(patterns, list | tuple) and patterns:

@@ -84,9 +84,16 @@ def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> S
 
 
 @rule(
-    Tensor.contiguous, Tensor.to, Tensor.float, Tensor.double, Tensor.type_as, Tensor.type, Tensor.cpu, F.dropout,
+    Tensor.contiguous,
+    Tensor.to,
+    Tensor.float,
+    Tensor.double,
+    Tensor.type_as,
+    Tensor.type,
+    Tensor.cpu,
+    F.dropout,
     torch.dropout,
-)  # fmt: skip
+)
 def return_unchanged(x: Tensor, *_: Any, **__: Any) -> Tensor:
     """Return it unchanged, also from casts: everything is float64 here, and dropout is off."""
     return x

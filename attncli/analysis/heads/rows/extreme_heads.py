@@ -22,7 +22,11 @@ def describe_range(metric: str, rows: Sequence[Row]) -> str:
         return ""
     (least, low, below), (most, high, above) = heads[0], heads[-1]
     from_, to = format_with_deviation(least, below), format_with_deviation(most, above)
-    even = {null for row in rows if row.metric == metric and isinstance(null := row.keys.get(UNIFORM), float)}  # fmt: skip
+    even = {
+        null
+        for row in rows
+        if row.metric == metric and isinstance(null := row.keys.get(UNIFORM), float)
+    }
     beside = f", uniform attention {even.pop():.2g}" if len(even) == 1 else ""
     if low == high:
         return f"{metric} {from_} in head {low}{beside}"

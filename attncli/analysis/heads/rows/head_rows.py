@@ -228,7 +228,11 @@ def warn_silent_heads(texts: Sequence[PassResult]) -> Iterator[str]:
     silent = [sum(int(each.sum()) for each in seen.silent.values()) for seen in texts]
     if any(silent):
         most = max(silent)
-        holds = "head holds no weight in any row: it has no role and no numbers" if most == 1 else "heads hold no weight in any row: they have no role and no numbers"  # fmt: skip
+        holds = (
+            "head holds no weight in any row: it has no role and no numbers"
+            if most == 1
+            else "heads hold no weight in any row: they have no role and no numbers"
+        )
         yield f"{most} {holds}."
 
 

@@ -26,7 +26,9 @@ def select_acceptable(checks: "Sequence[Check]", named: Sequence[str]) -> "list[
     without = [check.name for check in checks if not check.baseline and check.name in named]
     if without or not chosen:
         name = without[0] if without else checks[0].name
-        raise UsageError(f"the check '{name}' has no baseline to accept: give it baseline and fail-on.")  # fmt: skip
+        raise UsageError(
+            f"the check '{name}' has no baseline to accept: give it baseline and fail-on."
+        )
     for check in chosen:
         place = str(check.baseline)
         if not is_address(place):
@@ -73,7 +75,11 @@ def compare_with_baseline(check: "Check", result: CheckResult) -> Report:
         return compare_reports(
             result.against, result.report, (str(check.baseline), "this run"), TOP
         )
-    words = "could not run" if result.report is None else f"the first baseline: {format_count(len(result.report.rows), 'number')}"  # fmt: skip
+    words = (
+        "could not run"
+        if result.report is None
+        else f"the first baseline: {format_count(len(result.report.rows), 'number')}"
+    )
     return Report("compare", words, (), {}, {})
 
 

@@ -88,7 +88,9 @@ def compare_verdicts(
         return gates.decide_changes(report, old, changes, str(check.baseline), check.family_wise)
     except NoBaseline as error:
         sentence = str(error).partition(": ")[0]
-        raise NoBaseline(f"{sentence}: `{build_accept_command(check.name)}` accepts the new report.") from None  # fmt: skip
+        raise NoBaseline(
+            f"{sentence}: `{build_accept_command(check.name)}` accepts the new report."
+        ) from None
 
 
 def build_accept_command(name: str) -> str:

@@ -23,7 +23,9 @@ attn ci --keep reports/                     the reports too, as reports/CHECK.js
 attn ci --accept collapse                   show what changed, then make its report the baseline
 """
 
-EXIT_CODE = Definition("exit code", "What the check ends with: 0 passed, 1 failed, else it was stopped.")  # fmt: skip
+EXIT_CODE = Definition(
+    "exit code", "What the check ends with: 0 passed, 1 failed, else it was stopped."
+)
 
 
 def check_names() -> list[str]:
@@ -129,7 +131,12 @@ def keep_reports(results: "dict[str, CheckResult]", folder: str, baselines: set[
     for name, one in results.items():
         place = join_address(folder, f"{name}.json")
         if one.report is not None:
-            save_report(one.report, join_address(folder, f"{name}.new.json") if canonical_path(place) in baselines else place)  # fmt: skip
+            save_report(
+                one.report,
+                join_address(folder, f"{name}.new.json")
+                if canonical_path(place) in baselines
+                else place,
+            )
 
 
 def canonical_path(place: str) -> str:

@@ -82,9 +82,13 @@ def parse_share(
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, float) or not 0.0 < value < 1.0:
-        raise UsageError(f"{file.where(CHECKS, name, FAMILY)}: {FAMILY} must be a number between 0 and 1, as in 0.05.")  # fmt: skip
+        raise UsageError(
+            f"{file.where(CHECKS, name, FAMILY)}: {FAMILY} must be a number between 0 and 1, as in 0.05."
+        )
     if not judges:
-        raise UsageError(f"{file.where(CHECKS, name, FAMILY)}: {FAMILY} goes with fail-on: give both.")  # fmt: skip
+        raise UsageError(
+            f"{file.where(CHECKS, name, FAMILY)}: {FAMILY} goes with fail-on: give both."
+        )
     return value
 
 

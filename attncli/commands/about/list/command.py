@@ -97,7 +97,9 @@ def fold_text(text: str) -> str:
 def fold_line(line: str, width: int) -> list[str]:
     entry = ENTRY.match(line)
     indent = len(entry[0]) if entry else 0
-    first, *rest = textwrap.wrap(line[indent:], max(width - indent, NARROWEST), break_on_hyphens=False) or [""]  # fmt: skip
+    first, *rest = textwrap.wrap(
+        line[indent:], max(width - indent, NARROWEST), break_on_hyphens=False
+    ) or [""]
     return [line[:indent] + first, *(" " * indent + part for part in rest)]
 
 

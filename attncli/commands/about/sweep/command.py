@@ -93,7 +93,7 @@ def sweep(
     run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
     items = ItemOptions(**taken)
     words, values = split_keywords(named, options) if named is not None else ((), {})
-    question = SweepQuestion(named, words, lambda name: values, items, run, NO_CONFIGURATION)  # fmt: skip
+    question = SweepQuestion(named, words, lambda name: values, items, run, NO_CONFIGURATION)
     with open_progress(watcher) as watch:
         found = run_sweep(question, (), watch)
     command_line = format_call("sweep", {"model": items.model, **options}, (named,))
@@ -185,14 +185,18 @@ def require_command(command: str) -> None:
 def plan_sweep(question: SweepQuestion) -> SweepPlan:
     """Plan the runs, after all checks that are possible before the first one."""
     if question.command is None:
-        raise UsageError(f"there is no COMMAND to run on the models: it is one of {', '.join(MODEL_COMMANDS)}.")  # fmt: skip
+        raise UsageError(
+            f"there is no COMMAND to run on the models: it is one of {', '.join(MODEL_COMMANDS)}."
+        )
     require_command(question.command)
     items = question.items
     names = list_models(items.model, items.glob, items.revisions, items.models_file)
     options = question.values(names[0])
     for name in WRITTEN:
         if options.get(name) is not None:
-            raise UsageError(f"`{name}={str(options[name])!r}` would be written by every item: leave it out.")  # fmt: skip
+            raise UsageError(
+                f"`{name}={str(options[name])!r}` would be written by every item: leave it out."
+            )
     words, into = tuple(question.words), items.collect or items.into
     return SweepPlan(
         question.command, words, options, names, into, question.settings, question.run.evict
@@ -213,7 +217,12 @@ def run_sweep(
     else:
         plan = plan_sweep(question)
         gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
-        found = run_sweep_items(plan, prepare_engine(question.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
+        found = run_sweep_items(
+            plan,
+            prepare_engine(question.run, plan.into),
+            progress,
+            partial(refuse_gates, conditions, shown),
+        )
     items = [item for item, _ in found]
     report = build_sweep_report(items, shown or default_number(items))
     return SweepResult(report, [code for _, code in found if code])
@@ -224,7 +233,9 @@ def prepare_engine(run: EngineOptions, into: str) -> Engine:
     default = "torchrun" if read_launch_environment().several else "local"
     engine = open_engine(run.engine or default, run.engine_options)
     if read_launch_environment().several and run.engine not in (None, "torchrun"):
-        raise UsageError(f"`engine={run.engine!r}` has processes of its own: start it without torchrun.")  # fmt: skip
+        raise UsageError(
+            f"`engine={run.engine!r}` has processes of its own: start it without torchrun."
+        )
     if is_address(into):
         open_file_system(into)
     else:

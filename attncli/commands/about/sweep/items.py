@@ -38,7 +38,9 @@ def list_models(
     for pattern in patterns:
         matches = sorted(match_pattern(pattern), key=natural_sort_key)
         if not matches:
-            raise UsageError(f"`glob={pattern!r}` matches nothing: quote it, and look what lies there.")  # fmt: skip
+            raise UsageError(
+                f"`glob={pattern!r}` matches nothing: quote it, and look what lies there."
+            )
         found += map(spell_path, matches)
     if not found:
         raise UsageError("there is nothing to sweep: give `model`, `glob` or `models_file`.")

@@ -108,9 +108,13 @@ def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[s
     from attncli.commands.about.sweep.items import read_finished
 
     if is_address(plan.into):
-        raise UsageError(f"--list-items writes reports with -o, which takes files: give a folder instead of --into {plan.into}.")  # fmt: skip
+        raise UsageError(
+            f"--list-items writes reports with -o, which takes files: give a folder instead of --into {plan.into}."
+        )
     if output.format not in (None, "jsonl"):
-        raise UsageError(f"--list-items prints command lines, or jsonl: not --format {output.format}.")  # fmt: skip
+        raise UsageError(
+            f"--list-items prints command lines, or jsonl: not --format {output.format}."
+        )
     for name, step in zip(plan.names, plan.steps, strict=True):
         report = plan.report_of(name)
         words = ["attn", *plan.line(name), "--format", "json", "-o", report]

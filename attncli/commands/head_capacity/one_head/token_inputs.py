@@ -99,7 +99,9 @@ def add_real_inputs(
         shown.append(search_tokens(checkpoint, subject, head, one, tables[length], seeds, progress))
     name = f"{head.described['folder']}:{head.described['layer']}.{head.described['head']}"
     first = tables[inputs[0].target.shape[0]]
-    drawn = (f"{len(first.ids):,} of {first.of:,} tokens were tried: a shorter length leaves room for more.",)  # fmt: skip
+    drawn = (
+        f"{len(first.ids):,} of {first.of:,} tokens were tried: a shorter length leaves room for more.",
+    )
     return replace(
         report,
         headline=f"{name} by the model's own embeddings: {'; '.join(one.in_words() for one in shown)}.",

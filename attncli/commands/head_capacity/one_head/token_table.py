@@ -30,7 +30,14 @@ SEARCH_COST, TABLE_COST = 5e9, 5e10
 """
 BATCH = 1 << 26
 """Bytes of states per batch."""
-SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "decoder_start_token_id")  # fmt: skip
+SPECIAL = (
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "cls_token_id",
+    "sep_token_id",
+    "decoder_start_token_id",
+)
 """Of these models make more than an embedding, such as the end of the text."""
 
 

@@ -203,7 +203,9 @@ def describe_largest_share(rows: Sequence[Row], comparison: str = "skip") -> str
     """Describe the head with the largest share if the errors separate it, and the share of the
     skips."""
     shares = [row for row in rows if row.metric == OUTPUT and row.value is not None]
-    heads = sorted((row for row in shares if row.head is not None), key=lambda row: -(row.value or 0.0))  # fmt: skip
+    heads = sorted(
+        (row for row in shares if row.head is not None), key=lambda row: -(row.value or 0.0)
+    )
     text = format_first_head(heads)
     skips = [row.value or 0.0 for row in shares if row.keys["through"] == comparison]
     if not skips:

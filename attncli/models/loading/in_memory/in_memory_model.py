@@ -55,7 +55,11 @@ class InMemoryModel:
 
     def of_transformers(self) -> dict[str, str]:
         """Return the model, or raise UsageError if it is not one of transformers."""
-        return {} if isinstance(self.model, ForeignModule) else {"model_type": self.model.config.model_type}  # fmt: skip
+        return (
+            {}
+            if isinstance(self.model, ForeignModule)
+            else {"model_type": self.model.config.model_type}
+        )
 
 
 def checkpoint_state(model: nn.Module) -> dict[str, torch.Tensor]:

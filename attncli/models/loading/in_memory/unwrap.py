@@ -70,7 +70,9 @@ def refuse_missing_weights(module: nn.Module) -> None:
             )
     for each, tensor in module.named_parameters():
         if isinstance(tensor, nn.UninitializedParameter):
-            raise UsageError(f"{each} of this {name} has no size yet (a lazy module): run the module once before.")  # fmt: skip
+            raise UsageError(
+                f"{each} of this {name} has no size yet (a lazy module): run the module once before."
+            )
         if tensor.is_meta:
             raise UsageError(
                 f"{each} of this {name} is on torch's meta device, where tensors have no numbers: build or load the model "

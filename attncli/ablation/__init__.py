@@ -14,6 +14,18 @@ trials             further forwards: which branches mix tokens, and verification
 recognise_anatomy  recognise a model's anatomy and verify it
 albert_activation  what the code behind the published figures leaves in ALBERT
 switches           the context in which parts are off
+
+    >>> import torch
+    >>> from transformers import GPT2Config, GPT2Model
+    >>> from attncli.ablation import ablate, recognise_anatomy
+    >>> from attncli.networks.variants import VARIANTS
+    >>> config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
+    >>> model, inputs = GPT2Model(config).eval(), {"input_ids": torch.arange(5)[None]}
+    >>> whole, anatomy = model(**inputs)[0], recognise_anatomy(model, inputs)
+    >>> with torch.no_grad(), ablate(model, anatomy, VARIANTS["SAN"]):
+    ...     pure = model(**inputs)[0]
+    >>> bool(torch.allclose(pure, whole))
+    False
 """
 
 from attncli.ablation.anatomy import Anatomy

@@ -16,6 +16,11 @@ layer_maps        whole maps of a few layers at a time
 weight_sources    weights of a saved or an in-memory model
 report_selection  part of a finished report: some of its metrics, its heads sorted by one of them.
 No model, no numpy
+
+    >>> from attncli.analysis.statistics import summarize_values
+    >>> row = summarize_values("sink", "1", [0.25, 0.75], "", layer=0, head=1)
+    >>> row.value, row.n
+    (0.5, 2)
 """
 
 from collections.abc import Callable, Sequence

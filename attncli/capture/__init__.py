@@ -25,6 +25,19 @@ Packages built on these:
 
 linear                exact maps of recurrences and convolutions that are linear in their values
 saved_maps            maps in files, saved here or by other programs
+
+    >>> import torch
+    >>> from transformers import GPT2Config, GPT2Model
+    >>> from attncli.capture import capture_attention
+    >>> config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
+    >>> model = GPT2Model(config).eval()
+    >>> shapes = []
+    >>> def observe(site, strip):
+    ...     shapes.append((site.layer, tuple(strip.weights.shape)))
+    >>> with torch.no_grad(), capture_attention(model, observe):
+    ...     output = model(input_ids=torch.arange(5)[None])
+    >>> shapes
+    [(0, (1, 2, 5, 5))]
 """
 
 from attncli.capture.context import STRIP_MEMORY, capture_attention

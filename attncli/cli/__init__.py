@@ -13,4 +13,8 @@ run_question      a question's command
 app               the commands and their order
 distributed       one command in several processes
 main              the entry, and the one place where errors become a sentence and an exit code
+
+    >>> from attncli.cli.main import run
+    >>> run(["count-paths", "--layers", "no number"])
+    2
 """

@@ -10,4 +10,8 @@ values    convert values of any library to option values
 commands  the table of commands: for each its module, the question it answers, and the kinds of
 SOURCE it takes
 moved     options that have become commands: the old spelling is an error that names the new one
+
+    >>> from attncli.declare.commands import import_function
+    >>> import_function("count-paths").__name__
+    'count_paths'
 """

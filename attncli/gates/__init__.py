@@ -17,6 +17,14 @@ log10_residual:-0.5                                    fails where one fell by m
 sink:p.05                                              fails where noise alone moves none of them as far, but in 1 of 20 runs
 mean(entropy):-p.05                                    the mean over all rows of each text, compared text by text
 sink[head=3]:2s                                        fails where one text's change is 2 standard deviations on average
+
+    >>> from attncli.records import Report, Row
+    >>> sink = Row("sink", 0.7, "1", layer=0, head=1)
+    >>> report = Report(study="heads", headline="", rows=(sink,), metrics={}, source={})
+    >>> from attncli.gates import decide_conditions, parse_condition
+    >>> [verdict] = decide_conditions(report, [parse_condition("sink[layer=0] > 0.5")])
+    >>> verdict.failed
+    True
 """
 
 from attncli.gates.changes import Change, decide_changes, parse_change, require_share

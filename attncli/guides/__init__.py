@@ -2,6 +2,10 @@
 
 A file's name is its topic, and its first heading its title. Its line "For `attn COMMAND`." says which commands' help names
 it. To add one, add a file; a test runs its console blocks.
+
+    >>> from attncli.guides import guide_titles
+    >>> guide_titles()["gates"]
+    'Gates: conditions that fail a build, and exit codes'
 """
 
 import re

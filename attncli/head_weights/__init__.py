@@ -10,4 +10,9 @@ in_memory_tensors  tensors of a loaded model, with the interface of those in fil
 theorem_constants  the theorem's constants of a layer
 head_products      W_QK and W_OV of every head
 attention_counts   layer types, grouped queries, gates, as the config has them
+
+    >>> from attncli.head_weights.model_families import find_family
+    >>> family = find_family("config.json", {"model_type": "bert"})
+    >>> family.query.format(l=0)
+    'encoder.layer.0.attention.self.query'
 """

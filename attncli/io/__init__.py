@@ -13,4 +13,13 @@ tensor_files         write safetensors files, the same bytes every time
 tensor_file_names    file names of tensors, without importing numpy
 atomic_files         write a file whole or not at all
 standard_output      write to stdout completely, or report the error
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from attncli.io.atomic_files import write_atomically
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "note.txt"
+    ...     write_atomically(path, lambda unfinished: unfinished.write_text("whole"))
+    ...     print(path.read_text())
+    whole
 """

@@ -2,6 +2,11 @@
 
 To add one, add a file `attncli/maps/NAME.py` with a function `NAME(tokens, rng, *, parameters…)` that returns a
 row-stochastic matrix [query, key]; its keyword parameters are what `--map NAME:…` can set.
+
+    >>> import numpy as np
+    >>> from attncli.maps import MAPS
+    >>> MAPS["uniform"](2, np.random.default_rng(0)).tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
 """
 
 from collections.abc import Callable

@@ -10,4 +10,8 @@ bounds         the paper's bound on pure attention
 path_counts    how many paths a network has, in exact integers
 curves         which laws curves follow, and how fast they move
 capacity       how wide a module must be for a pattern
+
+    >>> from attncli.maths.path_counts import count_paths_by_length
+    >>> count_paths_by_length(layers=2, heads=3, skip=True)
+    {0: 1, 1: 6, 2: 9}
 """

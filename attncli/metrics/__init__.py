@@ -6,6 +6,14 @@ definition in the first line of the docstring. A magnitude that can leave float 
 
 The metrics of heads, activations, weights and steps are registries of the same kind in the packages below, with the same
 decorator.
+
+    >>> import numpy as np
+    >>> from attncli.maths.residuals.split_state import SplitState
+    >>> from attncli.metrics import METRICS
+    >>> METRICS["stable_rank"](SplitState.of(np.eye(3)))
+    3.0
+    >>> METRICS.definition("stable_rank").unit
+    'dimensions'
 """
 
 import inspect

@@ -11,4 +11,9 @@ quiet_libraries     silence libraries while a model loads
 random              any model type with seeded random weights
 loading             a checkpoint, or an in-memory module, as a model, strictly
 inputs              the inputs of a model
+
+    >>> from attncli.models.loading.load import load_model
+    >>> loaded = load_model("random:bert?layers=1&width=16&heads=2")
+    >>> loaded.model.config.num_hidden_layers
+    1
 """

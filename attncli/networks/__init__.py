@@ -24,4 +24,17 @@ positions      rotary positions and masks
 spec           what a synthetic network is: its sizes and the kinds of its parts
 variants       variants: which parts of every block are switched on
 weights        the weights of a network, one layer at a time, generated from a seed or read from a file
+
+    >>> from attncli.maths.residuals.split_state import SplitState
+    >>> from attncli.metrics.log10_residual import log10_residual
+    >>> from attncli.networks.layer import run_block
+    >>> from attncli.networks.spec import NetworkSpec
+    >>> from attncli.networks.variants import VARIANTS
+    >>> from attncli.networks.weights import GeneratedNetwork
+    >>> spec = NetworkSpec(layers=1, tokens=8)
+    >>> network = GeneratedNetwork(spec, seed=0)
+    >>> before = SplitState.of(network.embeddings())
+    >>> after = run_block(before, network.layer(0), spec, VARIANTS["SAN"])
+    >>> log10_residual(after) < log10_residual(before)
+    True
 """

@@ -7,4 +7,8 @@ heads        which layers and heads
 row_options  which rows of a saved report are shown
 patterns     patterns, methods, precision
 size_ranges  the grammar of ranges: `tokens=16:1024`
+
+    >>> from attncli.options.size_ranges import parse_range
+    >>> parse_range("--sweep", "tokens", "16:128", int)
+    [16, 32, 64, 128]
 """

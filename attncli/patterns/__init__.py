@@ -2,6 +2,12 @@
 
 `build` makes one from text: `window:3`, a sum `global:2+window:3`, or a file. What it returns is a row-stochastic
 sparse matrix in which every query has a key, and, under the causal mask, no key ahead of it.
+
+    >>> import numpy as np
+    >>> from attncli.patterns import build_pattern
+    >>> pattern = build_pattern("window:2", 3, np.random.default_rng(0), causal=True)
+    >>> pattern.toarray().tolist()
+    [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
 """
 
 from collections.abc import Callable

@@ -12,4 +12,8 @@ jobs          such a run as a value that can be sent to a worker, and its execut
 engines       run many jobs at a time, one engine per file
 
 Every rank runs the same command on the same files. Only the first one prints and writes.
+
+    >>> from attncli.processes.work_sharing import rank_share
+    >>> rank_share(["a", "b", "c"])
+    range(0, 3)
 """

@@ -12,4 +12,9 @@ question       declares a question once, for Python and for the command line
 saved_reports  read finished reports
 baselines      options of a baseline: of `attn check`, of `report.check`, of a check of `attn ci`
 reproduce      the papers' small training experiments: `attn.reproduce.circle(width=32)`
+
+    >>> import attncli as attn
+    >>> report = attn.rank_collapse(layers=6, seeds=1, variants="SAN")
+    >>> report.check("log10_residual[SAN, layer=-1] < -3").passed
+    False
 """

@@ -14,6 +14,13 @@ probe_runs        the same texts, observed repeatedly between two steps of a tra
 step_reports      the numbers of one step as a report, like that of any other model
 
     from attncli.training import AttnCallback, Monitor
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> from attncli.training import Monitor
+    >>> config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
+    >>> monitor = Monitor(GPT2LMHeadModel(config), probe=[[1, 2, 3, 4]], metrics="entropy", every=1)
+    >>> "attn/entropy/mean" in monitor.step()
+    True
 """
 
 import importlib

@@ -44,8 +44,15 @@ def summarize_values(
     each = tuple(numbers) if 1 < len(numbers) <= MOST_KEPT else ()
     value = middle if take == "mean" else EXTREMES[take](numbers)
     return Row(
-        metric, value, unit, spread=standard_deviation(numbers, middle), n=len(numbers), keys=keys, each=each, **coordinates
-    )  # fmt: skip
+        metric,
+        value,
+        unit,
+        spread=standard_deviation(numbers, middle),
+        n=len(numbers),
+        keys=keys,
+        each=each,
+        **coordinates,
+    )
 
 
 def row_interval(row: Row) -> Interval | None:

@@ -32,8 +32,14 @@ def retain_maps(
     sites, kept = SiteNamer(model), list[DifferentiableMap]()
 
     def attend(
-        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, *args: Any, **how: Any
-    ) -> Any:  # fmt: skip
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Any,
+        *args: Any,
+        **how: Any,
+    ) -> Any:
         output, weights = unpatched_eager(module)(module, query, key, value, mask, *args, **how)
         kept.append(DifferentiableMap(sites.site(module), weights))
         return output, weights

@@ -47,8 +47,14 @@ def wrap_attention_function(name: str, usual: Function | None, beside: Beside) -
     """Wrap a function of the interface: the observer is called after it."""
 
     def attend(
-        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, *args: Any, **how: Any
-    ) -> Any:  # fmt: skip
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Any,
+        *args: Any,
+        **how: Any,
+    ) -> Any:
         function = usual or unpatched_eager(module)
         result = function(module, query, key, value, mask, *args, **how)
         device = query.device.type

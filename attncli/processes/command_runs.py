@@ -45,14 +45,21 @@ def run_to_file(
     """
     surroundings = os.environ if settings is None else merge_settings(os.environ, settings)
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "attncli", *arguments, *output_arguments(path)],  # nothing of this folder is imported
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "attncli",
+            *arguments,
+            *output_arguments(path),
+        ],  # nothing of this folder is imported
         env=environment_without_launch(surroundings),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
         errors="replace",
         check=False,
-    )  # fmt: skip
+    )
     return describe_exit(done.returncode, done.stderr)
 
 

@@ -301,10 +301,14 @@ class RegimeClauses:
             "power": lambda part: f"{name_order(part.order)}: {DOUBLY}",
             "falls": self.decay,
             "grows": lambda part: f"grows: {format_factor(part)}",
-            "uneven": lambda part: f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end)}",
-            "levels off": lambda part: self.without_collapse(part, f"r levels off near {format_power_of_ten(part.end)}"),
+            "uneven": lambda part: (
+                f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end)}"
+            ),
+            "levels off": lambda part: self.without_collapse(
+                part, f"r levels off near {format_power_of_ten(part.end)}"
+            ),
             "flat": self.level,
-        }  # fmt: skip
+        }
         return say[part.trend](part)
 
     def decay(self, part: CurveStretch) -> str:

@@ -58,9 +58,11 @@ def run_jobs(
         open_client(distributed, where, options, resources, total) as client,
     ):
         places = {
-            client.submit(run_job, job, pure=False, retries=0, resources=dict(resources) or None): job.place
+            client.submit(
+                run_job, job, pure=False, retries=0, resources=dict(resources) or None
+            ): job.place
             for job in jobs
-        }  # fmt: skip
+        }
         try:
             for future in distributed.as_completed(list(places)):
                 yield places[future], read_outcome(future)

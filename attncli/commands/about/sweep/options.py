@@ -26,9 +26,12 @@ class ItemOptions:
     glob: Annotated[
         list[str],
         item_option(
-            "--glob", metavar="PATTERN", usual=True, help="Folders or files to include, such as 'runs/*/checkpoint-*'. Repeatable."
+            "--glob",
+            metavar="PATTERN",
+            usual=True,
+            help="Folders or files to include, such as 'runs/*/checkpoint-*'. Repeatable.",
         ),
-    ] = field(default_factory=list)  # fmt: skip
+    ] = field(default_factory=list)
     revisions: Annotated[
         str | None,
         item_option(

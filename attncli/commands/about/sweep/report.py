@@ -102,9 +102,17 @@ def combine_rows(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Sca
     variant, unit = first.variant, first.unit
     if len(rows) == 1:
         return Row(
-            first.metric, first.value, unit, variant, first.layer, head=first.head,
-            spread=first.spread, n=first.n, note=first.note, keys={**first.keys, **keys},
-        )  # fmt: skip
+            first.metric,
+            first.value,
+            unit,
+            variant,
+            first.layer,
+            head=first.head,
+            spread=first.spread,
+            n=first.n,
+            note=first.note,
+            keys={**first.keys, **keys},
+        )
     lost = [row for row in rows if row.lost]
     values = [row.value for row in rows if row.value is not None]
     if lost or not values:

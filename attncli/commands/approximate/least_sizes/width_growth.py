@@ -211,5 +211,11 @@ def build_views() -> tuple[View, ...]:
     return (
         View("Smallest width found", "length", ("d_min",), across="fit"),
         View("Logit scale there", "length", ("logit_scale",), across="fit"),
-        View("How far each law is behind the best (AIC)", "fit", ("aic_above_best",), across="law", findings="law"),
-    )  # fmt: skip
+        View(
+            "How far each law is behind the best (AIC)",
+            "fit",
+            ("aic_above_best",),
+            across="law",
+            findings="law",
+        ),
+    )

@@ -212,9 +212,14 @@ def build_quantile_rows(length: int, singles: Sequence[PathNumbers], variant: st
             value = float(np.quantile(values, quantile)) if finite else None
             error = {"error": errors[quantile]} if quantile in errors else {}
             yield Row(
-                metric, value, "log10", variant, n=len(values),
-                note=None if finite else LOST, keys={"length": length, "quantile": quantile, **error},
-            )  # fmt: skip
+                metric,
+                value,
+                "log10",
+                variant,
+                n=len(values),
+                note=None if finite else LOST,
+                keys={"length": length, "quantile": quantile, **error},
+            )
 
 
 class Median(NamedTuple):

@@ -129,9 +129,14 @@ def build_curve_rows(
             keys |= {"error": errors[quantile]} if errors else {}
             lost = not math.isfinite(value)
             yield Row(
-                metric, None if lost else value, unit, variant, n=len(group),
-                note=ZERO if lost else None, keys=keys,
-            )  # fmt: skip
+                metric,
+                None if lost else value,
+                unit,
+                variant,
+                n=len(group),
+                note=ZERO if lost else None,
+                keys=keys,
+            )
 
 
 def replace_unresolved(value: float) -> float:

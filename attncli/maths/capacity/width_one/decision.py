@@ -95,9 +95,15 @@ def decide_by_chain(
     lower = proof(least.logits * SHORT)
     proved = proof_holds(lower, constraints)
     return LineDecision(
-        True, "the order of the keys is settled, and their gaps", None,
-        least.logits * SHORT if proved else 0.0, lower if proved else None, keys=keys, reach=reach, sign=signs.sign,
-    )  # fmt: skip
+        True,
+        "the order of the keys is settled, and their gaps",
+        None,
+        least.logits * SHORT if proved else 0.0,
+        lower if proved else None,
+        keys=keys,
+        reach=reach,
+        sign=signs.sign,
+    )
 
 
 def decide_by_programme(constraints: LineConstraints, signs: Signs, budget: float) -> LineDecision:

@@ -52,9 +52,13 @@ class LineProof:
     def described(self) -> dict[str, Any]:
         """For reports; whole numbers as text, since other readers have 53 bits."""
         links = [
-            {"rows": list(link.rows), "keys": list(link.keys), "relation": "same" if link.same else "opposite"}
+            {
+                "rows": list(link.rows),
+                "keys": list(link.keys),
+                "relation": "same" if link.same else "opposite",
+            }
             for link in self.links
-        ]  # fmt: skip
+        ]
         steps = [{**step._asdict(), "weight": str(step.weight)} for step in self.steps]
         kind = "cases" if self.cases else "sum" if steps else "signs"
         description: dict[str, Any] = {

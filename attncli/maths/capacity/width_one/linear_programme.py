@@ -159,9 +159,13 @@ class LineProgramme:
         bounds = [(None, None)] * places + [(0.0, 1.0)] * count + [(0.0, 1.0)]
         sizes = [self.size(each) for each in self.held]
         result = linprog(
-            cost, self.matrix(sizes), np.zeros(len(self.held) + count), bounds=bounds,
-            method="highs", options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )  # fmt: skip
+            cost,
+            self.matrix(sizes),
+            np.zeros(len(self.held) + count),
+            bounds=bounds,
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
         if result.x is None:
             return LineSolution(
                 np.zeros(self.asked.target.shape[0]), np.ones(count), 0.0, (), False
@@ -218,9 +222,16 @@ class LineProgramme:
             own = float(weight) / size / float(self.units.reach[each.number])
             weights[each] = own if weight > least else 0.0
         weighed: list[Weighed] = [
-            (int(self.asked.rows[each.number]), int(self.sign[each.number]), each.x, each.y, each.bound, weight)
+            (
+                int(self.asked.rows[each.number]),
+                int(self.sign[each.number]),
+                each.x,
+                each.y,
+                each.bound,
+                weight,
+            )
             for each, weight in weights.items()
-        ]  # fmt: skip
+        ]
         return balance_steps(weighed)
 
     def unheld(self) -> Iterator[LineCondition]:

@@ -105,7 +105,7 @@ class BlockTracking:
         run = BlockRun(stack.name, call)
         run.values = {} if self.values else None
         run.summands = [] if self.summands else None
-        args, kwargs = self.fed(run, args, kwargs)
+        args, kwargs = self.prepare_inputs(run, args, kwargs)
         self.tracker = Tracker(run, self.parts)
         try:
             with self.tracker:
@@ -120,7 +120,7 @@ class BlockTracking:
         self.done(run, streams)
         return output
 
-    def fed(
+    def prepare_inputs(
         self, run: BlockRun, args: Args, kwargs: Kwargs
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The block's arguments with aliases of its streams, tagged; other tensors are recorded."""
@@ -152,6 +152,6 @@ class BlockTracking:
             return forward(*args, **kwargs)
         activation = tracker.only_activation(args, kwargs)
         if activation is None:
-            tracker.conditioned(name, args, kwargs)
+            tracker.refuse_conditioned_norm(name, args, kwargs)
             return forward(*args, **kwargs)
-        return tracker.normed(name, activation, forward, args, kwargs)
+        return tracker.evaluate_norm(name, activation, forward, args, kwargs)

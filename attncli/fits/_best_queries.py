@@ -64,7 +64,7 @@ class Support(NamedTuple):
     entries: csr_array
     """[row, key]: where they are. `summed` writes into it, for a new matrix costs more than its product."""
 
-    def summed(self, factors: Array | float, vectors: Array) -> Array:
+    def sum_weighted(self, factors: Array | float, vectors: Array) -> Array:
         """For every row the sum of its keys' vectors, each with its factor."""
         self.entries.data[:] = factors
         result: Array = self.entries @ vectors
@@ -206,13 +206,13 @@ def newton_step(
     """-H^-1 g for every row, shortened where a logit would move too far."""
     limit = leak_threshold(problem.request, support.log_weight, support.starts)
     push = 1.0 / (1.0 + np.exp(np.minimum(limit - state.leak - 1.0, 700.0)))  # softplus'
-    mean_on = support.summed(1.0, problem.keys) / support.counts[:, None]
+    mean_on = support.sum_weighted(1.0, problem.keys) / support.counts[:, None]
     mean_off = state.share @ problem.keys
     slope = mean_off - mean_on
-    pull = problem.stiffness * support.summed(state.error, problem.keys)
+    pull = problem.stiffness * support.sum_weighted(state.error, problem.keys)
     gradient = push[:, None] * slope + pull + penalty * queries
     flat = push[:, None] * (state.share @ problem.pairs)
-    flat += problem.stiffness * support.summed(1.0, problem.pairs)
+    flat += problem.stiffness * support.sum_weighted(1.0, problem.pairs)
     hessian = unpack_symmetric(flat, problem.upper, queries.shape[1])
     hessian -= scale_outer_products(mean_off, push)
     hessian += scale_outer_products(slope, push * (1.0 - push))

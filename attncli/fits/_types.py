@@ -96,7 +96,7 @@ class FittedModule:
         """[0; I_d]."""
         return np.eye(2 * self.d, self.d, -self.d, dtype=self.x.dtype)
 
-    def padded(self, d: int) -> "FittedModule":
+    def pad_to_width(self, d: int) -> "FittedModule":
         """The same map at a larger width: the further features are zero."""
         queries, keys = self.x[:, : self.d], self.x[:, self.d :]
         return make_module(pad_columns(queries, d), pad_columns(keys, d), self.dtype, self.causal)

@@ -17,7 +17,7 @@ def line(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fi
     """
     found = fit_width_one(target, request.at(1))
     if found.module is not None:
-        return found.module.padded(request.d)
+        return found.module.pad_to_width(request.d)
     if found.answer.possible is False:
         return MethodRefusal(f"width 1 is impossible: {found.answer.reason}", proved=request.d == 1)
     return MethodRefusal(f"width 1 is not decided: {found.answer.reason}")

@@ -56,11 +56,11 @@ class FrozenAttention:
 
     def __call__(self, x: SplitState) -> SplitParts:
         values = project_per_head(x.parts, self.layer.w_v)
-        heads = self.weighted(values.varying)
+        heads = self.apply_weights(values.varying)
         heads = heads._replace(common=add_scaled(heads.common, values.common))
         return merge_heads(heads, self.seen, self.layer._replace(b_o=None))
 
-    def weighted(self, values: Scaled) -> SplitParts:
+    def apply_weights(self, values: Scaled) -> SplitParts:
         """P_h V [head, token, value] for what varies between tokens."""
         if values.is_zero():
             return SplitParts(make_scaled(np.zeros_like(values.mantissa[:, :1])), values)
@@ -94,7 +94,7 @@ class FrozenAttention:
     def mixed(self, matrix: SplitState) -> SplitState:
         """P_h M of one head, for any matrix M [token, column]."""
         varying = Scaled(matrix.varying.mantissa[None], matrix.varying.exponent)
-        found = self.weighted(varying)
+        found = self.apply_weights(varying)
         common = add_scaled(
             matrix.common, Scaled(found.common.mantissa[0, 0], found.common.exponent)
         )
@@ -188,7 +188,7 @@ class FrozenLayer:
         """The branch alone, through all heads or one."""
         attend = self.attend if head is None else self.one_head[head]
         normed = x if self.before is None else self.before(x)
-        return self.normed(SplitState(*attend(normed.split()), plain=False))
+        return self.evaluate_norm(SplitState(*attend(normed.split()), plain=False))
 
     @cached_property
     def one_head(self) -> list[FrozenAttention]:
@@ -196,7 +196,7 @@ class FrozenLayer:
 
     def past_attention(self, x: SplitState) -> SplitState:
         """The skip alone."""
-        return self.normed(x.split())
+        return self.evaluate_norm(x.split())
 
     def whole(self, x: SplitState) -> SplitState:
         """Branch and skip, where there are both."""
@@ -219,9 +219,9 @@ class FrozenLayer:
         return add_states(of_values, of_output)
 
     def initial_state(self, parts: SplitParts | None) -> SplitState | None:
-        return None if parts is None else self.normed(SplitState(*parts, plain=False))
+        return None if parts is None else self.evaluate_norm(SplitState(*parts, plain=False))
 
-    def normed(self, x: SplitState) -> SplitState:
+    def evaluate_norm(self, x: SplitState) -> SplitState:
         return x if self.after is None else self.after(x)
 
 

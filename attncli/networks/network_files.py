@@ -118,8 +118,8 @@ class FileNetwork:
         return found
 
     def read_spec(self) -> NetworkSpec:
-        heads, width, d = self.sized("layers.0.w_q", 3)
-        tokens, _ = self.sized("x", 2)
+        heads, width, d = self.require_shape("layers.0.w_q", 3)
+        tokens, _ = self.require_shape("x", 2)
         try:
             return NetworkSpec(
                 layers=self.number("layers"),
@@ -127,7 +127,7 @@ class FileNetwork:
                 width=width,
                 heads=heads,
                 key_width=d,
-                mlp_width=self.sized("layers.0.mlp.w_in", 2)[1],
+                mlp_width=self.require_shape("layers.0.mlp.w_in", 2)[1],
                 biases="layers.0.b_q" in self.names,
                 init_scale=float(self.metadata.get("init_scale", "1.0")),
                 **{name: self.metadata.get(name, "") for name in KINDS},
@@ -135,7 +135,7 @@ class FileNetwork:
         except (UsageError, ValueError) as error:
             raise InputError(f"{self.path}: {error}") from None
 
-    def sized(self, name: str, axes: int) -> tuple[int, ...]:
+    def require_shape(self, name: str, axes: int) -> tuple[int, ...]:
         shape = self.shape(name)
         if len(shape) != axes:
             raise InputError(

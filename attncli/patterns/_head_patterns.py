@@ -34,7 +34,7 @@ class ModelHead:
     top: int | None
     above: float | None
 
-    def thinned(self, rows: csr_array) -> csr_array:
+    def keep_strongest_weights(self, rows: csr_array) -> csr_array:
         """Keep the largest weights of each row, or those above the threshold."""
         if self.top is not None:
             return keep_strongest(rows, self.top)

@@ -84,7 +84,7 @@ class BatchCapture:
         """The forward pass of a step begins; those of an evaluation are not looked at."""
         if not (module.training and torch.is_grad_enabled() and self.due()):
             return
-        self.guarded(lambda: self.enter(self.by_name(args, kwargs)))
+        self.defer_errors(lambda: self.enter(self.by_name(args, kwargs)))
 
     def by_name(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
         bound = self.signature.bind_partial(*args, **kwargs).arguments
@@ -92,9 +92,9 @@ class BatchCapture:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def end(self, *_: Any) -> None:
-        self.guarded(self.leave)
+        self.defer_errors(self.leave)
 
-    def guarded(self, work: Callable[[], None]) -> None:
+    def defer_errors(self, work: Callable[[], None]) -> None:
         """Run `work` and defer its errors to the end of the step."""
         if self.failure is not None and work != self.leave:
             return
@@ -140,7 +140,7 @@ class StepCapture(BatchCapture):
         self.found += [seen for _, seen in sorted(pieces, key=lambda each: each[0])]
 
     def attention(self, call: EagerCall) -> None:
-        self.guarded(lambda: self.watch(call))
+        self.defer_errors(lambda: self.watch(call))
 
     def watch(self, call: EagerCall) -> None:
         """One attention of the batch, each text in it by itself."""

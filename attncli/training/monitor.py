@@ -120,11 +120,11 @@ class Monitor:
         if settings["measure"] == BATCH:
             self.batch = build_batch_capture(self.runs, self.is_due)
         self.history = TrainingHistory(settings["folder"])
-        self.reports = self.prepared(chosen)
+        self.reports = self.prepare_reports(chosen)
         self.first = self.look() if self.batch is None and self.now == 0 else {}
         """The numbers before the first step."""
 
-    def prepared(self, metrics: MetricSelection) -> StepReports:
+    def prepare_reports(self, metrics: MetricSelection) -> StepReports:
         """Prepare the reports, with earlier observations that belong to this training."""
         growth = HeadGrowth(self.rules.growing(metrics.heads), self.rules.limits())
         read = describe_run(self.runs, self.batch)
@@ -152,7 +152,7 @@ class Monitor:
         self.say_once("" if self.batch is None else self.batch.how)
         if report is None:
             return {}
-        decisions = self.decided(report)
+        decisions = self.decide_conditions(report)
         done = replace(
             report,
             verdicts=decisions.verdicts,
@@ -202,7 +202,7 @@ class Monitor:
         self.say_once(f"a look has failed, and the training goes on: {failure}")
         return None
 
-    def decided(self, report: Report) -> StopDecisions:
+    def decide_conditions(self, report: Report) -> StopDecisions:
         """Decide the conditions; one on a number that this model lacks is an error at the first
         observation."""
         try:

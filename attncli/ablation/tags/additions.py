@@ -155,7 +155,7 @@ def evaluate_skip(
     else:
         result = whole.only(stream if keep is Keep.STREAM else 1 - stream)
     attach_tag(result, derive_tag([on, off]).moved(point))
-    run.arrived(point, result)
+    run.record_stream(point, result)
     return result
 
 

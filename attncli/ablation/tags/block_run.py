@@ -58,7 +58,7 @@ class BlockRun:
         self.summands: list[Summand] | None = None
         """The addends of the stream and of merges, if requested."""
 
-    def arrived(self, point: StreamPoint, stream: torch.Tensor) -> None:
+    def record_stream(self, point: StreamPoint, stream: torch.Tensor) -> None:
         """Record that the stream reached a point."""
         if self.values is not None:
             self.values[point] = stream

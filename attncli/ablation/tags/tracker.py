@@ -43,7 +43,7 @@ class Tracker(TorchFunctionMode):
         if name in SCALE:
             self.note_gates(args, kwargs)
         if name in FUNCTIONS and (activation := self.only_activation(args, kwargs)) is not None:
-            return self.normed(current_call_site(), activation, func, args, kwargs)
+            return self.evaluate_norm(current_call_site(), activation, func, args, kwargs)
         return run_tagged(self.run, func, args, kwargs)
 
     def note_gates(self, args: Args, kwargs: Kwargs) -> None:
@@ -57,13 +57,13 @@ class Tracker(TorchFunctionMode):
         tagged = [tensor for tensor in iter_tensors((args, kwargs)) if self.run.tag(tensor)]
         return tagged[0] if len(tagged) == 1 else None
 
-    def conditioned(self, key: Key, args: Args, kwargs: Kwargs) -> None:
+    def refuse_conditioned_norm(self, key: Key, args: Args, kwargs: Kwargs) -> None:
         """Refuse to recognise a norm module with several activations, if the stream is among them."""
         tags = [self.run.tag(tensor) for tensor in iter_tensors((args, kwargs))]
         if any(tag and tag.raw for tag in tags):
             self.run.strange_norms.add(key)
 
-    def normed(
+    def evaluate_norm(
         self,
         key: Key,
         arguments: torch.Tensor,
@@ -87,7 +87,7 @@ class Tracker(TorchFunctionMode):
         if tag.point:
             point = self.run.point("norm", tag.point, key)
             attach_tag(result, tag.moved(point))
-            self.run.arrived(point, result)
+            self.run.record_stream(point, result)
         else:
             if tag.raw:
                 self.run.strange_norms.add(key)

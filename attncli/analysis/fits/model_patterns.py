@@ -43,7 +43,7 @@ class SparseMapBuilder:
                 f"{self.head.text}: layer {self.head.layer} has heads 0 … {heads - 1}."
             )
         rows = strip.weights[0, self.head.head].double().cpu().numpy()
-        part = self.head.thinned(csr_array(rows))
+        part = self.head.keep_strongest_weights(csr_array(rows))
         columns = part.indices + strip.first_key
         self.parts.append(
             csr_array((part.data, columns, part.indptr), shape=(len(rows), strip.keys))

@@ -95,7 +95,7 @@ class CurveStretch:
         return mean(self.basis)
 
     @property
-    def dropped(self) -> bool:
+    def falls_by_a_decade(self) -> bool:
         """Whether r falls by a decade, to one below 1."""
         known = [value for _, value in self.points]
         return known[-1] <= -COLLAPSED and known[0] - known[-1] >= COLLAPSED
@@ -111,7 +111,7 @@ class CurveStretch:
             )
         if self.slows and is_clear_of_zero(self.rates) and mean(self.rates) < 0.0:
             return "levels off"
-        return "uneven" if self.kind == "falls" or self.dropped else self.kind
+        return "uneven" if self.kind == "falls" or self.falls_by_a_decade else self.kind
 
     @property
     def order(self) -> float:
@@ -248,7 +248,7 @@ def describe_short_stretch(part: CurveStretch, end: int) -> str:
     """`r falls in the last two layers`: what is too short to be a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
     return f"{verb} {name_layers(part, end)}" + (
-        f", to {format_power_of_ten(part.end)}" if part.dropped else ""
+        f", to {format_power_of_ten(part.end)}" if part.falls_by_a_decade else ""
     )
 
 
@@ -313,7 +313,7 @@ class RegimeClauses:
 
     def decay(self, part: CurveStretch) -> str:
         """By a constant factor; what it comes to, where r has not fallen far yet."""
-        if part.dropped or part.end <= SMALL:
+        if part.falls_by_a_decade or part.end <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
         low, high = interval_of_mean(part.basis)
         slow = part.slope > STEADY
@@ -346,7 +346,7 @@ class RegimeClauses:
 
 def is_collapse(part: CurveStretch) -> bool:
     """Whether it is long enough for a law and falls by one, or by a decade."""
-    return not part.short and (part.trend in ("power", "falls") or part.dropped)
+    return not part.short and (part.trend in ("power", "falls") or part.falls_by_a_decade)
 
 
 def format_factor(part: CurveStretch) -> str:

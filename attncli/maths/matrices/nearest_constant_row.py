@@ -66,7 +66,7 @@ def find_nearest_row(matrix: Array) -> NearestRow:
         if lowest.product >= best.product * (1.0 - ENOUGH):
             break
         u, v = 1.0 / lowest.columns, 1.0 / lowest.rows
-        found = programme.solved(u, v)
+        found = programme.solve(u, v)
         reached = Corner(*programme.norms(found.centre))
         if reached.product < best.product:
             best, centre = reached, found.centre

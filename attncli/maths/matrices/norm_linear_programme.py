@@ -62,10 +62,10 @@ class NormProgramme:
         new = [int(row) for row in rows if int(row) not in self.active]
         self.active += new[: max(2, len(self.matrix) // SOME_ROWS)]
 
-    def solved(self, u: float, v: float) -> ProgrammeSolution:
+    def solve(self, u: float, v: float) -> ProgrammeSolution:
         """To within rounding, or as near as the solver comes."""
         for _ in range(MOST_ROUNDS):
-            centre, a, b, solution = self.relaxed(u, v)
+            centre, a, b, solution = self.solve_current(u, v)
             sums, lengths = self.sums(centre), self.lengths(centre)
             columns = np.flatnonzero(sums > a * (1.0 + BROKEN))
             rows = np.flatnonzero(lengths > b * (1.0 + BROKEN))
@@ -79,7 +79,7 @@ class NormProgramme:
                 break
         return solution
 
-    def relaxed(self, u: float, v: float) -> tuple[Array, float, float, ProgrammeSolution]:
+    def solve_current(self, u: float, v: float) -> tuple[Array, float, float, ProgrammeSolution]:
         """Solve with the present rows and tangents."""
         n, d = self.matrix.shape
         active = len(self.active)

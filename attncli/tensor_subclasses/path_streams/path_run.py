@@ -197,7 +197,7 @@ class PathTensorRun:
         if stream is None:
             raise InputError(f"{type(module).__name__} is given no stream of tokens.")
         if isinstance(stream, PathTensor):
-            taken_in = stream.entering_block()
+            taken_in = stream.enter_block()
         else:
             taken_in = self.begin(stream, module)
         output = self.run(forward, *replace_argument(args, kwargs, stream, taken_in), taken_in)

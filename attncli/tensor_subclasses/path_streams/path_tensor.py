@@ -86,7 +86,7 @@ class PathTensor(StreamTensor):
         moved = self.changed(self.streams.after_attention)
         return PathTensor(moved.numbers, self.streams, attended=True)
 
-    def entering_block(self) -> "PathTensor":
+    def enter_block(self) -> "PathTensor":
         """Mark it as input of the next block, before its attention."""
         return PathTensor(self.numbers, self.streams)
 

@@ -107,12 +107,12 @@ class LengthStreams(Streams):
         return numbers
 
     def after_attention(self, parts: Tensor) -> Tensor:
-        return self.moved_on(parts, 0)
+        return self.advance_one_step(parts, 0)
 
     def after_mlp(self, parts: Tensor) -> Tensor:
-        return self.moved_on(parts, 1)
+        return self.advance_one_step(parts, 1)
 
-    def moved_on(self, parts: Tensor, kind: int) -> Tensor:
+    def advance_one_step(self, parts: Tensor, kind: int) -> Tensor:
         """Move one step on: paths with k steps of this kind now have k + 1."""
         most = self.most[kind]
         if most == 0:

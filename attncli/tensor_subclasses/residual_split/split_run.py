@@ -140,7 +140,7 @@ class SplitTensorRun:
         if stack not in self.wanted:
             return mark_unknown(forward(*args, **kwargs))
         if call.layer == 0:
-            args, kwargs = self.beginning(stack, args, kwargs)
+            args, kwargs = self.begin_stack(stack, args, kwargs)
         if self.takes_of_others(args, kwargs):
             raise DependsOnOtherStack
         if self.move is not None:
@@ -152,9 +152,9 @@ class SplitTensorRun:
         if not isinstance(state, SplitTensor):
             raise no_rule_error(f"what {type(module).__name__} does to lose the tokens")
         self.observe(stack, call.layer + 1, state.state())
-        return self.ending(stack, output, state) if call is stack.calls[-1] else output
+        return self.end_stack(stack, output, state) if call is stack.calls[-1] else output
 
-    def beginning(self, stack: Stack, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+    def begin_stack(self, stack: Stack, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
         """The input of a stack's first block, its stream as a split tensor; known even where other arguments are not."""
         stream = find_stream_input(args, kwargs)
         assert stream is not None  # the probe recorded which
@@ -170,7 +170,7 @@ class SplitTensorRun:
         partial = len(self.wanted) < len(self.stacks)
         return partial and any(map(is_unknown, iter_tensors((args, kwargs))))
 
-    def ending(self, stack: Stack, output: Any, state: SplitTensor) -> Any:
+    def end_stack(self, stack: Stack, output: Any, state: SplitTensor) -> Any:
         """The output of a stack's last block; the last one of all ends the pass."""
         self.ended.add(stack)
         if len(self.ended) == len(self.wanted):

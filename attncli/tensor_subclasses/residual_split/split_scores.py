@@ -55,7 +55,7 @@ class DeferredTensor(StreamTensor):
         made.terms = terms
         return made
 
-    def settled(self) -> Tensor:
+    def compute(self) -> Tensor:
         """Compute its numbers."""
         raise NotImplementedError
 
@@ -91,7 +91,7 @@ def changes_in_place(name: str) -> bool:
 
 
 def materialise(value: Any) -> Any:
-    return value.settled() if isinstance(value, DeferredTensor) else value
+    return value.compute() if isinstance(value, DeferredTensor) else value
 
 
 class LazyScores(DeferredTensor):
@@ -99,7 +99,7 @@ class LazyScores(DeferredTensor):
 
     rules = SCORE_RULES
 
-    def settled(self) -> Tensor:
+    def compute(self) -> Tensor:
         """Compute the scores: split where the keys do not depend on the stream, as in attention to other states."""
         return (
             scores_as_stream(self.terms) if is_linear_in_queries(self.terms) else self.terms.plain()
@@ -140,13 +140,13 @@ def scale(x: Any, y: Any) -> Tensor:
     """Scale by a number, or by one for each head."""
     scores, factor = (x, y) if isinstance(x, LazyScores) else (y, x)
     if isinstance(factor, DeferredTensor):
-        return torch.mul(scores.settled(), factor.settled())
+        return torch.mul(scores.compute(), factor.compute())
     if not isinstance(factor, Tensor) or factor.numel() == 1:
         return make_scores(scores.terms.times(float(factor)))
     terms = scores.terms
     bare = terms.bias is None and terms.shift is None and terms.beside is None
     if isinstance(factor, StreamTensor) or not bare or not is_per_map_factor(factor, scores):
-        return torch.mul(scores.settled(), factor)
+        return torch.mul(scores.compute(), factor)
     return make_scores(terms._replace(query=terms.query * factor))
 
 
@@ -158,7 +158,7 @@ def is_per_map_factor(factor: Tensor, scores: Tensor) -> bool:
 @score_rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
 def divide(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
-        return torch.div(x, y.settled())
+        return torch.div(x, y.compute())
     return scale(x, 1.0 / y if not isinstance(y, StreamTensor) else 1.0 / materialise(y))
 
 
@@ -166,7 +166,7 @@ def divide(x: Any, y: Any) -> Tensor:
 def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
     """Add positions, masks, or what is constant along a row."""
     if not isinstance(x, LazyScores):
-        x, y = (y, x) if alpha == 1.0 else (x, y.settled())
+        x, y = (y, x) if alpha == 1.0 else (x, y.compute())
     if not isinstance(x, LazyScores):
         return torch.add(x, y, alpha=alpha)
     y = materialise_mask(to_plain(materialise(y)))
@@ -179,7 +179,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
             terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x
         )
     if terms.beside is not None:
-        return torch.add(x.settled(), y)
+        return torch.add(x.compute(), y)
     y = y[None] if y.dim() == 1 else y
     return replace_terms(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
 
@@ -194,7 +194,7 @@ def replace_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
 @score_rule(torch.sub, Tensor.sub, Tensor.__sub__)
 def subtract(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
-        return torch.sub(x, y.settled())
+        return torch.sub(x, y.compute())
     return add(x, -materialise(y))
 
 
@@ -226,7 +226,7 @@ def move_axes(function: Any, x: DeferredTensor, *args: Any, **kwargs: Any) -> Te
     """Move axes; queries and keys keep theirs, or the numbers are computed."""
     shape = function(torch.empty(x.shape, device="meta"), *args, **kwargs).shape
     if len(shape) < 2 or shape[-2:] != x.shape[-2:]:
-        return function(x.settled(), *args, **kwargs)  # type: ignore[no-any-return]
+        return function(x.compute(), *args, **kwargs)  # type: ignore[no-any-return]
     made: Tensor = type(x).of(broadcast_terms(x.terms, shape[:-2]), shape)
     return made
 
@@ -251,7 +251,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 @score_rule(torch.softmax, Tensor.softmax, F.softmax)
 def softmax(x: LazyScores, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
     if dim not in (-1, x.dim() - 1):
-        return F.softmax(x.settled(), dim)
+        return F.softmax(x.compute(), dim)
     terms = x.terms
     made: Tensor = LazyWeights.of(terms, terms.shape)
     return made
@@ -266,7 +266,7 @@ class LazyWeights(DeferredTensor):
     def without_sinks(self) -> bool:
         return self.shape[-1] < self.terms.shape[-1]
 
-    def settled(self) -> Tensor:
+    def compute(self) -> Tensor:
         """Compute the weights: split where P tends to a common row, so that a router's weights keep their digits."""
         terms = self.terms
         if is_content_only(terms):
@@ -284,7 +284,7 @@ def drop_sink_columns(x: LazyWeights, index: Any) -> Tensor:
         if index[1].indices(x.shape[-1]) == (0, keys, 1):
             made: Tensor = LazyWeights.of(x.terms, (*x.shape[:-1], keys))
             return made
-    return x.settled()[index]
+    return x.compute()[index]
 
 
 def return_same_scores(x: Tensor, *_: Any, **__: Any) -> Tensor:

@@ -147,7 +147,7 @@ def use_widest_width(
     d = max((fit.d for _, _, fit in fitted), default=request.d)
     saved = []
     for number, one, fit in fitted:
-        wide = fit.padded(d)
+        wide = fit.pad_to_width(d)
         stored = ModuleArrays(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
         saved.append(SavedFit(one.pattern, one.chosen.method, stored, one.target, number))
     return Solution(solved, request.at(d), searched, seeds, tuple(saved))

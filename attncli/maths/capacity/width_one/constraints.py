@@ -57,7 +57,7 @@ class LineConstraints:
         pairs = ((high[part][at_x[0]], low[part][at_y[0]]) for high, low in self.ceilings)
         return float(min(high - low for high, low in pairs))
 
-    def demanded(self, row: int) -> NDArray[np.bool_]:
+    def strict_order(self, row: int) -> NDArray[np.bool_]:
         """[x, y]: whether the row wants l_x > l_y, strictly."""
         count, part, keys = int(self.seen[row]), self.part(row), self.keys(row)
         order = np.zeros((count, count), dtype=bool)

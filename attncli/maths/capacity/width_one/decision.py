@@ -163,7 +163,7 @@ def solve_sign_choice(
 ) -> LineDecision:
     """The linear programme without a budget, then with smaller and smaller ones."""
     programme = LineProgramme(constraints, signs.sign)
-    placed = programme.solved(None)
+    placed = programme.solve(None)
     if placed.room < SMALLEST or not placed.finished:
         proof = make_proof(constraints, signs, placed, None, alone) or prove_by_few_rows(
             constraints, signs, None, alone
@@ -222,7 +222,7 @@ def prove_by_few_rows(
         if count >= len(constraints.rows):
             return None
         few = constraints.only(constraints.rows[:count])
-        placed = LineProgramme(few, signs.sign).solved(budget)
+        placed = LineProgramme(few, signs.sign).solve(budget)
         proof = make_proof(few, signs, placed, budget, alone)
         if proof is not None:
             return proof
@@ -243,7 +243,7 @@ def least_budget(
     high, low, proof, blind = min(reached, budget), 0.0, None, 0.0
     now = high if best is None else 0.5 * high
     for _ in range(count_bisection_steps(constraints)):
-        tried = programme.solved(now)
+        tried = programme.solve(now)
         if tried.room >= SMALLEST and tried.finished:
             best, high = tried, now
         else:
@@ -286,7 +286,7 @@ def place_keys(
             least = least_gaps(chain)
             return chain_positions(chain, least) if least.logits <= budget else (None, None)
     programme = LineProgramme(constraints, sign)
-    best = programme.solved(None)
+    best = programme.solve(None)
     if not is_solved(best):
         high = solve_tower(constraints, sign, budget)
         if high is None or not is_solved(high.placed):
@@ -295,7 +295,7 @@ def place_keys(
     now = largest_logit(constraints, centre_keys(constraints, best))
     for _ in range(count_bisection_steps(constraints)):
         now *= 0.5
-        tried = programme.solved(now)
+        tried = programme.solve(now)
         if tried.room < SMALLEST or not tried.finished:
             break
         best = tried

@@ -79,7 +79,7 @@ def add_tower_row(
     blind = 0.0
     for _ in range(TRIES):
         now = min(now, ceiling)
-        placed = programme.solved(now)
+        placed = programme.solve(now)
         if is_solved(placed):
             best = Tower(programme, placed, now)
             programme.units = units_from_solution(few, order, placed)

@@ -81,24 +81,24 @@ class LineProgramme:
         self.held: dict[LineCondition, None] = {}
         self.rank = rank_keys(constraints, self.sign)
 
-    def solved(self, budget: float | None, rounds: int = ROUNDS) -> LineSolution:
+    def solve(self, budget: float | None, rounds: int = ROUNDS) -> LineSolution:
         """To within rounding, or as near as the rounds come."""
         self.held = {each: None for each in self.held if None not in (each.x, each.y)}
         self.held |= dict.fromkeys(self.first_guess(budget))
-        placed = self.relaxed()
+        placed = self.solve_current()
         for _ in range(rounds):
             if placed.room < SMALLEST:
                 return placed
             fresh = [
                 each
                 for number in range(len(self.asked.rows))
-                for each in self.broken(number, placed, budget)
+                for each in self.iter_violations(number, placed, budget)
                 if each not in self.held
             ]
             if not fresh:
                 return placed._replace(finished=True)
             self.held |= dict.fromkeys(fresh)
-            placed = self.relaxed()
+            placed = self.solve_current()
         return placed
 
     def first_guess(self, budget: float | None) -> Iterator[LineCondition]:
@@ -108,7 +108,7 @@ class LineProgramme:
                 for x, y, bound in self.extremes(number, self.rank, 1e-9, budget):
                     yield self.exactly(number, x, y, bound)
 
-    def broken(
+    def iter_violations(
         self, number: int, placed: LineSolution, budget: float | None
     ) -> Iterator[LineCondition]:
         """Conditions of one row that the places do not keep."""
@@ -150,7 +150,7 @@ class LineProgramme:
         )
         return LineCondition(number, x, y, exact)
 
-    def relaxed(self) -> LineSolution:
+    def solve_current(self) -> LineSolution:
         """Solve with the present conditions."""
         units = self.units
         places, count = len(units.unknown), len(self.asked.rows)
@@ -217,7 +217,9 @@ class LineProgramme:
 
     def contradiction(self, duals: Array, sizes: Sequence[float]) -> tuple[ProofStep, ...]:
         least = NOTHING * max(float(duals.max(initial=0.0)), 0.0)
-        weights = dict.fromkeys(self.unheld() if self.units.sums is not None else (), 0.0)
+        weights = dict.fromkeys(
+            self.iter_loose_conditions() if self.units.sums is not None else (), 0.0
+        )
         for each, weight, size in zip(self.held, duals, sizes, strict=True):
             own = float(weight) / size / float(self.units.reach[each.number])
             weights[each] = own if weight > least else 0.0
@@ -234,7 +236,7 @@ class LineProgramme:
         ]
         return balance_steps(weighed)
 
-    def unheld(self) -> Iterator[LineCondition]:
+    def iter_loose_conditions(self) -> Iterator[LineCondition]:
         """Drops to keys that are low already: where units differ widely, weights too small for the solver are theirs."""
         for each in list(self.held):
             if each.x is not None and each.y is not None and each.bound < 0.0:
@@ -267,7 +269,7 @@ def find_order_constraints(
     above = np.zeros((length, length), dtype=bool)
     for number, row in enumerate(constraints.rows):
         count, part, keys = int(constraints.seen[row]), constraints.part(row), constraints.keys(row)
-        order = constraints.demanded(row) if length <= PAIRWISE_LIMIT else None
+        order = constraints.strict_order(row) if length <= PAIRWISE_LIMIT else None
         if order is None:
             off = np.ones(count, dtype=bool)
             off[keys] = False

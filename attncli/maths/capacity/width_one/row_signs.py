@@ -66,7 +66,7 @@ def find_sign_links(constraints: LineConstraints) -> tuple[Flags, Flags]:
         order = np.zeros((length, length, length), dtype=np.float32)
         for row in constraints.rows:
             count = constraints.seen[row]
-            order[row, :count, :count] = constraints.demanded(row)
+            order[row, :count, :count] = constraints.strict_order(row)
         flat, turned = order.reshape(length, -1), order.swapaxes(1, 2).reshape(length, -1)
         same, opposite = flat @ flat.T > 0.0, flat @ turned.T > 0.0
     np.fill_diagonal(same, False)
@@ -101,8 +101,8 @@ def find_sign_witness(constraints: LineConstraints, i: int, j: int, same: bool) 
         link = SignLink((i, j), (int(first), int(second)), same)
         if link_holds(link, constraints):
             return link
-    order = constraints.demanded(i)[:count, :count]
-    other = constraints.demanded(j)[:count, :count]
+    order = constraints.strict_order(i)[:count, :count]
+    other = constraints.strict_order(j)[:count, :count]
     first, second = np.argwhere(order & (other if same else other.T))[0]
     return SignLink((i, j), (int(first), int(second)), same)
 

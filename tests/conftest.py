@@ -21,6 +21,7 @@ if platform.machine() in ("x86_64", "AMD64"):
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from inline_runs import inline_runs
 
 from attncli.cli.main import relax_garbage_collection
@@ -47,6 +48,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("attn")
+# Else the examples would come from the constants of the modules that tests before have imported, which other workers do.
+providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.fixture(autouse=True)

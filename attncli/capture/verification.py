@@ -81,8 +81,9 @@ def verify_capture(model: nn.Module, inputs: Inputs) -> VerifiedCapture:
     """Run the short input plain and under capture; InputError where anything does not agree."""
     with torch.no_grad(), fix_rng():
         as_set = output_tensors(run_or_refuse(model, inputs))
+    how = f"with its eager attention in {str(model_dtype(model)).removeprefix('torch.')}"
     with torch.no_grad(), fix_rng(), force_eager_attention(model):
-        plain = output_tensors(model(**inputs))
+        plain = output_tensors(run_or_refuse(model, inputs, how))
     refuse_broken_eager(model, as_set, plain)
     evidence = CaptureEvidence()
     small = small_strip_memory(model, inputs)

@@ -4,6 +4,7 @@ A declared size is checked before a number is read: an archive of a few megabyte
 """
 
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,7 @@ BROKEN = (
     NotImplementedError,
     RuntimeError,
     SyntaxError,
+    tokenize.TokenError,
 )
 """What numpy and zipfile raise on a file that is not theirs, is truncated, or is locked with a password."""
 

@@ -44,6 +44,7 @@ IN_SPREADS, RELATIVE = (
 
 PAIRED = "by standard deviations of the paired differences"
 NOT_KNOWN = "n/a: no standard deviation in both reports"
+BEYOND = "beyond the largest number of float64"
 CHANCE = "chance"
 """The metric that is only present if requested."""
 
@@ -193,6 +194,8 @@ def build_row(
     keys: Mapping[str, Scalar],
 ) -> Row:
     """One row at the pair's coordinates."""
+    if value is not None and math.isinf(value):
+        value, why = None, BEYOND
     row, note = pair.row, why if value is None else None
     return Row(metric, value, unit, row.variant, row.layer, row.head, note=note, keys=keys)
 

@@ -5,6 +5,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import small_checkpoints
 import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, model_of, some_input
@@ -15,6 +16,7 @@ from attncli.capture.other_mixers.uncapturable_attention import (
     find_uncapturable_mixers,
     refuse_uncapturable,
 )
+from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
 
@@ -332,6 +334,18 @@ def test_keys_beside_the_tokens_are_no_look_ahead(more: str, leaks: bool) -> Non
             verification.refuse_causal_leaks(model, stream, evidence)
     else:
         verification.refuse_causal_leaks(model, stream, evidence)
+
+
+def test_eager_attention_that_does_not_run_in_a_precision_is_named() -> None:
+    """GPT-2's own eager code, where its config asks for scores in float32, takes nothing else."""
+    model = small_checkpoints.model_of("GPT2LMHeadModel", reorder_and_upcast_attn=True)
+    inputs = {"input_ids": torch.tensor([[3, 1, 4, 1, 5]])}
+    verify_capture(model, inputs)
+    with (
+        force_float64(),
+        pytest.raises(InputError, match=r"eager attention in float64 .*upcasting"),
+    ):
+        verify_capture(model.double(), inputs)
 
 
 def test_eager_attention_that_alone_gives_no_numbers_is_named() -> None:

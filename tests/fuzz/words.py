@@ -66,7 +66,13 @@ BASES = {
     ("sensitivity",): ["random:bert?tiny", "--random-tokens", "4", "--directions", "2"],
     ("head-capacity",): ["random:bert?tiny", "--length", "5"],
     ("verify-fit",): ["fit.safetensors"],
+    ("reproduce", "circle"): ["--width", "4", "--train-steps", "2"],
+    ("reproduce", "memorise"): ["--width", "4", "--train-steps", "2"],
+    ("reproduce", "sort"): ["--width", "4", "--train-steps", "2"],
+    ("reproduce", "convex-hull"): ["--width", "4", "--train-steps", "2"],
+    ("reproduce", "rank-heads"): ["--length", "4", "--train-steps", "2"],
 }
+"""What keeps a run small, or what it cannot do without."""
 
 
 def arguments(rng: Random, material: Material, folder: Path) -> Case:

@@ -61,6 +61,8 @@ def test_an_archive_that_claims_more_than_there_is_room_for_is_refused(
     [
         (header((2, 3, 3)) + bytes(7), "cut off"),
         (b"\x93NUMPY\x01\x00", "cannot be read as numpy's"),
+        (header((2, 3)).replace(b"}", b" "), "cannot be read as numpy's"),
+        (header((2, 3)).replace(b"),", b" ,"), "cannot be read as numpy's"),
         (b"", "cannot be read as numpy's"),
         (b"PK\x03\x04 nothing", "cannot be read as numpy's"),
     ],

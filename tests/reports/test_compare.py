@@ -74,6 +74,17 @@ def test_a_null_on_one_side_is_a_loss_and_on_both_is_none() -> None:
     ]
 
 
+def test_a_change_beyond_the_largest_number_is_a_null_that_says_so() -> None:
+    found = compare_reports(made(sink(0, -1e308)), made(sink(0, 1e308)), NAMES, 9)
+    assert from_json(FORMATS["json"](found)) == found
+    notes = {row.metric: (row.value, row.note) for row in found.rows}
+    assert (
+        notes["change"]
+        == notes["relative_change"]
+        == (None, "beyond the largest number of float64")
+    )
+
+
 @pytest.mark.parametrize(
     ("hashes", "said"),
     [(("a", "a"), "The weights are the same"), (("a", "b"), "The weights differ"), (("a", None), "No hash of the weights")],

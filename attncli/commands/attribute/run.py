@@ -3,6 +3,8 @@
 from dataclasses import replace
 from functools import partial
 
+import torch
+
 from attncli.analysis import Say, Study
 from attncli.analysis.paths.path_model import PathModel
 from attncli.analysis.paths.prepare import prepare_paths
@@ -13,6 +15,7 @@ from attncli.capture.other_mixers.uncapturable_attention import refuse_uncaptura
 from attncli.commands.attribute.attribution import measure_attribution
 from attncli.commands.attribute.relevance import RelevanceRequest
 from attncli.commands.attribute.report import METRICS, RELEVANCES
+from attncli.commands.attribute.targets import STATE, select_score
 from attncli.errors import InputError, format_count
 from attncli.gates import refuse_unmeasured
 from attncli.limits import require_memory
@@ -57,6 +60,7 @@ def prepare_attribution(
     if body.config.is_encoder_decoder:
         subject = select_decoder(subject)
     relevance_request = RelevanceRequest(relevance, verify_attention_sites(subject))
+    require_target(relevance_request, subject)
     announce_memory(relevance_request, subject, longest, heads, how.say)
     return partial(measure_attribution, subject, texts, token, top, request=relevance_request)
 
@@ -87,6 +91,16 @@ def verify_attention_sites(subject: PathModel) -> frozenset[AttentionSite]:
             "differential attention has weights of both signs: relevance has no rule for them."
         )
     return frozenset(shapes)
+
+
+def require_target(request: RelevanceRequest, subject: PathModel) -> None:
+    """Refuse a model that lacks the number to be explained, before any text is run."""
+    if request.target != STATE:
+        body = subject.checkpoint.body
+        short = make_example_inputs(body, PROBE_TOKENS)
+        with torch.no_grad(), run_in_model_precision(body):
+            output = subject.checkpoint.model(**short)
+        select_score(subject.checkpoint, request.target, output, torch.empty(0), 0)
 
 
 def announce_memory(

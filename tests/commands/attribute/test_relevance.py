@@ -151,14 +151,29 @@ def refused(folder: str, *arguments: str) -> str:
 def test_what_cannot_be_explained_is_refused(folders: dict[str, str]) -> None:
     on = ("--token", "-1", "--relevance")
     assert "missing option" in refused(folders["gpt2"], "--relevance", "top")
-    assert "19 apart, 0 to 18" in refused(folders["gpt2"], *on, "19")
-    assert "there are LABEL_0, LABEL_1" in refused(folders["bert"], *on, "LABEL_7")
-    assert "no tokenizer" in refused(folders["gpt2"], *on, "dog")
-    assert "--relevance state" in refused("random:gpt2?tiny", *on, "top")
     assert "fixes its length" in refused("random:bert?tiny", *on, "state")
     delta = refused("random:qwen3_next?tiny", *on, "state")
     assert "mixes tokens by a gated delta net too" in delta
     assert "apart from transformers' interface" in refused("random:deberta?tiny", *on, "state")
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "said"),
+    [
+        ("gpt2", "19", "19 apart, 0 to 18"),
+        ("bert", "LABEL_7", "there are LABEL_0, LABEL_1"),
+        ("gpt2", "dog", "no tokenizer"),
+        ("random:gpt2?tiny", "top", "--relevance state"),
+    ],
+)
+def test_what_is_not_there_to_be_explained_is_refused_before_any_text_is_run(
+    folders: dict[str, str], model: str, target: str, said: str
+) -> None:
+    """And before it is said how much memory that takes."""
+    folder = folders.get(model, model)
+    outcome = attn("attribute", folder, "--token-ids", "4,9,17", "--token", "-1", "--relevance", target)  # fmt: skip
+    assert (outcome.code in (2, 3), outcome.out, outcome.err.count("\n")) == (True, "", 1)
+    assert said in outcome.err
 
 
 def test_a_class_may_be_named_and_the_top_is_the_largest(folders: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Numbers as people read them: four significant digits, whole from 1000 on, no exponent where it can be avoided."""
+"""Format numbers for people: four significant digits, whole from 1000 on, no exponent where possible."""
 
 import math
 import sys
@@ -53,7 +53,7 @@ def format_fixed(value: float, places: int) -> str:
 
 
 def format_power_of_ten(log10: float) -> str:
-    """10^x to two digits, whatever x."""
+    """10^x to two digits, for any x."""
     if abs(log10) < 300:
         return f"{10.0**log10:.2g}"
     whole = math.floor(log10)

@@ -1,4 +1,4 @@
-"""Rotary positions as trained models have them: each pair of features turns by an angle that grows with the position."""
+"""Rotary positions: each pair of features turns by an angle proportional to the position."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ def rotate(vectors: Floats, rotary: Rotary, dtype: str) -> Floats:
 
 
 def rotate_back(vectors: Floats, rotary: Rotary) -> Floats:
-    """The vectors that `turned` makes into these, in float64."""
+    """Undo the rotation, in float64."""
     return rotate_by_angles(vectors, -rotary_angles(len(vectors), rotary, "float64"), "float64")
 
 

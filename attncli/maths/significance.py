@@ -1,4 +1,5 @@
-"""Is a difference more than noise? Spreads, Student's t, and corrections for many questions; nothing but the standard library."""
+"""Is a difference more than noise? Standard deviations, Student's t, and corrections for multiple tests; standard
+library only."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ CONFIDENCE = 0.95
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """Also of numbers whose sum no float holds."""
+    """The mean, also of numbers whose sum exceeds the float range."""
     try:
         return math.fsum(numbers) / len(numbers)
     except OverflowError:
@@ -42,7 +43,7 @@ def two_sided_p_value(t: float, freedom: float) -> float:
 
 
 def student_quantile(share: float, freedom: float) -> float:
-    """How far from 0 Student's t lies at most with this probability, to either side: `two_sided_p_value` turned round."""
+    """The quantile of Student's t: how far from 0 it lies at most with this probability, to either side."""
     low, high = 0.0, 1.0
     while two_sided_p_value(high, freedom) > 1.0 - share:
         high *= 2.0
@@ -62,7 +63,8 @@ class Interval(NamedTuple):
 
 
 def confidence_interval(value: float, error: float, freedom: int) -> Interval:
-    """Student's t, of a positive number on its logarithm, where sums of few squares are nearly symmetric."""
+    """Student's t interval; of a positive number on its logarithm, since sums of few squares are nearly symmetric
+    there."""
     if error == 0.0:
         return Interval(value, value)
     if math.isnan(error) or freedom < 1:
@@ -115,7 +117,7 @@ def clamp_from_zero(number: float) -> float:
 
 
 def adjust_holm(chances: Sequence[float]) -> list[float]:
-    """Each probability as it counts among all of them (Holm): below α, it is below α for the whole family."""
+    """Adjust probabilities for multiple tests (Holm): one below α is significant at α for the whole family."""
     order = sorted(range(len(chances)), key=chances.__getitem__)
     adjusted, least = [0.0] * len(chances), 0.0
     for rank, place in enumerate(order):

@@ -22,7 +22,7 @@ from attncli.maths.capacity.width_one.row_signs import find_signs
 
 
 def least_map_width(weights: Array, causal: bool, variation: float) -> int:
-    """No module of a smaller width shows the map [query, key] with every row within the variation."""
+    """A lower bound on the width of any module that shows the map [query, key] with every row within the variation."""
     cuts = find_cuts(weights, visible_counts(len(weights), causal), variation)
     sides = cuts.above.any(axis=0) & (cuts.known & ~cuts.above).any(axis=0)
     line = 2 if has_order_cycle(weights, causal, variation) else 1
@@ -30,7 +30,7 @@ def least_map_width(weights: Array, causal: bool, variation: float) -> int:
 
 
 def find_cuts(weights: Array, seen: Index, variation: float) -> Cuts:
-    """For every weight above 2τ: keys at least as large, and keys smaller by more than 2τ."""
+    """For every weight above 2τ: the keys with weights at least as large, and those smaller by more than 2τ."""
     key = np.arange(weights.shape[1])
     row, at = np.nonzero((weights > 2.0 * variation) & (key < seen[:, None]))
     own, least = weights[row], weights[row, at][:, None]
@@ -40,7 +40,7 @@ def find_cuts(weights: Array, seen: Index, variation: float) -> Cuts:
 
 
 def has_order_cycle(weights: Array, causal: bool, variation: float) -> bool:
-    """Whether rows order keys in ways that no line has: a circle of rows that force one another's signs."""
+    """Whether the rows' orders of keys contradict every line: a cycle of rows that force one another's signs."""
     tolerances = Tolerances(math.inf, math.inf, variation)
     constraints = necessary_constraints(csr_array(weights), causal, tolerances)
     odd = find_signs(constraints).odd if len(constraints.rows) else ()

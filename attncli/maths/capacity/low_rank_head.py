@@ -21,7 +21,8 @@ def head_error_rate(rank: int, dimension: int) -> float:
 
 
 def head_mean_squared_error(rank: int, dimension: int) -> float:
-    """Its mean squared distance to the nearest of two tokens, with its answer drawn towards their mean as is best.
+    """Mean squared distance of the head's answer to the nearest of two tokens, when the answer is optimally drawn
+    towards their mean.
 
     The answer is mean + c · half of the difference, of squared length 1/2 on average, with the right sign with probability
     1 - p: the least of (1 - 2 c (1 - 2p) + c²) / 2 over c. Without attention, c = 0, it is 1/2.

@@ -1,4 +1,4 @@
-"""Rows that each have keys of their own need width where logits are limited: a matrix near the identity has a high rank.
+"""Rows with keys of their own need width where logits are limited: a matrix near the identity has a high rank.
 
 m rows a and disjoint groups of keys C_a, each in the support of its own row alone. With c_ab = q_a · (mean key of C_b) and
 x_ab = c_ab - c_aa every module within the tolerances has, for b ≠ a,
@@ -35,7 +35,7 @@ HIGHEST = 1e6
 
 
 class SeparatedRows(NamedTuple):
-    """Bounds from rows with keys of their own."""
+    """Bounds from rows that each have keys of their own."""
 
     rows: tuple[int, ...]
     group: int
@@ -46,11 +46,11 @@ class SeparatedRows(NamedTuple):
     """s: what Σ_b ω e^x is at most; infinite where the total variation says nothing."""
 
     def least_width(self, budget: float) -> int:
-        """No module with logits up to the budget is narrower."""
+        """A lower bound on the width of modules with logits up to the budget."""
         return max((width for width in self.widths(budget)), default=1)
 
     def widths(self, budget: float) -> Iterator[int]:
-        """One for each degree and cut; where even the gap is more than the budget holds, no width is enough."""
+        """Iterate over the bounds for each degree and cut; infinite where the gap alone exceeds the budget."""
         if len(self.rows) < 2 or self.gap >= 2.0 * budget:
             return
         for degree in DEGREES:
@@ -78,7 +78,7 @@ class SeparatedRows(NamedTuple):
         return count / (1.0 + (count - 1) * small + above)
 
     def least_logits(self, d: int) -> float:
-        """No module of this width has smaller logits, as far as these bounds say."""
+        """A lower bound on the logits of modules of this width."""
         low, high = 0.5 * self.gap, HIGHEST
         if len(self.rows) < 2 or low <= 0.0 or self.least_width(1.0001 * low) <= d:
             return 0.0
@@ -124,7 +124,7 @@ def find_separated_rows(constraints: LineConstraints, variation: float) -> list[
 def choose_rows_greedily(
     constraints: LineConstraints, place: int, disjoint: bool
 ) -> dict[int, list[int]]:
-    """Rows, few keys first, and the keys that no other of them has."""
+    """Choose rows, those with few keys first, and for each the keys that no other chosen row has."""
     count, owner = np.zeros(place, int), np.zeros(place, int)
     own: dict[int, int] = {}
     keys_of = {int(row): keys_before(constraints, int(row), place) for row in constraints.rows}

@@ -1,4 +1,4 @@
-"""Widths that a pattern needs at least, each with what it takes for granted. Our own derivations.
+"""Lower bounds on the width that a pattern needs, each with its assumptions. Our own derivations.
 
 A row that wants some keys above others cuts them apart by a half-space. d + 2 keys in d dimensions cannot be cut in every
 way (Radon), so keys that rows cut in every way bound the width at any logits. Where in-row ratios are exact, the support
@@ -39,14 +39,14 @@ class LeastWidth(NamedTuple):
 
 
 def strict_supports(constraints: LineConstraints) -> Flags:
-    """[row, key]: supports of the rows that want all of them above all else, one row for each support."""
+    """[row, key]: supports of the rows that rank all of them strictly above all other keys, one row for each support."""
     keen = [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0]
     support: Flags = constraints.target.toarray()[keen] > 0.0
     return support
 
 
 class Cuts(NamedTuple):
-    """Ways in which rows part the keys in two."""
+    """Ways in which rows split the keys into two sets."""
 
     above: Flags
     """[cut, key]: keys on the upper side."""
@@ -57,7 +57,8 @@ class Cuts(NamedTuple):
 
 
 def bound_by_shattering(constraints: LineConstraints) -> LeastWidth:
-    """The most keys found that rows cut in every way, less one: true at any logits, for these limits.
+    """Bound the width by the largest set of keys that the rows split in every way, less one: valid at any logits, for
+    these tolerances.
 
     Only rows that see all of the keys cut them; a cut and its mirror are one, for queries may be turned round.
     """
@@ -73,7 +74,7 @@ def bound_by_shattering(constraints: LineConstraints) -> LeastWidth:
 
 
 def largest_shattered_set(cuts: Cuts, chosen: NDArray[np.intp]) -> LeastWidth:
-    """Of the chosen keys the most that are cut in every way, less one."""
+    """Find the largest subset of the chosen keys that rows split in every way; the bound is its size less one."""
     if len(chosen) > CANDIDATES:
         chosen = chosen[np.linspace(0, len(chosen) - 1, CANDIDATES).astype(int)]
     best: tuple[int, ...] = ()
@@ -95,14 +96,14 @@ def largest_shattered_set(cuts: Cuts, chosen: NDArray[np.intp]) -> LeastWidth:
 
 
 def is_shattered(code: NDArray[np.int64], count: int) -> bool:
-    """Whether every way to part `count` keys in two, none of them empty, is among the rows' ways."""
+    """Whether the rows split `count` keys in every way into two nonempty sets."""
     whole = (1 << count) - 1
     ways = np.minimum(code, whole - code)
     return len(np.unique(ways[ways > 0])) == (1 << (count - 1)) - 1
 
 
 def rows_of_cuts(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
-    """One row for every way in which the keys are cut."""
+    """One row for each way in which the keys are split."""
     if len(keys) < 2:
         return ()
     at = np.array(keys)
@@ -114,7 +115,7 @@ def rows_of_cuts(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def uniform_supports(constraints: LineConstraints) -> list[frozenset[int]]:
-    """Supports of rows that see all keys, want an order and have equal weights."""
+    """Supports of rows that see all keys, need a strict order, and have equal weights."""
     found = []
     for row in constraints.rows:
         part = constraints.part(row)
@@ -125,7 +126,7 @@ def uniform_supports(constraints: LineConstraints) -> list[frozenset[int]]:
 
 
 def bound_by_face_chain(constraints: LineConstraints) -> LeastWidth:
-    """The longest chain of faces found, one inside the other: its length. For exact ratios and no mask."""
+    """Bound the width by the length of the longest chain of nested faces found. For exact ratios and no mask."""
     supports = uniform_supports(constraints)
     faces = set(supports)
     fresh = list(supports)
@@ -142,7 +143,7 @@ def bound_by_face_chain(constraints: LineConstraints) -> LeastWidth:
 
 
 def bound_by_planarity(constraints: LineConstraints) -> LeastWidth:
-    """4 where supports of two keys draw a graph that is not planar; else 1. For exact ratios and no mask."""
+    """Return 4 where supports of two keys form a graph that is not planar, else 1. For exact ratios and no mask."""
     edges = [tuple(sorted(each)) for each in uniform_supports(constraints) if len(each) == 2]
     if len(edges) < 9:  # the smallest graph that is not planar has nine edges
         return LeastWidth(1)
@@ -153,7 +154,7 @@ def bound_by_planarity(constraints: LineConstraints) -> LeastWidth:
 
 
 def bound_by_logit_budget(constraints: LineConstraints, budget: float, variation: float) -> int:
-    """What no d is below with logits up to the budget: the larger of two bounds; 0 where neither says anything."""
+    """The width that logits up to the budget need at least: the larger of two bounds; 0 where neither applies."""
     if not math.isfinite(budget):
         return 0
     gap = max(
@@ -164,7 +165,7 @@ def bound_by_logit_budget(constraints: LineConstraints, budget: float, variation
 
 
 def spectral_width(constraints: LineConstraints, budget: float, variation: float) -> float:
-    """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), which no d is below: logits up to the budget, no mask.
+    """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), a lower bound on d for logits up to the budget, without a mask.
 
     L is the logits with the keys' mean taken off, so its rank is at most d; W is uniform weights on every support minus uniform
     weights off it; a row's ⟨L_i, W_i⟩ is at least its gap, and ‖L‖_F at most budget · n.
@@ -190,7 +191,7 @@ def spectral_witness(constraints: LineConstraints, variation: float) -> tuple[fl
 
 
 def iter_logit_gaps(constraints: LineConstraints, variation: float) -> Iterator[tuple[int, float]]:
-    """For every row how far its mean logit on the support lies at least above that off it.
+    """Iterate over rows with a lower bound on the gap between the mean logit on the support and off it.
 
     By the ratios: as far as every pair. By the total variation τ: the c keys off the support share at most τ, so that
     their mean logit is at most ln(τ / c), against (A - τ) on the support, whose logits are at least ln of that.
@@ -209,7 +210,8 @@ def iter_logit_gaps(constraints: LineConstraints, variation: float) -> Iterator[
 
 
 def min_logit_bound(constraints: LineConstraints, d: int, variation: float) -> float:
-    """What the largest |logit| is at least, at width d: half of the largest gap of a row, or a budget's bound turned round."""
+    """Bound the largest |logit| at width d from below: half of a row's largest gap, or the budget at which a width
+    bound exceeds d."""
     others = [row for row in constraints.rows if len(constraints.keys(row)) < constraints.seen[row]]
     half = 0.5 * max(
         (-float(constraints.off[constraints.part(row)].min()) for row in others), default=0.0
@@ -221,7 +223,7 @@ def min_logit_bound(constraints: LineConstraints, d: int, variation: float) -> f
 
 
 def spectral_logits(constraints: LineConstraints, d: int, variation: float) -> float:
-    """`spectral_width`, turned round; 0 under a mask."""
+    """Solve `spectral_width` for the logits; 0 with a mask."""
     if constraints.masked:
         return 0.0
     total, witness = spectral_witness(constraints, variation)

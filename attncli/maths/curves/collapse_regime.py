@@ -37,7 +37,7 @@ COUNTS = ("no", "", "two ", "three ")
 
 @dataclass(frozen=True)
 class CurveStretch:
-    """Layers that one clause speaks of."""
+    """Consecutive layers that one clause describes."""
 
     kind: str
     """`power`, `falls`, `flat` or `grows`."""
@@ -50,7 +50,7 @@ class CurveStretch:
 
     @property
     def points(self) -> list[tuple[int, float]]:
-        """Layer and value, where known: at both ends, but not everywhere between."""
+        """Layer and value, where the value is known: always at both ends."""
         return [(at, value) for at, value in enumerate(self.curve) if math.isfinite(value)]
 
     @property
@@ -75,18 +75,18 @@ class CurveStretch:
 
     @cached_property
     def late(self) -> list[float]:
-        """The rates of the later half, which start-up no longer bends; all, where there are few."""
+        """The rates of the later half, after any start-up; all rates, if there are few."""
         later = self.rates[len(self.rates) // 2 :]
         return later if len(later) >= FEWEST_POINTS else self.rates
 
     @property
     def slows(self) -> bool:
-        """Whether the later half does less than half of what all layers do on the mean."""
+        """Whether the later half falls less than half as fast as the whole."""
         return abs(mean(self.late)) < abs(mean(self.rates)) / 2.0
 
     @cached_property
     def basis(self) -> list[float]:
-        """The rates of which the factor is the mean: the late ones, unless they are only too few to be clear."""
+        """The rates whose mean is the factor: the late ones, unless there are too few of them for a clear mean."""
         return self.late if self.slows or is_clear_of_zero(self.late) else self.rates
 
     @property
@@ -139,7 +139,7 @@ def find_stretches(curve: Sequence[float]) -> list[CurveStretch]:
 def join_lawless_stretches(
     curve: Sequence[float], parts: Sequence[CurveStretch]
 ) -> list[CurveStretch]:
-    """Stretches without a law that follow each other are one."""
+    """Join consecutive stretches without a law."""
     found: list[CurveStretch] = []
     for part in parts:
         if found and part.trend == found[-1].trend == "uneven":
@@ -149,7 +149,7 @@ def join_lawless_stretches(
 
 
 def make_stretch(curve: Sequence[float], piece: CurvePiece) -> CurveStretch:
-    """Growth is only called so where it is clear of the scatter: a floor goes up and down."""
+    """Make a stretch; growth counts only if it exceeds the scatter, as a floor also moves up and down."""
     kind = "power" if piece.power is not None else classify_rate(piece.rate)
     whole = slice_curve(curve, piece.first, piece.last)
     found = CurveStretch(kind, whole, piece.first, piece.last, piece.power)
@@ -169,7 +169,7 @@ def join_stretches(curve: Sequence[float], one: CurveStretch, other: CurveStretc
 
 
 def are_same_law(one: CurveStretch, other: CurveStretch) -> bool:
-    """Whether two laws are of one kind, without clearly different factors."""
+    """Whether two laws are of one kind, and their factors not clearly different."""
     if one.kind != other.kind or one.kind == "power":
         return False
     if one.kind == "flat" or one.short or other.short:
@@ -197,7 +197,7 @@ def describe_regime(
 
 
 def describe_ending(curve: Sequence[float], unknown: str) -> str:
-    """Describe the last layers, where they have no number."""
+    """Describe the last layers, if they have no number."""
     if math.isfinite(curve[-1]):
         return ""
     layer = 1 + max((at for at, value in enumerate(curve) if math.isfinite(value)), default=-1)
@@ -207,7 +207,7 @@ def describe_ending(curve: Sequence[float], unknown: str) -> str:
 
 
 def format_stretches(parts: Sequence[CurveStretch], end: int, support: str, drag: str) -> str:
-    """A clause for each stretch that is worth one."""
+    """Write a clause for each stretch that is worth mentioning."""
     stretches = select_stretches(parts) or list(parts)
     clauses = RegimeClauses(stretches, parts[-1].last, end, support, drag)
     if has_interruption(stretches):
@@ -217,7 +217,7 @@ def format_stretches(parts: Sequence[CurveStretch], end: int, support: str, drag
 
 
 def has_interruption(stretches: Sequence[CurveStretch]) -> bool:
-    """Whether some layers differ from all others."""
+    """Whether a few layers interrupt a law that holds before and after them."""
     if len(stretches) != 3 or not stretches[1].short or stretches[0].short or stretches[2].short:
         return False
     return stretches[0].kind == stretches[2].kind != "power" and are_same_law(
@@ -226,7 +226,8 @@ def has_interruption(stretches: Sequence[CurveStretch]) -> bool:
 
 
 def select_stretches(parts: Sequence[CurveStretch]) -> list[CurveStretch]:
-    """Not a few layers of nothing, nor those on which a fall begins, or the layer that ends at a floor."""
+    """Select the stretches worth mentioning: no few layers without change, no start of a fall, no layer that ends at
+    a floor."""
     return [
         part
         for before, part in pairwise((None, *parts))
@@ -237,7 +238,7 @@ def select_stretches(parts: Sequence[CurveStretch]) -> list[CurveStretch]:
 def is_transition(
     before: CurveStretch | None, part: CurveStretch, parts: Sequence[CurveStretch]
 ) -> bool:
-    """Whether it falls on the way into the first law after it, or out of a power."""
+    """Whether the stretch leads into the first law after it, or out of a power law."""
     if part.kind != "falls":
         return False
     later = next((one.kind for one in parts if one.first >= part.last and not one.short), None)
@@ -245,7 +246,7 @@ def is_transition(
 
 
 def describe_short_stretch(part: CurveStretch, end: int) -> str:
-    """`r falls in the last two layers`: what is too short to be a law."""
+    """`r falls in the last two layers`: describe a stretch that is too short for a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
     return f"{verb} {name_layers(part, end)}" + (
         f", to {format_power_of_ten(part.end)}" if part.falls_by_a_decade else ""
@@ -312,7 +313,7 @@ class RegimeClauses:
         return say[part.trend](part)
 
     def decay(self, part: CurveStretch) -> str:
-        """By a constant factor; what it comes to, where r has not fallen far yet."""
+        """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
         if part.falls_by_a_decade or part.end <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
         low, high = interval_of_mean(part.basis)
@@ -345,7 +346,7 @@ class RegimeClauses:
 
 
 def is_collapse(part: CurveStretch) -> bool:
-    """Whether it is long enough for a law and falls by one, or by a decade."""
+    """Whether the stretch is long enough for a law and falls by one, or falls by a decade."""
     return not part.short and (part.trend in ("power", "falls") or part.falls_by_a_decade)
 
 
@@ -354,7 +355,7 @@ def format_factor(part: CurveStretch) -> str:
 
 
 def name_order(order: float) -> str:
-    """The name of a power that is near, or its number."""
+    """The name of an order near a whole power (quadratic, cubic), or its number."""
     near = NAMES.get(round(order), "")
     return near if near and abs(order - round(order)) <= NEAR else f"order {order:.2g}"
 

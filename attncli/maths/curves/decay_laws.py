@@ -68,7 +68,7 @@ CLEARLY = 2.0
 
 @dataclass(frozen=True)
 class LayerSteps:
-    """Steps of the layers: differences of log10 r between layers where it is known."""
+    """The steps from layer to layer: differences of log10 r, where it is known."""
 
     layers: tuple[int, ...]
     """Where it is known, one more than there are differences."""
@@ -88,17 +88,17 @@ class LayerSteps:
         return np.diff(self.values)
 
     def between(self, start: int, stop: int) -> "LayerSteps":
-        """The steps from one to another alone."""
+        """The steps in a range."""
         return LayerSteps(self.layers[start : stop + 1], self.values[start : stop + 1])
 
     def without(self, point: int) -> "LayerSteps":
-        """The same with one layer not known."""
+        """The same steps with the value of one layer left out."""
         layers = self.layers[:point] + self.layers[point + 1 :]
         return LayerSteps(layers, np.delete(self.values, point))
 
     @cached_property
     def gaps(self) -> Array:
-        """How many layers each difference spans: more than one where values between are not known."""
+        """How many layers each difference spans: more than one where values are unknown."""
         return np.diff(self.layers).astype(float)
 
     @cached_property
@@ -107,13 +107,13 @@ class LayerSteps:
 
     @cached_property
     def seen(self) -> Array:
-        """On the scale on which errors are compared."""
+        """The steps on the scale on which errors are compared."""
         return to_error_scale(self.decades)
 
 
 @dataclass(frozen=True)
 class CurvePiece:
-    """Layers in a row that follow one law."""
+    """Consecutive layers that follow one law."""
 
     first: int
     """The state that they begin at, and the one they end at."""
@@ -142,7 +142,7 @@ def log_to_error_scale(logarithms: Array) -> Array:
 
 
 class LawFit(NamedTuple):
-    """A law on some of the layers."""
+    """A law fitted to some of the layers."""
 
     piece: CurvePiece
     errors: float
@@ -152,7 +152,7 @@ class LawFit(NamedTuple):
 
 @dataclass(frozen=True)
 class CurveExplanation:
-    """Pieces that cover all layers, and how far the layers are from them."""
+    """Pieces that together cover all layers, and their errors."""
 
     pieces: tuple[CurvePiece, ...]
     errors: float
@@ -170,7 +170,7 @@ class CurveExplanation:
 
 @lru_cache(maxsize=64)
 def explain_curve(curve: tuple[float, ...]) -> CurveExplanation:
-    """The simplest explanation that no other is clearly better than; infinite and unknown values are left out."""
+    """Choose the simplest explanation that no other beats clearly; infinite and unknown values are left out."""
     steps = LayerSteps.of(curve)
     best, *others = best_by_constant_count(steps)
     for one in others:
@@ -180,7 +180,7 @@ def explain_curve(curve: tuple[float, ...]) -> CurveExplanation:
 
 
 def best_by_constant_count(steps: LayerSteps) -> list[CurveExplanation]:
-    """The one with the smallest errors of each number of constants, all its powers supported.
+    """The explanation with the smallest errors for each number of constants.
 
     Support takes a fit for every point, so it is tested where it decides: best first.
     """
@@ -193,7 +193,8 @@ def best_by_constant_count(steps: LayerSteps) -> list[CurveExplanation]:
 
 
 def iter_explanations(steps: LayerSteps) -> Iterator[CurveExplanation]:
-    """One law; a law after another; a law between two, such as a start, a collapse and a floor."""
+    """Iterate over explanations: one law; one law after another; a law between two others, such as start, collapse
+    and floor."""
     end, places = len(steps), candidate_breaks(len(steps))
     fitted = {span: fit_segment_laws(steps, *span) for span in combinations((0, *places, end), 2)}
     for number in range(3):
@@ -221,14 +222,14 @@ def combine_fits(fits: Sequence[LawFit]) -> CurveExplanation:
 
 
 def fit_segment_laws(steps: LayerSteps, start: int, stop: int) -> list[LawFit]:
-    """A constant factor, and a power where r collapses."""
+    """Fit a constant factor, and a power law where the points support one."""
     found, own = [fit_constant(steps, start, stop)], steps.between(start, stop)
     power = fit_power(own) if is_collapse(own, FEWEST_POINTS) else None
     return found if power is None else [*found, power]
 
 
 def is_collapse(steps: LayerSteps, fewest: int) -> bool:
-    """Whether r falls by a decade, to one below 1, is never above 1, and its last steps are clear of nothing."""
+    """Whether r falls by a decade to below 1, is never above 1, and its last steps differ clearly from zero."""
     last = steps.rates[1 - fewest :]
     return (
         len(steps) >= fewest - 1
@@ -240,7 +241,7 @@ def is_collapse(steps: LayerSteps, fewest: int) -> bool:
 
 
 def is_supported(steps: LayerSteps, piece: CurvePiece) -> bool:
-    """Whether the later points are near the power, and any one of all may be left out without another law."""
+    """Whether the later points are near the law, and it survives leaving out any one point."""
     assert piece.power is not None
     own, order = steps.between(*map(steps.layers.index, (piece.first, piece.last))), piece.power
     return later_half_follows(own, order) and all(
@@ -250,7 +251,7 @@ def is_supported(steps: LayerSteps, piece: CurvePiece) -> bool:
 
 
 def choose_points_to_leave_out(count: int) -> list[int]:
-    """Every point of a short curve; of a long one its ends, which weigh most, and some between.
+    """All points of a short curve; of a long one its ends, which weigh most, and a few between.
 
     All points of 700 layers would be 700 fits of every span, minutes for one curve.
     """
@@ -261,7 +262,7 @@ def choose_points_to_leave_out(count: int) -> list[int]:
 
 
 def later_half_follows(steps: LayerSteps, order: float) -> bool:
-    """Whether the later half, of `FEWEST_POINTS` at least, is near the power, and no step before it is far above it."""
+    """Whether the later half (at least `FEWEST_POINTS`) is near the power law, and no earlier step is far above it."""
     shape = power_law_log_steps(steps, np.log([order]))[0]
     ratios = np.log(np.maximum(-steps.decades, 1e-300)) - shape
     late = ratios[-max(FEWEST_POINTS - 1, len(steps) // 2) :]
@@ -269,7 +270,7 @@ def later_half_follows(steps: LayerSteps, order: float) -> bool:
 
 
 def is_stable_without_point(fewer: LayerSteps, order: float) -> bool:
-    """Whether the power is still one without a point, of nearly the same order."""
+    """Whether the power law remains, with nearly the same order, when a point is left out."""
     if not is_collapse(fewer, FEWEST_POINTS - 1):
         return False
     again = fit_power(fewer)
@@ -294,7 +295,7 @@ def fit_constant(steps: LayerSteps, start: int, stop: int) -> LawFit:
 
 
 def errors_at_one_rate(steps: LayerSteps, which: NDArray[np.intp]) -> float:
-    """Of the rate that is the mean on the scale of errors."""
+    """The squared errors of a constant rate, the mean on the error scale."""
     mean = float(to_error_scale(steps.rates[which]).mean())
     size = abs(mean) + math.log(max(-math.expm1(-2.0 * abs(mean)), 1e-300) * TINY_STEP / 2.0)
     predicted = math.copysign(1.0, mean) * log_to_error_scale(size + np.log(steps.gaps[which]))
@@ -302,7 +303,7 @@ def errors_at_one_rate(steps: LayerSteps, which: NDArray[np.intp]) -> float:
 
 
 def fit_episode(steps: LayerSteps, start: int, stop: int) -> CurveExplanation:
-    """Layers that do something else than all the others, which are alike."""
+    """Fit an episode: a few layers that differ from all others, which share one rate."""
     within = np.arange(len(steps))
     inside = (within >= start) & (within < stop)
     errors = errors_at_one_rate(steps, within[inside]) + errors_at_one_rate(steps, within[~inside])
@@ -313,7 +314,8 @@ def fit_episode(steps: LayerSteps, start: int, stop: int) -> CurveExplanation:
 
 
 def fit_power(steps: LayerSteps) -> LawFit | None:
-    """Each layer takes away p times what the one before it took: the p and the first step with the smallest errors.
+    """Fit a power law: each layer removes p times as many decades as the one before; p and the first step minimise
+    the errors.
 
     None where the least p that is tried is the best: the layers grow by less.
     """
@@ -326,7 +328,7 @@ def fit_power(steps: LayerSteps) -> LawFit | None:
 
 
 def power_law_log_steps(steps: LayerSteps, logs: Array) -> Array:
-    """Per order, by its logarithm: the logarithm of every step, in units of the first one."""
+    """For each order, the logarithm of every step, in units of the first one."""
     layers = np.array(steps.layers[:-1], dtype=float) - steps.layers[0]
     found: Array = logs[:, None] * layers + np.log(
         np.expm1(steps.gaps * logs[:, None]) / np.expm1(logs[:, None])

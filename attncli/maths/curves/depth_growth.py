@@ -1,4 +1,4 @@
-"""By which law a size grows or falls with depth, and where a count stays constant; only with enough layers."""
+"""Does a size grow or fall with depth exponentially or as a power, and where does a count stay constant?"""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ LONG = 3
 
 
 class DepthGrowth(NamedTuple):
-    """log10 of a size against the layer (exponential) or against its logarithm (a power)."""
+    """A fit of log10 of a size against the layer (exponential) or against its logarithm (power)."""
 
     factor: float
     """A layer, by the exponential law."""
@@ -41,7 +41,8 @@ class DepthGrowth(NamedTuple):
 
 
 def classify_growth(logs: Sequence[float]) -> DepthGrowth | None:
-    """Classify log10 sizes after layers 1 …; None for too few, or where their steps leave open whether they grow or fall."""
+    """Classify log10 sizes after layers 1 …; None for too few layers, or if the steps do not show whether they grow
+    or fall."""
     if (
         len(logs) < FEWEST
         or not np.isfinite(logs).all()
@@ -62,7 +63,7 @@ def fit_line(places: Sequence[float] | np.ndarray, values: Sequence[float]) -> t
 
 
 def find_decreases(values: Sequence[float], slack: float = 1e-9) -> list[int]:
-    """Layers after which a number is below what it was before."""
+    """Layers after which a number is lower than before."""
     return [layer for layer in range(1, len(values)) if values[layer] < values[layer - 1] - slack]
 
 

@@ -1,4 +1,4 @@
-"""Laws of growth as numbers, for whoever draws them: no numpy, as reports are read without it."""
+"""Evaluate fitted growth laws for plots; no numpy, as reports are read without it."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Whether the mean of a few numbers is clear of nothing, by Student's t."""
+"""Whether the mean of a few numbers differs from zero, by Student's t."""
 
 import math
 from collections.abc import Sequence
@@ -22,6 +22,6 @@ def confidence_quantile(freedom: int) -> float:
 
 
 def is_clear_of_zero(rates: Sequence[float]) -> bool:
-    """Whether their mean is clear of nothing, and stays so without any one of them."""
+    """Whether their mean differs clearly from zero, also without any one of them."""
     fewer = [[*rates[:at], *rates[at + 1 :]] for at in range(len(rates))]
     return not any(low <= 0.0 <= high for low, high in map(interval_of_mean, (rates, *fewer)))

@@ -1,4 +1,4 @@
-"""Slopes: straight lines through a few measurements."""
+"""Slopes of straight lines through a few measurements."""
 
 from typing import NamedTuple
 

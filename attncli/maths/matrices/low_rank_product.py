@@ -1,4 +1,4 @@
-"""A wide square matrix of low rank, known by its two thin factors; it is never formed.
+"""A wide square matrix of low rank, stored as two thin factors and never formed.
 
     M = left right^T            left, right: [wide, thin], M: [wide, wide]
 
@@ -20,7 +20,7 @@ Eigenvalues = NDArray[np.complex128]
 
 @dataclass(frozen=True)
 class Factored:
-    """left right^T."""
+    """The product left right^T, stored as its factors."""
 
     left: Array
     right: Array
@@ -35,7 +35,8 @@ class Factored:
 
     @cached_property
     def core(self) -> Array:
-        """right^T left [thin, thin], whose nonzero eigenvalues are those of the product; or that, where it is the smaller."""
+        """right^T left [thin, thin], which has the nonzero eigenvalues of the product; the product itself where that
+        is smaller."""
         thin = self.left.shape[1] <= self.wide
         core: Array = self.right.T @ self.left if thin else self.left @ self.right.T
         return core

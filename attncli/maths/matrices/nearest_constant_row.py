@@ -1,4 +1,4 @@
-"""The constant-row matrix nearest to M in the composite norm √(‖·‖_1 ‖·‖_∞): optimal, with a proof that it is.
+"""The constant-row matrix nearest to M in the composite norm √(‖·‖_1 ‖·‖_∞): optimal, with a proof.
 
 Both norms are convex in the centre x, their product is not. But the pairs (‖M - 1x^T‖_1, ‖M - 1x^T‖_∞) that some x
 reaches, or stays below, form a convex set, and along a line the product is least at an end. So the set is enclosed
@@ -46,7 +46,7 @@ class Corner(NamedTuple):
 
 
 class NearestRow(NamedTuple):
-    """A centre, and how sure it is."""
+    """A centre, and bounds on how far it is from the optimum."""
 
     centre: Array
     gap: float
@@ -54,7 +54,8 @@ class NearestRow(NamedTuple):
 
 
 def find_nearest_row(matrix: Array) -> NearestRow:
-    """The centre [feature]: the best of the corners, until no crossing of lines promises a better one."""
+    """Find the centre [feature]: the best of the corners, refined until no intersection of lines promises a better
+    one."""
     programme = NormProgramme(matrix)
     lines = [
         WeightedLine(1.0, 0.0, sum_about_median(matrix)),
@@ -79,17 +80,17 @@ def log_ratio_of_bounds(best: Corner, lowest: Corner) -> float:
 
 
 def sum_about_median(matrix: Array) -> float:
-    """The least ‖·‖_1: every column about its median."""
+    """The smallest ‖·‖_1: every column about its median."""
     return float(np.abs(matrix - np.median(matrix, axis=0)).sum(axis=0).max())
 
 
 def half_row_distance(matrix: Array) -> float:
-    """Below it no ‖·‖_∞ can be: half of the distance between the first row and the one farthest from it."""
+    """A lower bound on ‖·‖_∞: half of the distance between the first row and the row farthest from it."""
     return float(np.abs(matrix - matrix[0]).sum(axis=1).max()) / 2.0
 
 
 def lowest_crossing(lines: list[WeightedLine]) -> Corner:
-    """Of all corners of the region above every line, the one with the smallest product."""
+    """The corner with the smallest product, of the region above every line."""
     edge = lower_edge(lines)
     return min((intersect_lines(*two) for two in pairwise(edge)), key=lambda corner: corner.product)
 

@@ -1,4 +1,4 @@
-"""min over x of u ‖M - 1x^T‖_1 + v ‖M - 1x^T‖_∞ as a linear programme that only holds what bites.
+"""Minimise u ‖M - 1x^T‖_1 + v ‖M - 1x^T‖_∞ over x by a linear programme that holds only active constraints.
 
 Written out it has a variable for every number of M. But few rows are as long as the longest, and in a column the sum
 Σ_i |M_ij - x_j| is a function of one number, of which a few tangents matter. Rows and tangents that a solution breaks
@@ -32,7 +32,7 @@ class ProgrammeSolution(NamedTuple):
 
 
 class NormProgramme:
-    """Rows and tangents are kept for the next pair of weights."""
+    """A linear programme that keeps its rows and tangents for the next pair of weights."""
 
     def __init__(self, matrix: Array) -> None:
         self.matrix = matrix
@@ -63,7 +63,7 @@ class NormProgramme:
         self.active += new[: max(2, len(self.matrix) // SOME_ROWS)]
 
     def solve(self, u: float, v: float) -> ProgrammeSolution:
-        """To within rounding, or as near as the solver comes."""
+        """Solve to within rounding, or as near as the solver comes."""
         for _ in range(MOST_ROUNDS):
             centre, a, b, solution = self.solve_current(u, v)
             sums, lengths = self.sums(centre), self.lengths(centre)
@@ -141,14 +141,14 @@ class NormProgramme:
 
 
 def balance_weights(weights: Array, total: float) -> Array:
-    """None negative, and adding up to the total, as a proof needs."""
+    """Make weights nonnegative with the given sum, as a proof needs."""
     positive = np.maximum(weights, 0.0)
     whole = float(positive.sum())
     return positive * (total / whole) if whole else np.full(len(weights), total / len(weights))
 
 
 def lower_bound(matrix: Array, columns: Array, rows: Array) -> float:
-    """Σ_j min_x Σ_i (p_j + q_i) |M_ij - x|: below the weighed norms of every centre."""
+    """Σ_j min_x Σ_i (p_j + q_i) |M_ij - x|: a lower bound on the weighted norms of every centre."""
     weights = rows[:, None] + columns
     order = matrix.argsort(axis=0)
     ordered = np.take_along_axis(weights, order, axis=0).cumsum(axis=0)

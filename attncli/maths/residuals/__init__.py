@@ -1,4 +1,5 @@
-"""The c+R arithmetic: 1c^T + R, its common row and what varies, each with its own magnitude and free of cancellation.
+"""The c+R arithmetic: X = 1c^T + R, its common row and its deviation, each with its own exponent and without
+cancellation.
 
 scaled_arrays  arrays whose magnitude may leave float range
 split_state    a hidden state, split so

@@ -1,4 +1,4 @@
-"""Token-wise functions on (common, varying): f(c) and f(c + R) - f(c), the difference without cancellation.
+"""Elementwise functions on (common, varying): f(c) and f(c + R) - f(c), the difference without cancellation.
 
 relu is piecewise linear and exact at any magnitude. gelu and silu are x·σ(s(x)); everything about them follows from
 

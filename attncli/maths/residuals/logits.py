@@ -73,7 +73,7 @@ def bias_rows(bias: Array, rows: slice) -> Array:
 
 
 def largest_deviation(logits: Logits) -> float:
-    """log2 of an upper bound on |E|, invisible keys left out (-inf if E is zero)."""
+    """log2 of an upper bound on |E| over visible keys (-inf if E is zero)."""
     lengths = [
         float(np.sqrt(np.square(side.mantissa).sum(-1).max()))
         for side in (logits.queries, logits.keys)

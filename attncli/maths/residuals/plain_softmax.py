@@ -1,4 +1,4 @@
-"""Softmax attention as anyone computes it: exact enough where tokens differ much."""
+"""Plain softmax attention: accurate enough where tokens differ much."""
 
 import math
 
@@ -25,7 +25,7 @@ def log_softmax(logits: Array) -> Array:
 
 
 def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled:
-    """P V [head, query, value], as anyone would compute it; `minus` is taken from every entry of P."""
+    """P V [head, query, value], by the plain formula; `minus` is subtracted from every entry of P."""
     heads, tokens, _ = values.mantissa.shape
     reference = reference_row(logits)
     huge = largest_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE

@@ -67,7 +67,7 @@ def common_exponent(*arrays: Scaled) -> int:
 
 
 def align_exponent(array: Scaled, exponent: int) -> Array:
-    """The array in units of 2^exponent; what is far below becomes 0."""
+    """The array in units of 2^exponent; much smaller numbers become 0."""
     return scale_by_power_of_two(array.mantissa, array.exponent - exponent)
 
 
@@ -77,13 +77,13 @@ def multiply_by_plain(first: Scaled, second: Array | float) -> Scaled:
 
 
 def matmul_scaled(first: Scaled, second: Array) -> Scaled:
-    """The product with a plain array, whose numbers may be as small or as large as floats come."""
+    """The product with a plain array, whose numbers may be anywhere in the float range."""
     weights = to_float_range(second)
     return make_scaled(first.mantissa @ weights.mantissa, first.exponent + weights.exponent)
 
 
 def to_float_range(array: Array) -> Scaled:
-    """The array itself, or, where products with it could leave float range, the same over a power of two."""
+    """The array itself, or divided by a power of two where products with it could exceed the float range."""
     largest = max(float(array.max()), -float(array.min())) if array.size else 0.0
     if largest == 0.0 or 2.0**-MODERATE < largest < 2.0**MODERATE:
         return Scaled(array, 0)

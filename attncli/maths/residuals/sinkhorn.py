@@ -48,7 +48,7 @@ def apply_doubly_normalised(
 
 
 def first_order_deviation(logits: Logits, values: Scaled) -> Scaled:
-    """First order in E = Q K^T: one round subtracts the means of its rows and columns, and that is final."""
+    """First order in E = Q K^T: one round subtracts row and column means, and further rounds change nothing."""
     queries, keys = (
         side.mantissa - side.mantissa.mean(axis=1, keepdims=True)
         for side in (logits.queries, logits.keys)

@@ -1,4 +1,4 @@
-"""(P - 1π^T) V for softmax attention P with its reference row π, exact however small that is.
+"""(P - 1π^T) V for softmax attention P with its reference row π, exact at any size.
 
 With m_ij = expm1(E_ij) and m̄_i = Σ_j π_j m_ij,
 
@@ -69,7 +69,7 @@ def reference_offset(logits: Logits) -> Scaled:
 
 
 class Deviation(NamedTuple):
-    """(P - 1π^T) V, and whether rounding leaves it any digits.
+    """(P - 1π^T) V, and whether any of its digits exceed rounding.
 
     It does not where keys that share the attention coincide to the last bit, though they may truly differ by e^-100:
     terms of order one then cancel, and what is left is not the difference but its rounding.
@@ -113,7 +113,7 @@ def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
 
 
 def largest_term(logits: Logits, values: Scaled) -> Scaled:
-    """A bound on |E V| where E vanishes."""
+    """A bound on |E V|, for the case E = 0."""
     sides = (logits.queries, logits.keys, values)
     lengths = [math.sqrt(float(np.square(side.mantissa).sum(-1).max())) for side in sides]
     return make_scaled_number(math.prod(lengths), sum(side.exponent for side in sides))
@@ -132,13 +132,13 @@ def check_resolution(total: SumWithLargestTerm) -> Deviation:
 
 
 def subtract_reference_key(array: Scaled, star: NDArray[np.intp]) -> Scaled:
-    """Every key's vector minus that of the head's star."""
+    """Subtract the head's reference key (the star) from every key's vector."""
     chosen = array.mantissa[np.arange(len(star)), star]
     return make_scaled(array.mantissa - chosen[:, None, :], array.exponent)
 
 
 def reference_without_key(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
-    """π without the star, as e^log_weight[head] · weights[head, key] with largest weight 1."""
+    """π without the reference key, as e^log_weight[head] · weights[head, key] with largest weight 1."""
     rest = reference.copy()
     rest[np.arange(len(star)), star] = -math.inf
     second = rest.max(axis=1)
@@ -155,7 +155,7 @@ def apply_log_weight(result: Scaled, log_weight: Array) -> Scaled:
 def covariance(
     moments: Array, weights: Array, log_weight: Array, values: Array
 ) -> tuple[Array, Array]:
-    """From moments [head, query, value + 1] = m @ [w V, w]: the numerator, and m̄ itself.
+    """From moments [head, query, value + 1] = m @ [w V, w]: the numerator of the covariance, and the mean m̄.
 
     Σ_j w_j m_ij V_j - m̄_i Σ_j w_j V_j, where one factor e^log_weight is left to the caller.
     """
@@ -185,7 +185,7 @@ def first_order_deviation(
 def deviation_by_matrix_products(
     logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: Scaled
 ) -> SumWithLargestTerm:
-    """One expm1 and two matrix products."""
+    """The deviation where logits are small: one expm1 and two matrix products."""
     heads, tokens, width = values.mantissa.shape
     right = append_weights_to_values(weights, values.mantissa)
     moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
@@ -205,7 +205,7 @@ def deviation_by_matrix_products(
 
 
 def deviation_under_mask(logits: Logits, weights: Array, values: Scaled) -> SumWithLargestTerm:
-    """Plain softmax over the visible keys, minus the reference."""
+    """The deviation with a mask: plain softmax over the visible keys, minus the reference."""
     output = softmax_output(logits, values)
     reference = make_scaled(weights[:, None, :] @ values.mantissa, values.exponent)
     difference = add_scaled(output, multiply_by_plain(reference, -1.0))
@@ -217,7 +217,7 @@ def deviation_under_mask(logits: Logits, weights: Array, values: Scaled) -> SumW
 def deviation_by_logarithms(
     logits: Logits, log_reference: Array, star: NDArray[np.intp], values: Scaled
 ) -> SumWithLargestTerm:
-    """Entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
+    """The deviation entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
     heads, tokens, width = values.mantissa.shape
     result = np.zeros((heads, logits.queries.mantissa.shape[1], width))
     pieces = []
@@ -236,7 +236,7 @@ def deviation_by_logarithms(
 
 
 def subtract_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:
-    """P - π from E and log π; the star's column, which meets a zero value row, is 0.
+    """P - π from E and log π; the reference key's column, which meets a zero value row, is 0.
 
     log P comes from the logits' distance to their row maximum, which is exact where P is large. log P - log π is that
     difference or E minus the row's normaliser, whichever has the smaller terms and so the smaller rounding: with huge

@@ -1,4 +1,4 @@
-"""A hidden state X = 1c^T + V, its common row and what varies, each with its own magnitude.
+"""A hidden state X = 1c^T + V: a common row and a deviation, each with its own exponent.
 
 Measuring X - 1x̄^T by subtraction stops at 1e-16 of X; carried apart, V keeps all its digits at any size. Every step of
 a network maps (c, V) to (c', V') by formulas in which V never meets c in a subtraction.
@@ -78,7 +78,7 @@ class SplitState:
         return self.split().varying if self.plain else self.varying
 
     def split(self) -> "SplitState":
-        """The split form, exactly: c is a rounded mean, V what remains."""
+        """Convert to the split form, exactly: c is a rounded mean, V the rest."""
         if not self.plain:
             return self
         mean = self.varying.mantissa.mean(axis=0)
@@ -86,7 +86,7 @@ class SplitState:
         return SplitState(make_scaled(mean, self.varying.exponent), rest, plain=False)
 
     def joined(self) -> "SplitState":
-        """The plain form."""
+        """Convert to the plain form."""
         return self if self.plain else SplitState(self.common, self.varying, plain=True)
 
     @property
@@ -103,7 +103,7 @@ class SplitState:
 
 
 def add_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
-    """A bias is the same for every token: it joins the common part."""
+    """Add a bias, the same for every token, to the common part."""
     return (
         parts
         if bias is None
@@ -112,7 +112,7 @@ def add_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
 
 
 def add_skip(first: SplitState, second: SplitParts) -> SplitState:
-    """A skip: both parts add."""
+    """Add a skip connection: both parts add."""
     return SplitState(
         add_scaled(first.common, second.common),
         add_scaled(first.varying, second.varying),
@@ -155,7 +155,8 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
 
 
 def normalise_by_length(varying: Scaled, top: int, epsilon: float) -> Scaled:
-    """Rows divided by √(mean of squares + ε), each in its own units: next to a large row a small one's squares vanish."""
+    """Divide rows by √(mean of squares + ε), each in its own units: next to a large row a small one's squares
+    underflow."""
     rows = align_exponent(varying, top)
     _, own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))
     rows = np.ldexp(rows, -own)

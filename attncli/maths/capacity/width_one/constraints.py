@@ -25,7 +25,7 @@ class Tolerances(NamedTuple):
 
 @dataclass(frozen=True)
 class LineConstraints:
-    """Bounds of all rows; arrays over entries follow the target's data.
+    """Bounds of all rows on differences of logits; arrays over entries follow the target's data.
 
     l_x - l_y ≤ min over ceilings of above[x] - below[y]    both keys in the support
     l_x - l_y ≤ off[y]                                      x off it, y on it
@@ -58,7 +58,7 @@ class LineConstraints:
         return float(min(high - low for high, low in pairs))
 
     def strict_order(self, row: int) -> NDArray[np.bool_]:
-        """[x, y]: whether the row wants l_x > l_y, strictly."""
+        """[x, y]: whether the row requires l_x > l_y."""
         count, part, keys = int(self.seen[row]), self.part(row), self.keys(row)
         order = np.zeros((count, count), dtype=bool)
         hidden = np.ones(count, dtype=bool)
@@ -69,12 +69,12 @@ class LineConstraints:
         return order
 
     def only(self, rows: Index) -> "LineConstraints":
-        """Less: what these rows ask."""
+        """The constraints of these rows alone, which are weaker."""
         return replace(self, rows=rows)
 
     @property
     def even(self) -> bool:
-        """Whether every row that asks for anything has equal weights, and every bound off the support forces an order."""
+        """Whether every constrained row has equal weights, and every bound off the support forces a strict order."""
         return all(
             np.ptp(self.target.data[self.part(row)]) < 1e-12
             and self.off[self.part(row)].max() < 0.0
@@ -89,7 +89,7 @@ class LineConstraints:
 def necessary_constraints(
     target: csr_array, causal: bool, tolerances: Tolerances
 ) -> LineConstraints:
-    """Bounds that every map within the tolerances keeps: where they contradict one another, there is none.
+    """Bounds that every map within the tolerances satisfies: if they are contradictory, no such map exists.
 
     From the total variation τ: no weight is further than τ from its target, so that M_x / M_y ≤ (A_x + τ) / (A_y - τ).
     """
@@ -112,7 +112,8 @@ def necessary_constraints(
 def sufficient_constraints(
     constraints: LineConstraints, spread: Array, gap: Array
 ) -> LineConstraints:
-    """Other bounds for the same rows: errors on the support within `spread` [row], keys off it `gap` [row] below."""
+    """Tighter bounds for the same rows: errors on the support within `spread` [row], keys off it at least `gap` [row]
+    below."""
     counts = np.diff(constraints.target.indptr)
     log_weight = np.log(constraints.target.data)
     ceilings = ((log_weight, log_weight - np.repeat(spread, counts)),)
@@ -126,7 +127,7 @@ def visible_counts(length: int, causal: bool) -> Index:
 
 
 def nonuniform_rows(target: csr_array, seen: Index, tolerances: Tolerances) -> Index:
-    """Rows that equal weights over all that they see would not serve."""
+    """Rows whose target is not met by equal weights over all visible keys."""
     counts, starts = np.diff(target.indptr), target.indptr[:-1]
     log_weight = np.log(target.data)
     spread = np.maximum.reduceat(log_weight, starts) - np.minimum.reduceat(log_weight, starts)

@@ -67,7 +67,7 @@ def decide_width_one(constraints: LineConstraints, budget: float) -> LineDecisio
 
 
 def refute_with_proof(constraints: LineConstraints, proof: LineProof, why: str) -> LineDecision:
-    """A no is one only with a proof that holds."""
+    """Return a "no" if its proof is verified, else "undecided"."""
     if proof_holds(proof, constraints):
         return LineDecision(False, why, proof)
     return LineDecision(None, f"{why}, but the proof does not outlast rounding")
@@ -107,7 +107,7 @@ def decide_by_chain(
 
 
 def decide_by_programme(constraints: LineConstraints, signs: Signs, budget: float) -> LineDecision:
-    """Every choice of signs that links leave open, one linear programme each."""
+    """Solve one linear programme for each choice of signs that the links between rows leave open."""
     trees = np.unique(signs.component[constraints.rows])
     cases: list[LineProof] = []
     exact = True
@@ -142,7 +142,7 @@ def decide_by_programme(constraints: LineConstraints, signs: Signs, budget: floa
 
 
 def iter_sign_choices(trees: int) -> Iterator[tuple[int, ...]]:
-    """All equal first, then alternating, then every other one, up to a common flip."""
+    """Iterate over choices of signs, up to a global flip: all equal, alternating, then all others."""
     first = [(1,) * trees, tuple(1 - 2 * (place % 2) for place in range(trees))]
     yield from dict.fromkeys(first)
     for rest in product((1, -1), repeat=max(trees - 1, 0)):
@@ -161,7 +161,7 @@ def describe_proof(proof: LineProof) -> str:
 def solve_sign_choice(
     constraints: LineConstraints, signs: Signs, budget: float, alone: bool
 ) -> LineDecision:
-    """The linear programme without a budget, then with smaller and smaller ones."""
+    """Solve the linear programme without a budget, then with smaller and smaller budgets."""
     programme = LineProgramme(constraints, signs.sign)
     placed = programme.solve(None)
     if placed.room < SMALLEST or not placed.finished:
@@ -198,7 +198,8 @@ def make_proof(
     budget: float | None,
     alone: bool,
 ) -> LineProof | None:
-    """What the dual solution says, if it holds; with open signs it is one case and is checked among all."""
+    """Make a proof from the dual solution if it is valid; with open signs it is one case, checked together with the
+    others."""
     if not placed.steps:
         return None
     links = tree_links(constraints, signs, {step.row for step in placed.steps})
@@ -209,7 +210,7 @@ def make_proof(
 def prove_by_tower(
     signs: Signs, high: Tower | None, budget: float, alone: bool
 ) -> LineProof | None:
-    """Rows at the foot of a tower that need more than the budget."""
+    """Prove that the rows of the tower contradict the budget."""
     if high is None or high.budget != budget:
         return None
     return make_proof(high.programme.asked, signs, high.placed, budget, alone)
@@ -218,6 +219,7 @@ def prove_by_tower(
 def prove_by_few_rows(
     constraints: LineConstraints, signs: Signs, budget: float | None, alone: bool
 ) -> LineProof | None:
+    """Prove by a programme of a few rows alone, with smaller numbers."""
     for count in PREFIXES:
         if count >= len(constraints.rows):
             return None
@@ -259,12 +261,12 @@ def least_budget(
 
 
 def count_bisection_steps(constraints: LineConstraints) -> int:
-    """How closely the least budget is looked for: each step is a programme as large as the pattern."""
+    """How many bisection steps the search for the smallest budget takes: each is a programme as large as the pattern."""
     return HALVINGS if len(constraints.rows) <= MANY_ROWS else FEW_HALVINGS
 
 
 def centre_keys(constraints: LineConstraints, placed: LineSolution) -> LineSolution:
-    """Without a mask only differences of keys count: the middle at 0 has the smallest logits."""
+    """Centre the keys at 0, which gives the smallest logits: without a mask, only differences of keys matter."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
     return placed if constraints.masked else placed._replace(keys=placed.keys - middle)
 

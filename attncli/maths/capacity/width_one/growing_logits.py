@@ -1,4 +1,4 @@
-"""Rows that each need a far larger logit than the row before: a programme in units of its own.
+"""Rows that each need a far larger logit than the row before: a programme whose units grow with them.
 
 A causal window asks its newest keys to be close together and, a row later, far apart: steepnesses grow by a factor from
 row to row, and soon leave what a solver can tell from 0. Here rows are added one at a time; every key and every steepness
@@ -35,7 +35,7 @@ MOST_ROWS = 600
 
 
 class Tower(NamedTuple):
-    """The rows that could be added, and their solution."""
+    """The rows added so far, and their solution."""
 
     programme: LineProgramme
     placed: LineSolution
@@ -47,7 +47,7 @@ class Tower(NamedTuple):
 def solve_tower(
     constraints: LineConstraints, sign: NDArray[np.int64], budget: float
 ) -> Tower | None:
-    """Places of all rows within the budget, or rows that contradict it; None where neither was found."""
+    """Find keys for all rows within the budget, or rows that contradict it; None where neither was found."""
     rank = rank_keys(constraints, sign[constraints.rows])
     if rank is None or len(constraints.rows) > MOST_ROWS:
         return None
@@ -69,7 +69,8 @@ def add_tower_row(
     before: list[Tower],
     ceiling: float,
 ) -> Tower | None:
-    """The budget is raised until these rows fit, and lowered to until it is close; units follow what is found."""
+    """Add a row: raise the budget until it fits, then lower the budget to near the smallest possible; units follow
+    the solution."""
     programme = LineProgramme(few, sign, first_units(few, order, before))
     now = 1.0
     if before:
@@ -103,7 +104,8 @@ def is_solved(placed: LineSolution) -> bool:
 def units_from_solution(
     few: LineConstraints, order: NDArray[np.intp], placed: LineSolution
 ) -> LineUnits:
-    """Gaps between neighbours in the order, in the sizes that were found, from the smallest gap on."""
+    """Take gaps between neighbouring keys as units, in the sizes of the last solution, from the smallest gap
+    outwards."""
     chosen = order[order < few.seen[few.rows].max()]
     least = least_reach(few, chosen, placed.reach)
     sizes = np.maximum(np.abs(np.diff(placed.keys[chosen])), TIED * least)
@@ -119,7 +121,7 @@ def least_reach(few: LineConstraints, chosen: NDArray[np.intp], reach: Array) ->
 
 
 def first_units(few: LineConstraints, order: NDArray[np.intp], before: list[Tower]) -> LineUnits:
-    """As found with one row less; what is new goes on as the last rows did."""
+    """Units from the solution with one row less; new gaps continue at the rate of the last rows."""
     chosen = order[order < few.seen[few.rows].max()]
     if not before:
         return gap_units(few, chosen, np.ones(len(chosen) - 1), np.ones(len(few.rows)))
@@ -136,7 +138,7 @@ def first_units(few: LineConstraints, order: NDArray[np.intp], before: list[Towe
 def gap_units(
     few: LineConstraints, chosen: NDArray[np.intp], sizes: Array, reach: Array
 ) -> LineUnits:
-    """Keys as sums of gaps from the one beside the smallest gap, and the origin's own distance from the ground."""
+    """Write keys as sums of gaps from the key next to the smallest gap, and the distance of that key from 0."""
     count = len(sizes)
     origin = int(np.argmin(sizes)) if count else 0
     place = np.arange(count + 1)

@@ -34,7 +34,7 @@ class ProofStep(NamedTuple):
 
 @dataclass(frozen=True)
 class LineProof:
-    """Why there is no module of width 1."""
+    """A proof that no module of width 1 exists."""
 
     links: tuple[SignLink, ...]
     """What forces the signs; without steps, a closed walk that contradicts itself."""
@@ -50,7 +50,7 @@ class LineProof:
         return sorted(own.union(*(case.rows for case in self.cases)))
 
     def described(self) -> dict[str, Any]:
-        """For reports; whole numbers as text, since other readers have 53 bits."""
+        """The proof for reports; whole numbers as text, since JSON readers may have only 53 bits."""
         links = [
             {
                 "rows": list(link.rows),
@@ -73,7 +73,7 @@ class LineProof:
 
 
 def proof_holds(proof: LineProof, constraints: LineConstraints) -> bool:
-    """Whether it proves its claim, by whole numbers and the request alone."""
+    """Verify the proof in whole numbers, from the request alone."""
     if not all(link_holds(link, constraints) for link in proof.links):
         return False
     if proof.cases:
@@ -106,7 +106,7 @@ def link_trees(proof: LineProof, links: Sequence[SignLink]) -> dict[int, tuple[i
 
 
 def covers_every_choice(proof: LineProof, constraints: LineConstraints) -> bool:
-    """Whether the cases contradict every way to choose the signs of what the links leave open."""
+    """Whether the cases together contradict every choice of the signs that links leave open."""
     chosen = []
     for case in proof.cases:
         flips: dict[int, set[int]] = defaultdict(set)
@@ -147,7 +147,7 @@ def sums_to_contradiction(proof: LineProof, constraints: LineConstraints) -> boo
 
 
 def step_bound(step: ProofStep, proof: LineProof, constraints: LineConstraints) -> float:
-    """What the request, or the budget, says about the two keys of a step."""
+    """The bound that the request, or the budget, sets on the two keys of a step."""
     if step.x is None or step.y is None:
         known = (
             proof.budget is not None and max(step.x or 0, step.y or 0) < constraints.seen[step.row]
@@ -165,7 +165,7 @@ NOTHING = 1e-13
 
 
 def balance_steps(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
-    """Whole weights near the given ones in which every key cancels.
+    """Round to whole weights near the given ones such that every key cancels.
 
     The conditions are arrows from y to x; the given weights are nearly a flow in circles. What rounding leaves over at a
     key is led on along arrows of the flow itself, whose ends meet again because it goes in circles; conditions of weight 0
@@ -188,7 +188,8 @@ def balance_steps(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
 
 
 def find_slack(weighed: Sequence[Weighed]) -> list[float]:
-    """How much more of a condition its row's factor can bear: any amount of a drop."""
+    """How large a multiple of each condition its row can balance; unlimited for negative bounds, which force a strict
+    order."""
     size: dict[int, float] = defaultdict(float)
     for row, _, _, _, bound, weight in weighed:
         size[row] += weight * abs(bound)
@@ -200,7 +201,7 @@ def find_slack(weighed: Sequence[Weighed]) -> list[float]:
 def balance_flow(
     arrows: Sequence[tuple[int | None, int | None]], amounts: list[int], thick: Sequence[float]
 ) -> None:
-    """Raise amounts until as much arrives at every key as leaves it."""
+    """Raise amounts until the flow into every key equals the flow out of it."""
     leaving: dict[int | None, list[int]] = defaultdict(list)
     over: dict[int | None, int] = defaultdict(int)
     for number, (start, end) in enumerate(arrows):
@@ -227,7 +228,7 @@ def find_path_to_deficit(
     leaving: Mapping[int | None, Sequence[int]],
     over: Mapping[int | None, int],
 ) -> list[int]:
-    """The way along arrows to a key where something is missing whose thinnest arrow is as thick as can be.
+    """Find the path along arrows to a key with a deficit whose thinnest arrow is as thick as possible.
 
     Where weights are far apart, what is left over at a thick arrow must not be led over a thin one.
     """

@@ -1,4 +1,5 @@
-"""Unequal weights or a mask: a linear programme in places and steepnesses that holds the differences which bite.
+"""Unequal weights or a mask: a linear programme in key positions and row slopes, with violated conditions added as
+needed.
 
 maximise t  with  t ≤ g_i ≤ 1  and  s_i (k_x - k_y) ≤ U_i(x, y) g_i. Written out, that is a condition for every pair of keys
 of every row. Those that a solution breaks are added until none is broken; what the dual solution says of the conditions
@@ -68,7 +69,7 @@ class LineSolution(NamedTuple):
 
 
 class LineProgramme:
-    """Conditions are kept from one budget to the next."""
+    """A linear programme that keeps its conditions from one budget to the next."""
 
     def __init__(
         self, constraints: LineConstraints, sign: NDArray[np.int64], units: LineUnits | None = None
@@ -82,7 +83,7 @@ class LineProgramme:
         self.rank = rank_keys(constraints, self.sign)
 
     def solve(self, budget: float | None, rounds: int = ROUNDS) -> LineSolution:
-        """To within rounding, or as near as the rounds come."""
+        """Solve to within rounding, or as far as the rounds allow."""
         self.held = {each: None for each in self.held if None not in (each.x, each.y)}
         self.held |= dict.fromkeys(self.first_guess(budget))
         placed = self.solve_current()
@@ -102,7 +103,7 @@ class LineProgramme:
         return placed
 
     def first_guess(self, budget: float | None) -> Iterator[LineCondition]:
-        """What would bite if the keys lay as the demands order them."""
+        """Iterate over the conditions that would be active if keys were placed in the required order."""
         if self.rank is not None:
             for number in range(len(self.asked.rows)):
                 for x, y, bound in self.extremes(number, self.rank, 1e-9, budget):
@@ -111,7 +112,7 @@ class LineProgramme:
     def iter_violations(
         self, number: int, placed: LineSolution, budget: float | None
     ) -> Iterator[LineCondition]:
-        """Conditions of one row that the places do not keep."""
+        """Iterate over conditions of one row that the present keys violate."""
         reach = float(placed.reach[number])
         ground = {None: -placed.shift}
         for x, y, bound in self.extremes(number, placed.keys, reach, budget):
@@ -123,7 +124,7 @@ class LineProgramme:
     def extremes(
         self, number: int, places: Array, reach: float, budget: float | None
     ) -> Iterator[tuple[int | None, int | None, float]]:
-        """The key off the support that is highest, the two furthest apart on it, the largest logits."""
+        """The highest key off the support, the two farthest apart on it, and the largest logits."""
         constraints, row = self.asked, int(self.asked.rows[number])
         part, keys = constraints.part(row), constraints.keys(row)
         logit = self.sign[number] * places[: constraints.seen[row]]
@@ -194,7 +195,7 @@ class LineProgramme:
         return at.tolist(), total[at] * unknown[at]
 
     def size(self, each: LineCondition) -> float:
-        """The largest factor of a condition, in the units: it is divided by it."""
+        """The largest coefficient of a condition, in the solver's units, by which it is scaled."""
         largest = np.abs(self.difference(each)[1]).max(initial=0.0)
         return max(abs(each.bound), float(largest / self.units.reach[each.number]))
 
@@ -237,7 +238,8 @@ class LineProgramme:
         return balance_steps(weighed)
 
     def iter_loose_conditions(self) -> Iterator[LineCondition]:
-        """Drops to keys that are low already: where units differ widely, weights too small for the solver are theirs."""
+        """Repeat the strict-order conditions for every key of the row's support: where units differ widely, some
+        multipliers are too small for the solver."""
         for each in list(self.held):
             if each.x is not None and each.y is not None and each.bound < 0.0:
                 row = int(self.asked.rows[each.number])
@@ -246,7 +248,7 @@ class LineProgramme:
 
 
 def rank_keys(constraints: LineConstraints, sign: NDArray[np.int64]) -> Array | None:
-    """One order of the keys that keeps every strict demand of every row; None where they go round in a circle."""
+    """Sort keys so that every row's strict order holds; None where the orders are cyclic."""
     above = find_order_constraints(constraints, sign)
     length = len(above)
     waiting = above.sum(axis=0)
@@ -264,7 +266,7 @@ def rank_keys(constraints: LineConstraints, sign: NDArray[np.int64]) -> Array | 
 def find_order_constraints(
     constraints: LineConstraints, sign: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """[x, y]: whether some row puts x above y on the line."""
+    """[x, y]: whether some row requires x above y on the line."""
     length = constraints.target.shape[0]
     above = np.zeros((length, length), dtype=bool)
     for number, row in enumerate(constraints.rows):

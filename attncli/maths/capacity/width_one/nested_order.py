@@ -1,4 +1,4 @@
-"""Equal weights and no mask: the least gaps between the keys, in closed form.
+"""Equal weights and no mask: the smallest gaps between the keys, in closed form.
 
 Given the signs, every support is an upper set of one order of the keys, or what is left of one; keys that all rows treat
 alike share a place. A row that cuts the line at gap t asks, with r its spread, b its drop, R the sum of all gaps:
@@ -30,7 +30,7 @@ DIGITS = 64
 
 @dataclass(frozen=True)
 class Chain:
-    """Places in order, and the rows that cut between them."""
+    """Keys in order, and the rows whose supports are cut off between them."""
 
     cell: Index
     """The place of every key, 0 … T."""
@@ -55,7 +55,7 @@ class Chain:
 
 
 class LeastGaps(NamedTuple):
-    """The least gaps, where there are any."""
+    """The smallest gaps between neighbouring keys, if there is a solution."""
 
     gaps: Array
     """Infinite where they leave float range."""
@@ -66,7 +66,7 @@ class LeastGaps(NamedTuple):
 
 
 def find_nested_order(constraints: LineConstraints, signs: Signs) -> Chain | None:
-    """The order of the places; None where supports are not nested after all."""
+    """Order the keys so that every support is an interval at one end; None where supports are not nested."""
     length, rows = constraints.target.shape[0], constraints.rows
     sign = signs.sign[rows]
     upper = (constraints.target.toarray()[rows] > 0.0) == (sign > 0)[:, None]
@@ -109,7 +109,7 @@ def least_gaps(chain: Chain) -> LeastGaps:
 
 
 def sweep_gaps(gaps: Array, steep: Array) -> None:
-    """In place: every gap at least `steep` times all before it."""
+    """Raise gaps in place, in one sweep: each to at least `steep` times the sum of all before it."""
     total = 0.0
     for place in range(len(gaps)):
         if steep[place] > 0.0 and total > 0.0:
@@ -118,7 +118,8 @@ def sweep_gaps(gaps: Array, steep: Array) -> None:
 
 
 def supports_conflict(rising: Array, falling: Array) -> bool:
-    """Whether some support that ends upwards holds the gap of one that ends downwards, and the reverse."""
+    """Whether each of two sweeps needs the other: a support that ends upwards contains a gap of one that ends
+    downwards, and vice versa."""
     if not (rising.any() and falling.any()):
         return False
     last_falling = len(falling) - 1 - int(np.argmax(falling[::-1] > 0.0))
@@ -126,7 +127,8 @@ def supports_conflict(rising: Array, falling: Array) -> bool:
 
 
 def chain_positions(chain: Chain, least: LeastGaps) -> tuple[Array, Array]:
-    """k of every key, and the largest g of every row of the chain; 0 where the gaps are small, so that they keep digits."""
+    """The position of every key, and the largest g of every row; keys are measured from where gaps are small, to keep
+    digits."""
     origin = int(np.argmin(least.gaps))
     up = np.concatenate([[0.0], np.cumsum(least.gaps[origin:])])
     down = -np.cumsum(least.gaps[:origin][::-1])[::-1]
@@ -136,7 +138,7 @@ def chain_positions(chain: Chain, least: LeastGaps) -> tuple[Array, Array]:
 def find_contradiction(
     chain: Chain, least: LeastGaps, budget: float | None
 ) -> tuple[ProofStep, ...]:
-    """Multiples of conditions that no keys keep at this budget (None: any)."""
+    """Multiples of conditions that no keys can satisfy at this budget (None: at any budget)."""
     with np.errstate(over="ignore", invalid="ignore"):
         policy = steepest_policy(chain, least)
     if budget is None:
@@ -147,7 +149,7 @@ def find_contradiction(
 
 
 class GapPolicy(NamedTuple):
-    """For every gap the row that makes it as large as it is."""
+    """For every gap, the row whose condition determines its size."""
 
     row: Index
     """Number within the chain's rows."""
@@ -184,7 +186,7 @@ def gaps_inside_support(chain: Chain, policy: GapPolicy) -> NDArray[np.bool_]:
 def weights_of_nested_gaps(
     chain: Chain, policy: GapPolicy, least: LeastGaps, budget: float
 ) -> Array:
-    """y with λ y = F^T y + (b · y / 2B) 1, λ > 1, over gaps that already make the sum too large.
+    """Solve λ y = F^T y + (b · y / 2B) 1, λ > 1, on gaps whose sum already exceeds the budget.
 
     y^T x ≥ y^T (F x + (b / 2B) R) = λ y^T x is what no x > 0 can do. F leads one way, so λ is found by halving.
     """
@@ -201,7 +203,7 @@ def weights_of_nested_gaps(
 
 
 def smallest_gaps_over_budget(least: LeastGaps, budget: float) -> NDArray[np.bool_]:
-    """The smallest gaps, as few as add up to more than the budget allows."""
+    """Select as few gaps, smallest first, as sum to more than the budget."""
     sizes = np.where(least.gaps < FAR, least.gaps, np.inf)
     order = np.argsort(sizes, kind="stable")
     enough = int(np.searchsorted(np.cumsum(sizes[order]), 2.0 * budget)) + 1
@@ -211,7 +213,7 @@ def smallest_gaps_over_budget(least: LeastGaps, budget: float) -> NDArray[np.boo
 
 
 def sum_over_nested_gaps(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
-    """(λ - F^T)^-1 1: every gap is held by the rows in whose supports it lies."""
+    """(λ - F^T)^-1 1, by one pass upwards and one downwards."""
     weights = np.zeros(len(steep))
     from_below = from_above = 0.0
     with np.errstate(over="ignore"):
@@ -225,7 +227,8 @@ def sum_over_nested_gaps(steep: Array, up: NDArray[np.bool_], growth: float) -> 
 
 
 def weights_of_cyclic_gaps(chain: Chain, policy: GapPolicy) -> Array:
-    """Left eigenvector of the gaps that want one another larger and larger; 1 + F has the same and does not swing."""
+    """Left eigenvector of gaps that raise one another without end; of 1 + F, which has the same vector and no
+    oscillation."""
     flow = gaps_inside_support(chain, policy) * policy.steep[:, None]
     weights = np.ones(chain.gaps)
     for _ in range(300):
@@ -238,7 +241,7 @@ def weights_of_cyclic_gaps(chain: Chain, policy: GapPolicy) -> Array:
 def to_proof_steps(
     chain: Chain, policy: GapPolicy, weights: Array, budget: float | None
 ) -> tuple[ProofStep, ...]:
-    """Rows with their supports wide or their logits large, and the drop of every gap as often as those cross it."""
+    """Write the contradiction as proof steps: conditions of rows, and gaps as often as rows cross them."""
     first = np.unique(chain.cell, return_index=True)[1]
     share = policy.steep if budget is None else policy.steep + policy.budget / (2.0 * budget)
     whole = to_whole_numbers(weights * share)
@@ -279,6 +282,6 @@ def to_proof_steps(
 
 
 def to_whole_numbers(amounts: Array) -> list[int]:
-    """In units in which even the smallest keeps its digits."""
+    """Scale to whole numbers so that even the smallest keeps its digits."""
     unit = Fraction(2**DIGITS) / Fraction(float(amounts[amounts > 0.0].min(initial=1e300)))
     return [int(Fraction(float(amount)) * unit) for amount in amounts]

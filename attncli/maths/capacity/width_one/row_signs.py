@@ -58,7 +58,7 @@ def find_signs(constraints: LineConstraints) -> Signs:
 
 
 def find_sign_links(constraints: LineConstraints) -> tuple[Flags, Flags]:
-    """[row, row]: whether some two keys force equal signs, and whether some force opposite ones."""
+    """[row, row]: whether two keys force equal signs on two rows, and whether two keys force opposite ones."""
     length = constraints.target.shape[0]
     same, opposite = links_by_counting(constraints)
     crossing = bool((same & opposite).any())
@@ -74,7 +74,7 @@ def find_sign_links(constraints: LineConstraints) -> tuple[Flags, Flags]:
 
 
 def links_by_counting(constraints: LineConstraints) -> tuple[Flags, Flags]:
-    """From how many keys two supports share, and have each for themselves, among those that both rows see."""
+    """Find links from the numbers of keys that two supports share and do not share, among keys visible to both rows."""
     target, length = constraints.target, constraints.target.shape[0]
     support = (target.toarray() > 0.0).astype(np.float32)
     keen = np.zeros(length, dtype=bool)
@@ -115,14 +115,14 @@ def support_flags(constraints: LineConstraints, row: int, count: int) -> Flags:
 
 
 def link_holds(link: SignLink, constraints: LineConstraints) -> bool:
-    """Whether both rows want what the link says of them."""
+    """Whether both rows require the order of keys that the link claims."""
     (i, j), (x, y) = link.rows, link.keys
     other = constraints.bound(j, y, x) if link.same else constraints.bound(j, x, y)
     return constraints.bound(i, y, x) < 0.0 and other < 0.0
 
 
 def colour_rows(constraints: LineConstraints, same: Flags, opposite: Flags) -> Signs:
-    """Breadth first, so that an odd cycle is a short one."""
+    """Assign signs breadth first, so that an odd cycle is found at its shortest."""
     length = len(same)
     sign, component = np.zeros(length, np.int64), np.full(length, -1)
     parent = np.full(length, -1)
@@ -147,7 +147,8 @@ def colour_rows(constraints: LineConstraints, same: Flags, opposite: Flags) -> S
 def find_odd_cycle(
     constraints: LineConstraints, row: int, other: int, parent: NDArray[np.int64], same: Flags
 ) -> tuple[SignLink, ...]:
-    """From one row up to where both meet and down to the other, and back over the link that is wrong."""
+    """The cycle through two rows in conflict: up to their common ancestor, down to the other row, and back over the
+    violated link."""
     left, right = ancestors(row, parent), ancestors(other, parent)
     meeting = next(each for each in left if each in right)
     path = left[: left.index(meeting) + 1] + right[: right.index(meeting)][::-1]
@@ -163,7 +164,7 @@ def ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
 
 
 def tree_links(constraints: LineConstraints, signs: Signs, rows: set[int]) -> tuple[SignLink, ...]:
-    """Links that force the signs of these rows to one another, up to one flip for each component."""
+    """Links that determine the signs of these rows relative to one another, up to one flip for each component."""
     needed = {each for row in rows for each in ancestors(row, signs.parent)}
     made = []
     for row in sorted(needed):

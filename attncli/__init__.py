@@ -73,7 +73,7 @@ PUBLIC = {
     "generate_maps": "attncli.commands.generate.maps",
     "sweep": "attncli.commands.about.sweep.command",
     "Monitor": "attncli.training.monitor",
-    "read": "attncli.python.saved_reports",
+    "read": "attncli.python.answers",
     "compare": "attncli.commands.about.compare",
     "Report": "attncli.records",
     "Answer": "attncli.python.answers",

@@ -12,7 +12,7 @@ from attncli.commands.about.sweep.command import sweep as sweep
 from attncli.errors import AttnError as AttnError
 from attncli.python import reproduce as reproduce
 from attncli.python.answers import Answer as Answer
-from attncli.python.saved_reports import read as read
+from attncli.python.answers import read as read
 from attncli.records import Report as Report
 from attncli.training.monitor import Monitor as Monitor
 
@@ -206,7 +206,6 @@ def dispersion(
     text: str | Iterable[str] | None = (),
     text_file: str | PathLike[str] | None = None,
     token_ids: Any = (),
-    random_tokens: SupportsIndex | None = None,
     samples: SupportsIndex | None = None,
     metrics: str | Iterable[str] | None = None,
     tokenizer: Any = None,

@@ -23,10 +23,14 @@ ARITHMETIC, UNCERTAINTY = "arithmetic", "uncertainty"
 LOW, HIGH = "low", "high"
 """Keys of the interval around an estimate."""
 
+UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
+NULLS = {UNIFORM: "uniform attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
+"""Controls of heads' numbers: their keys in a row, and their labels."""
+
 FOUND_KEYS = frozenset(
     {
         *(ARITHMETIC, UNCERTAINTY),
-        *("uniform", "random_init", "shuffled"),
+        *NULLS,
         *("token", "feature", "over_median", "largest", "text"),
         *("role", "mark", "word"),
         *("query", "key", "query_token", "key_token", "other_queries"),

@@ -2,10 +2,12 @@
 
 import ast
 import inspect
+import io
 import itertools
 import re
 import subprocess
 import sys
+import tokenize
 from functools import cache
 from pathlib import Path
 
@@ -612,3 +614,57 @@ def test_only_tables_keep_their_own_layout() -> None:
     ]
     assert [each for each in skipped if each.partition(": ")[2][0] not in ")}]"] == []
     assert len(skipped) <= LEFT["tables"], skipped
+
+
+FEWEST_LINES = 15
+"""Of code: a shorter file sends its reader elsewhere for nothing."""
+
+SHORT_FILES = {
+    "__main__": "run by `python -m attncli`",
+    "ablation/norm_modules": "by tags, trials and the tensor subclasses, which do not know of each other",
+    "analysis/heads/rows/extra_definitions": "by `inspect-model` before anything heavy is imported",
+    "analysis/quantiles": "the only statistics that need numpy",
+    "call_types": "by every package that runs models",
+    "capture/other_mixers/mixer_descriptions": "by findings and by ablation, in the same words",
+    "capture/reruns/fixed_rng": "one of the ways to run a model again",
+    "capture/stacks/module_paths": "by commands, without the search for blocks",
+    "commands/reproduce/circle/arcs": "below everything that trains or draws the circle",
+    "commands/reproduce/rank_heads/rank_head_metrics": "by gates, before torch is imported",
+    "declare/dry_run": "one switch, which all processes of a command share",
+    "io/json_files": "by readers of every format",
+    "io/tensor_file_names": "without numpy, for options",
+    "maths/capacity/low_rank_head": "a derivation of its own",
+    "maths/curves/evaluate_law": "without numpy, for pages",
+    "models/loading/body": "by everything that loads",
+    "models/loading/random_init": "by every command with that control",
+    "processes/stderr": "by whatever speaks before anything else is imported",
+    "python/reproduce": "the module `attn.reproduce`",
+    "render/plots/targets": "file names of plots, without matplotlib",
+    "tensor_subclasses/residual_split/rounding_samples": "a derivation of its own",
+}
+"""Files that are shorter all the same, and who needs them apart."""
+
+
+def code_lines(path: Path) -> int:
+    """Lines that are neither blank nor comment nor docstring."""
+    text = path.read_text()
+    kept: set[int] = set()
+    empty = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)  # fmt: skip
+    for each in tokenize.generate_tokens(io.StringIO(text).readline):
+        if each.type not in empty:
+            kept |= set(range(each.start[0], each.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            kept -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(kept)
+
+
+def test_no_file_is_a_scrap() -> None:
+    """But entries of registries, and what is listed with its reason."""
+    scraps = {
+        path.relative_to(PACKAGE).with_suffix("").as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py" and code_lines(path) < FEWEST_LINES
+        if path.parent.relative_to(PACKAGE).as_posix() not in {*ENTRIES, "metrics/steps"}
+    }
+    assert scraps == set(SHORT_FILES)

@@ -3,7 +3,6 @@ prints.
 
 statistics        means and standard deviations over seeds and texts, and significance
 quantiles         standard errors of quantiles
-controls          names of the controls: uniform attention, random weights, shuffled text
 texts             the loop over texts, distributed over processes
 fingerprint       everything that determines a run's numbers, as one digest
 network_sources   the SOURCE of each command; from SOURCE and the network options to networks

@@ -28,10 +28,16 @@ sink[head=3]:2s                                        fails where one text's ch
 """
 
 from attncli.gates.changes import Change, decide_changes, parse_change, require_share
-from attncli.gates.conditions import AGGREGATES, Condition, decide_conditions, parse_condition
+from attncli.gates.conditions import (
+    AGGREGATES,
+    Condition,
+    decide_conditions,
+    exit_code,
+    parse_condition,
+    worst_exit_code,
+)
 from attncli.gates.row_selection import parse_subject, select_rows
 from attncli.gates.unmatched_gates import refuse_unmatched, refuse_unmeasured
-from attncli.gates.verdicts import exit_code, worst_exit_code
 
 __all__ = [
     "AGGREGATES",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attncli.errors import UsageError
+from attncli.errors import FAILED_GATE, UsageError
 from attncli.gates.row_selection import (
     SUBJECT,
     Selection,
@@ -102,3 +102,13 @@ def describe_evidence(condition: Condition, rows: Sequence[Row], holding: Sequen
     extreme = sorted(holding or rows, key=lambda row: row.value or 0.0, reverse=reverse)[0]
     count = f"holds for {len(holding) or 'none'} of {format_count(rows)}"
     return f"{count}{':' if holding else '; closest:'} {format_place(extreme)} {extreme.value:.6g}"
+
+
+def exit_code(report: Report) -> int:
+    """The exit code, by the same decision as the printed verdicts."""
+    return FAILED_GATE if any(verdict.failed for verdict in report.verdicts) else 0
+
+
+def worst_exit_code(codes: Iterable[int]) -> int:
+    """One code for several runs: an error that stopped a run outweighs a failed gate."""
+    return max(codes, key=lambda code: (code not in (0, FAILED_GATE), code), default=0)

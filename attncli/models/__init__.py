@@ -1,6 +1,5 @@
 """Load SOURCE or an in-memory model, and prepare its input.
 
-text_configs        the config of the part that reads text
 layer_configs       sizes that a config gives its layers
 model_classes       the class of transformers that runs a config
 forward_signatures  names of the arguments of a model's forward

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
+    from transformers import PreTrainedConfig, PretrainedConfig
 
 
 def config_value(config: "PreTrainedConfig", name: str) -> Any:
@@ -40,3 +40,11 @@ def most_layers(config: "PreTrainedConfig") -> int | None:
     """The layers of the model's deepest stack; None where no config gives a single number."""
     counts = [config_value(part, name) for part in configs_within(config) for name in LAYERS]
     return max((count for count in counts if isinstance(count, int)), default=None)
+
+
+def text_config(config: "PretrainedConfig") -> "PretrainedConfig":
+    """The text config by transformers' own method; where several parts have one (MusicGen), the encoder's, which reads."""
+    try:
+        return config.get_text_config()
+    except ValueError:  # transformers' error for an ambiguous text config
+        return config.get_text_config(encoder=True)

@@ -7,9 +7,8 @@ importing the package costs nothing.
 keywords       declared options as Python has them: the types in a signature
 keyword_help   a line of help for each
 progress       progress bar on a terminal
-answers        a report with methods: check, save, to_pandas, plots in notebooks
+answers        a report with methods: check, save, to_pandas, plots in notebooks; finished reports, read back
 question       declares a question once, for Python and for the command line
-saved_reports  read finished reports
 baselines      options of a baseline: of `attn check`, of `report.check`, of a check of `attn ci`
 reproduce      the papers' small training experiments: `attn.reproduce.circle(width=32)`
 

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import io
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -14,6 +15,7 @@ from attncli.analysis.report_selection import select_rows
 from attncli.declare.values import as_number, operator_index, single
 from attncli.errors import UsageError
 from attncli.io.atomic_files import require_writable, write_atomically
+from attncli.io.remote_files import is_address
 from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
 from attncli.python.baselines import build_baseline
 from attncli.records import Report
@@ -23,6 +25,8 @@ from attncli.render._columns import list_columns
 from attncli.render.page.tables import escape_text as plain_text
 from attncli.render.page.tables import format_table
 from attncli.render.plots.targets import FIGURES
+from attncli.reports import read_report
+from attncli.reports.reading import STDIN
 
 if TYPE_CHECKING:
     import pandas
@@ -294,3 +298,11 @@ def figure_bytes(report: Report, ending: str, dots: int) -> bytes:
         path = Path(scratch) / f"figure{ending}"
         save_figure(report, path, dots=dots)
         return path.read_bytes()
+
+
+def read(path: str | PathLike[str]) -> Answer:
+    """The report in a JSON file that `report.save` or `attn … -o FILE.json` has written."""
+    name = path if isinstance(path, str) and is_address(path) else os.fspath(require_path(path))
+    if name == STDIN:
+        raise UsageError("`path` must name a file: '-' for stdin is the command line's alone.")
+    return to_answer(read_report(name))

@@ -8,7 +8,7 @@ from attncli.errors import first_capital, format_count
 from attncli.maths.significance import adjust_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import RowPair, pair_rows
-from attncli.reports.collection import paused_collection
+from attncli.reports.reading import paused_collection
 
 LARGE = 2.0
 """Standard deviations above which the headline counts a change."""

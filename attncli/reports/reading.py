@@ -1,10 +1,12 @@
 """Read saved reports. `from_json(json(report)) == report`, except for pictures, tiles and tracks,
 which are not saved."""
 
+import gc
 import json
 import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -12,7 +14,6 @@ from attncli.errors import InputError
 from attncli.io.remote_files import find_address, is_address, read_address
 from attncli.limits import require_memory
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
-from attncli.reports.collection import paused_collection
 from attncli.reports.json_records import type_error, validate_value
 
 ADVICE = "give a report that attn has written, such as report.json"
@@ -23,6 +24,21 @@ MEMORY_PER_BYTE = 8
 """Bytes of memory that a byte of a file becomes: parsed and as records, both there for a moment."""
 OWN_COLUMNS = (*ROW_COLUMNS, "each")
 """Names in a flat row that are fields of the record; all others are its keys."""
+
+
+@contextmanager
+def paused_collection() -> Iterator[None]:
+    """Make many records without the garbage collector, which would look through all of them again and again.
+
+    None refers back to another, so that it finds nothing. It is left as it was. Also a decorator, `@paused_collection()`.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def read_report(path: str) -> Report:

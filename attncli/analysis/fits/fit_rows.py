@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from attncli.fits._module_files import ModuleArrays, SavedFit
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import Attempt
 from attncli.maths.capacity import width_formulas
-from attncli.records import Definition, Row, Scalar, View
+from attncli.records import Definition, Row, Scalar, Verdict, View
 
 FIT_METRICS: Mapping[str, Definition] = {
     "length": Definition("tokens", "Queries and keys of the pattern, n."),
@@ -188,3 +188,8 @@ def describe_attempt(attempt: Attempt) -> str:
     if attempt.met:
         return "meets the request"
     return attempt.reason or "misses the request"
+
+
+def build_unmet_verdicts(missed: Iterable[tuple[str, str]]) -> tuple[Verdict, ...]:
+    """A failed verdict for each thing that misses, with by how much."""
+    return tuple(Verdict(f"{what} meets the request", True, why) for what, why in missed)

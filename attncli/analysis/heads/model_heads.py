@@ -10,7 +10,6 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.controls import RANDOM, SHUFFLED
 from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import (
     ClassifiedHead,
@@ -88,7 +87,7 @@ from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import rank_share
-from attncli.records import Finding, Report, Row, Scalar
+from attncli.records import RANDOM, SHUFFLED, Finding, Report, Row, Scalar
 
 NONE_LINEAR = LinearLayers()
 

@@ -3,7 +3,6 @@ requested metrics."""
 
 from collections.abc import Iterator, Sequence
 
-from attncli.analysis.controls import NULLS
 from attncli.analysis.heads.classification.roles import DOUBT, MIXED, ROLE, ROLES
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.ordering import HeadRanking
@@ -11,7 +10,7 @@ from attncli.analysis.heads.rows.extra_definitions import PAIR
 from attncli.analysis.heads.rows.token_pairs import build_pair_views
 from attncli.analysis.statistics import describe_averaging
 from attncli.maths.number_format import format_number
-from attncli.records import Row, Scalar, View
+from attncli.records import NULLS, Row, Scalar, View
 
 FEW = 3
 """Up to this many metrics of heads get a grid each; more become columns of one table."""

@@ -15,7 +15,7 @@ from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.other_mixers.uncapturable_attention import UncapturableAttention
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input
-from attncli.capture.strips.value_products import PRODUCTS
+from attncli.capture.strips.mixed_maps import PRODUCTS
 
 
 class StreamMixing(NamedTuple):

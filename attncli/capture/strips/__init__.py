@@ -4,7 +4,6 @@ attention_sites        each attention's stack, layer and kind
 masks                  masks that are evaluated a strip of rows at a time
 softmax_inputs         the input of the softmax that gave a tensor
 attention_interface    models on transformers' attention interface: strips of their own eager function
-value_products         the functions that multiply values by a map
 mixed_maps             maps that are mixed between their softmax and the values: refused
 softmax_calls          all other models: their softmax or sdpa calls, one layer at a time
 tensor_parallel_heads  gather heads that are divided over processes

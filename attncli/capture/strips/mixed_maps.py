@@ -7,11 +7,11 @@ again, and is multiplied by something that the pass has made; an output of atten
 from collections import Counter
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from attncli.call_types import Args, Function
 from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
-from attncli.capture.strips.value_products import PRODUCTS
 from attncli.errors import InputError
 
 MARK = "_attncli_product"
@@ -63,3 +63,18 @@ class MixedMapTracker:
         storage = tensor.untyped_storage().data_ptr()
         kept = (*self.model.parameters(), *self.model.buffers())
         return any(each.untyped_storage().data_ptr() == storage for each in kept)
+
+
+PRODUCTS = {
+    torch.matmul,
+    Tensor.matmul,
+    Tensor.__matmul__,
+    Tensor.__rmatmul__,
+    torch.bmm,
+    Tensor.bmm,
+    torch.baddbmm,
+    Tensor.baddbmm,
+    torch.einsum,
+    torch.functional.einsum,
+}
+"""The functions by which models multiply values by a map."""

@@ -28,9 +28,8 @@ from attncli.capture.strips.attention_interface import (
     to_float32,
 )
 from attncli.capture.strips.attention_sites import ATTENDS
-from attncli.capture.strips.mixed_maps import MixedMapTracker
+from attncli.capture.strips.mixed_maps import PRODUCTS, MixedMapTracker
 from attncli.capture.strips.softmax_inputs import SOFTMAX
-from attncli.capture.strips.value_products import PRODUCTS
 from attncli.errors import InputError
 
 MASKING = {torch.masked_fill, Tensor.masked_fill}

@@ -9,8 +9,8 @@ from torch import Tensor
 from attncli.commands.attribute.token_choices import token_text
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.tokenizing import Tokenizer, load_tokenizer
+from attncli.models.layer_configs import text_config
 from attncli.models.loading.load import LoadedModel
-from attncli.models.text_configs import text_config
 
 STATE, TOP = "state", "top"
 INDEX = re.compile(r"\d{1,9}")

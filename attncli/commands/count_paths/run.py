@@ -10,7 +10,7 @@ from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, count_paths
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition, refuse_unmeasured
-from attncli.models.text_configs import text_config
+from attncli.models.layer_configs import text_config
 from attncli.networks.spec import NetworkSpec
 from attncli.options.model import FetchOptions
 from attncli.sources import Source

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.controls import UNIFORM
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, inspect_model
 from attncli.analysis.heads.tables import format_extent
@@ -23,7 +22,7 @@ from attncli.maths.curves.slopes import fit_slopes
 from attncli.metrics.attention import ATTENTION
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
-from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
+from attncli.records import NOT_APPLICABLE, UNIFORM, Definition, Finding, Report, Row, Scalar, View
 
 TOKENS = "tokens"
 """The key of the length."""

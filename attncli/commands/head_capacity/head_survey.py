@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.controls import RANDOM, SHUFFLED
 from attncli.analysis.heads.model_heads import VerifiedModel
 from attncli.analysis.heads.rows.head_rows import site_keys
 from attncli.analysis.layer_maps import capture_maps, group_by_memory, self_attention_sites
@@ -33,7 +32,7 @@ from attncli.head_weights.head import Reader
 from attncli.models.inputs.shuffled_tokens import shuffle_tokens
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
-from attncli.records import Report, Row
+from attncli.records import RANDOM, SHUFFLED, Report, Row
 
 OWN = ""
 """The model itself, among its nulls."""

@@ -6,14 +6,13 @@ from math import sqrt
 from statistics import fmean, median
 from typing import Any
 
-from attncli.analysis.controls import RANDOM, SHUFFLED
 from attncli.analysis.statistics import row_interval, select_near_largest, summarize_values
 from attncli.commands.head_capacity.map_requirements import OWN_MAP_METRICS, MapRequirements
 from attncli.commands.head_capacity.random_patterns import CAPACITY_METRICS, max_fully_shown
 from attncli.errors import format_count
 from attncli.maths.number_format import format_approximately, format_number, format_with_deviation
 from attncli.maths.significance import share_standard_deviation, standard_deviation
-from attncli.records import Definition, Finding, Row, Scalar, View
+from attncli.records import RANDOM, SHUFFLED, Definition, Finding, Row, Scalar, View
 
 SURVEY_METRICS: Mapping[str, Definition] = {
     "d": Definition("features", "Query and key width that the head has."),

@@ -27,10 +27,10 @@ from attncli.commands.paths.trained_models.path_model_steps import METRICS as ST
 from attncli.commands.paths.trained_models.path_model_steps import measure_step_shares
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.layer_configs import text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
-from attncli.models.text_configs import text_config
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.sources import Source
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.analysis.controls import UNIFORM
 from attncli.analysis.paths.direction_sampling import Estimate, TokenEstimates
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import (
@@ -19,7 +18,7 @@ from attncli.errors import format_count
 from attncli.maths.curves.slopes import fit_slopes
 from attncli.maths.number_format import format_number
 from attncli.maths.significance import Interval, confidence_interval, standard_deviation
-from attncli.records import HIGH, LOW, NOT_APPLICABLE, Definition, Row, Scalar, View
+from attncli.records import HIGH, LOW, NOT_APPLICABLE, UNIFORM, Definition, Row, Scalar, View
 
 SENSITIVITY, SHARE, PATHS = "sensitivity", "sensitivity_share", "path_sum"
 DISTANCE, SLOPE = "repeat_distance", "repeat_distance_slope"

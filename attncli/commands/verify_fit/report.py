@@ -7,11 +7,11 @@ from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
     build_fit_rows,
     build_fit_views,
+    build_unmet_verdicts,
     describe_attempt,
     describe_fits,
     fit_keys,
 )
-from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.fits._module_files import patterns_without_module, read_fits
 from attncli.fits._verify import verify
 from attncli.fits._width_search import Attempt, describe_shortfall

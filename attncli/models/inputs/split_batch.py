@@ -8,8 +8,8 @@ from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
 from attncli.models.inputs.padding import ALONG_TOKENS, PADDING, Given, remove_padding
+from attncli.models.layer_configs import text_config
 from attncli.models.random.dummy_inputs import make_example_inputs
-from attncli.models.text_configs import text_config
 
 IDS = ("input_ids", "decoder_input_ids")
 POSITIONS = "position_ids"

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attncli.models.text_configs import text_config
+from attncli.models.layer_configs import text_config
 
 POSITIONS = (
     "max_position_embeddings",

@@ -11,8 +11,7 @@ from transformers.distributed.configuration_utils import DistributedConfig
 
 from attncli.capture.strips.attention_sites import ATTENDS
 from attncli.errors import InputError, UsageError
-from attncli.models.layer_configs import config_value, per_layer_configs
-from attncli.models.text_configs import text_config
+from attncli.models.layer_configs import config_value, per_layer_configs, text_config
 from attncli.processes.collectives import LINE
 from attncli.processes.work_sharing import WORK
 from attncli.ranks import read_launch_environment

@@ -24,13 +24,13 @@ from attncli.errors import (
 from attncli.limits import require_memory
 from attncli.models.casting import cast_model
 from attncli.models.files.folders import refuse_oversized_values
+from attncli.models.layer_configs import text_config
 from attncli.models.library_errors import describe_zero_division, name_missing_library
 from attncli.models.model_classes import body_class, body_classes, iter_configs
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.size_overrides import apply_sizes, check_sizes, resolve_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
-from attncli.models.text_configs import text_config
 
 LARGEST_DEFAULT = 250_000_000
 """Parameters up to which a type's own default config is taken: BERT, GPT-2 and Whisper, but no Llama."""

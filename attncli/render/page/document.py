@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attncli import __version__
-from attncli.analysis.controls import NULLS
-from attncli.records import FOUND_KEYS, Report, View
+from attncli.records import FOUND_KEYS, NULLS, Report, View
 from attncli.render._cells import build_grids
 from attncli.render.page import pictures, prose
 from attncli.render.page.assets import load_script, load_style

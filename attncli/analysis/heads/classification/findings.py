@@ -7,7 +7,6 @@ from functools import partial
 from math import isclose
 from typing import NamedTuple
 
-from attncli.analysis.controls import NULLS, UNIFORM
 from attncli.analysis.heads.classification.head_roles import ClassifiedHead
 from attncli.analysis.heads.classification.roles import (
     DUPLICATE,
@@ -23,7 +22,7 @@ from attncli.capture.other_mixers.mixer_descriptions import format_layers
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number, format_with_deviation
 from attncli.metrics.activations._state import MASSIVE, RATIO
-from attncli.records import Finding, Row
+from attncli.records import NULLS, UNIFORM, Finding, Row
 from attncli.tolerances import SAME_TOKEN
 
 COLLAPSED = 0.05

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attncli.analysis.controls import NULLS, UNIFORM
 from attncli.analysis.heads.classification.roles import (
     DOUBT,
     LOCAL,
@@ -16,7 +15,7 @@ from attncli.analysis.heads.classification.roles import (
     classify_with_draws,
 )
 from attncli.capture.strips.attention_sites import DIFFERENCE
-from attncli.records import NOT_APPLICABLE, Row, Scalar
+from attncli.records import NOT_APPLICABLE, NULLS, UNIFORM, Row, Scalar
 
 
 @dataclass

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from attncli.analysis.controls import UNIFORM
-from attncli.records import Row
+from attncli.records import UNIFORM, Row
 
 TOLD = 2
 """Most metrics in a headline."""

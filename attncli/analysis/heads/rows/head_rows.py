@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.analysis.controls import UNIFORM
 from attncli.analysis.heads.forward_passes.observer import PassResult
 from attncli.analysis.statistics import UNRESOLVED, summarize_values
 from attncli.capture import AttentionSite
@@ -20,7 +19,7 @@ from attncli.errors import format_count
 from attncli.metrics.activations._state import Peak
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
-from attncli.records import NOT_APPLICABLE, Row, Scalar
+from attncli.records import NOT_APPLICABLE, UNIFORM, Row, Scalar
 
 ON_REPEATS = "roles"
 """The group of metrics that are taken from random tokens repeated twice."""

@@ -4,14 +4,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from attncli.analysis.controls import UNIFORM
 from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs
 from attncli.analysis.heads.rows.extra_definitions import PAIR
 from attncli.analysis.heads.rows.extreme_heads import format_head
 from attncli.analysis.heads.rows.head_rows import SILENT, Keeps, Observations
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.capture import AttentionSite
-from attncli.records import NOT_APPLICABLE, Row, Scalar, View, format_token_position
+from attncli.records import NOT_APPLICABLE, UNIFORM, Row, Scalar, View, format_token_position
 
 QUERY_TOKEN, KEY_TOKEN = "query_token", "key_token"
 """Keys of a row: the two tokens in words, where they are known."""

@@ -7,8 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.fits.fit_rows import FIT_METRICS, max_keys_per_row
-from attncli.analysis.fits.unmet import build_unmet_verdicts
+from attncli.analysis.fits.fit_rows import FIT_METRICS, build_unmet_verdicts, max_keys_per_row
 from attncli.fits._registry import auto_methods, is_width_one_method
 from attncli.fits._types import FitRequest
 from attncli.fits._width_one import request_tolerances

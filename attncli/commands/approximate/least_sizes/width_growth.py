@@ -8,8 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.fits.fit_rows import FIT_METRICS
-from attncli.analysis.fits.unmet import build_unmet_verdicts
+from attncli.analysis.fits.fit_rows import FIT_METRICS, build_unmet_verdicts
 from attncli.analysis.statistics import summarize_values
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest

@@ -8,13 +8,13 @@ from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
     build_fit_rows,
     build_fit_views,
+    build_unmet_verdicts,
     compute_size_values,
     describe_attempt,
     describe_fits,
     fit_keys,
     warn_dense_rows,
 )
-from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.commands.approximate.one_module.solutions import Solution, SolvedPattern
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest

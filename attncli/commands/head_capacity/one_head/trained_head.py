@@ -11,9 +11,9 @@ from attncli.analysis.fits.fit_rows import (
     MEASURED,
     OUT_OF_RANGE,
     WORDS_VIEW,
+    build_unmet_verdicts,
     warn_dense_rows,
 )
-from attncli.analysis.fits.unmet import build_unmet_verdicts
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs, ShownPattern
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import describe_shortfall

@@ -68,11 +68,11 @@ class NoRule(InputError):
 
 
 class Unresolved(InputError):
-    """Rounding has swallowed the requested number."""
+    """The requested number is smaller than rounding."""
 
 
 class Imprecise(InputError):
-    """Numbers miss what they must add up to by more than rounding may take."""
+    """Numbers miss the sum they must add up to by more than rounding explains."""
 
 
 class NoAttention(InputError):
@@ -84,7 +84,7 @@ class NotFinite(InputError):
 
 
 class LimitError(AttnError):
-    """The machine cannot do it: not enough memory or disk."""
+    """The machine lacks memory or disk for it."""
 
     exit_code = 4
 

@@ -37,7 +37,7 @@ def process_memory() -> int:
 
 
 def divide_free_memory(free: Sequence[int | None]) -> None:
-    """Of several processes that begin on one machine each takes its part of what was free before: `free` as each saw it.
+    """Divide the free memory between processes that start together on one machine; `free` as each has seen it.
 
     Asked while they load, the system would promise the same bytes to all of them.
     """

@@ -1,4 +1,5 @@
-"""What threads of one process share: BLAS threads around loops of our own, and turns of questions that change its state.
+"""State that threads of one process share: the number of BLAS threads, and turns of questions that change global
+state.
 
 Our products are small: waking more threads costs more than they give (a learned fit takes many times the CPU with two of
 them on busy cores). The command says so to its whole process before anything is loaded (`cli/main.py`); in a caller's
@@ -20,7 +21,7 @@ from attncli.errors import UsageError
 
 
 class BlasThreadLimit:
-    """Libraries that hold one thread, each for so many at once, and what they had before the first."""
+    """Libraries limited to one thread, with the number of users of each and the setting before the first."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -119,7 +119,7 @@ def build_anatomy(
 
 
 def iter_mlp_norms(points: list[StreamPoint]) -> Iterator[StreamPoint]:
-    """The norms of the stream that go with an MLP: BERT's second LayerNorm.
+    """Iterate over the norms of the stream that belong to an MLP, such as BERT's second LayerNorm.
 
     They follow the addition of an MLP that has no norm of its own, at the end of the block; or before its end where every
     addition is followed by one.

@@ -77,7 +77,7 @@ def iter_sub_block_states(
 
 
 class KeepBySwitches:
-    """Keeps of each part what the switches select."""
+    """Keeps those parts of each block that the switches select."""
 
     def __init__(self, anatomy: Anatomy, switches: Switches) -> None:
         self.anatomy = anatomy

@@ -1,4 +1,4 @@
-"""The best query of every row for given keys: a convex problem of d unknowns each, by batched Newton steps.
+"""Find the best query of every row for given keys: a convex problem with d unknowns each, by batched Newton steps.
 
 For row i with support S, wanted logits ℓ_s = log A_is, errors e_s = q·k_s - ℓ_s and their mean c, minimise
 
@@ -35,7 +35,7 @@ BLOCK = 1 << 21
 
 
 class QueryProblem(NamedTuple):
-    """The data that all rows share."""
+    """The data of the problem that all rows share."""
 
     keys: Array
     """[key, d]; about unit length, which gives λ its meaning."""
@@ -65,14 +65,14 @@ class Support(NamedTuple):
     """[row, key]: where they are. `summed` writes into it, for a new matrix costs more than its product."""
 
     def sum_weighted(self, factors: Array | float, vectors: Array) -> Array:
-        """For every row the sum of its keys' vectors, each with its factor."""
+        """For every row, the sum of its keys' vectors, each multiplied by its factor."""
         self.entries.data[:] = factors
         result: Array = self.entries @ vectors
         return result
 
 
 class RowState(NamedTuple):
-    """The rows at their present queries."""
+    """Logits, losses and slopes of rows at their present queries."""
 
     leak: Array
     """φ + threshold: log of the off-support mass, in units of the mass on the support."""
@@ -98,7 +98,8 @@ def solve_queries(
     bold: bool = False,
     rows: Index | None = None,
 ) -> SolvedRows:
-    """A query for every row of the target, or for some, from `start` or from zero; `bold` for logits of any size."""
+    """Find a query for every row of the target, or for some, from `start` or from zero; `bold` for logits of any
+    size."""
     length, d = keys.shape
     upper = np.triu_indices(d)
     pairs = keys[:, upper[0]] * keys[:, upper[1]]
@@ -116,7 +117,7 @@ def solve_queries(
 def run_newton_steps(
     problem: QueryProblem, target: csr_array, rows: Index, queries: Array, met: NDArray[np.bool_]
 ) -> None:
-    """Newton steps on some rows, in place, until all meet the request or the steps are used up."""
+    """Take Newton steps on some rows, in place, until all meet the request or no steps are left."""
     penalty, now = FIRST_LAMBDA, queries[rows]
     least = np.full(len(rows), np.inf)
     support = find_support(target, rows)
@@ -173,7 +174,7 @@ def evaluate_rows(problem: QueryProblem, support: Support, queries: Array) -> Ro
 def rows_meeting_request(
     request: FitRequest, support: Support, state: RowState
 ) -> tuple[NDArray[np.bool_], Array]:
-    """Which rows meet the three conditions of the request, a little inside, and every row's total variation."""
+    """Which rows meet the three conditions of the request, with a small margin, and every row's total variation."""
     safety = SAFETY[request.dtype]
     highest = np.maximum.reduceat(state.error, support.starts)
     lowest = np.minimum.reduceat(state.error, support.starts)

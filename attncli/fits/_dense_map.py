@@ -1,4 +1,4 @@
-"""The narrowest module found for a map that has weights everywhere, such as a trained head's own.
+"""Fit a narrow module to a map with weights everywhere, such as a trained head's own.
 
 Rows may be moved by any constant, so the logits are the map's logarithms with each row's mean taken off; a singular
 value decomposition truncated at d features is the start. Where it misses, keys on rings and arcs are tried (as for
@@ -54,7 +54,8 @@ class MapModule(NamedTuple):
 def narrowest_module(
     weights: Array, causal: bool, limit: float, widest: int, dtype: str = "float32", least: int = 1
 ) -> MapModule | None:
-    """Of the smallest width found whose worst row is within `limit` in total variation; None where `widest` misses too.
+    """Find the narrowest module whose worst row is within `limit` in total variation; None where `widest` misses it
+    too.
 
     `weights` [query, key]: rows sum to one. `least`: no smaller width is tried. Success is not strictly monotone in d.
     """
@@ -75,7 +76,7 @@ def narrowest_module(
 
 
 class TargetMap(NamedTuple):
-    """A map, and how close a module must come to it."""
+    """A map, and how close a module must come to it, row by row."""
 
     weights: Array
     target: csr_array
@@ -89,7 +90,7 @@ class TargetMap(NamedTuple):
 
 
 def iter_doubling_widths(first: int, widest: int) -> Iterator[int]:
-    """The first, twice as wide, and so on to the widest."""
+    """Iterate over widths: the first, twice as wide, and so on to the widest."""
     d = first
     while d < widest:
         yield d
@@ -107,7 +108,7 @@ def fit_at_width(target_map: TargetMap, d: int) -> MapModule | None:
 
 
 def iter_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
-    """[queries, keys]: rings and arcs, and the map's own spectrum last."""
+    """Iterate over starting points [queries, keys]: rings and arcs, then the map's own spectrum."""
     if 1 < d <= WIDEST_RING:
         yield from iter_ring_starts(target_map, d)
     for depth in DEPTHS:
@@ -115,7 +116,7 @@ def iter_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
 
 
 def iter_ring_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
-    """Keys on rings and arcs with each row's best query for the sparse pattern nearby, if that is sparse."""
+    """Place keys on rings and arcs, with each row's best query for a nearby sparse pattern, if there is one."""
     sparse = sparsify_rows(target_map.weights, RING_SHARE * target_map.limit)
     if np.median(np.diff(sparse.indptr)) > d:
         return
@@ -127,7 +128,7 @@ def iter_ring_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
 
 
 def sparsify_rows(weights: Array, left_out: float) -> csr_array:
-    """Of every row the fewest keys that hold all but `left_out` of it, as a pattern: no nearer one has fewer."""
+    """Keep the fewest keys of every row that hold all of it but `left_out`: no other pattern as near has fewer."""
     order = np.argsort(-weights, axis=1, kind="stable")
     mass = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
     counts = np.minimum((mass < 1.0 - left_out).sum(axis=1) + 1, weights.shape[1])
@@ -137,7 +138,7 @@ def sparsify_rows(weights: Array, left_out: float) -> csr_array:
 
 
 def descend_likelihood(both: Array, target_map: TargetMap) -> tuple[Array, MapModule | None]:
-    """Where descents on the likelihood end, and the module if there is one."""
+    """Minimise the likelihood loss; return where it ends, and the module if that meets the limit."""
     about, emphasis = target_map.at(both.shape[2], DECAY), np.ones(len(target_map.weights))
     for _ in range(ROUNDS):
         both = run_lbfgs(row_weighted_likelihood(target_map.weights, emphasis), both, about, STEPS)
@@ -149,7 +150,7 @@ def descend_likelihood(both: Array, target_map: TargetMap) -> tuple[Array, MapMo
 
 
 def descend_excess(both: Array, target_map: TargetMap) -> MapModule | None:
-    """Descents on what rows exceed the limit by, sharper from one to the next."""
+    """Minimise what rows exceed the limit by, with a smaller rounding of the loss each time."""
     about = target_map.at(both.shape[2], 0.0)
     for rounding in ROUNDINGS:
         both = run_lbfgs(excess_loss(target_map, rounding), both, about, CLOSING_STEPS)
@@ -161,7 +162,7 @@ def descend_excess(both: Array, target_map: TargetMap) -> MapModule | None:
 
 
 def narrow_module(best: MapModule, target_map: TargetMap, least: int) -> MapModule:
-    """Narrow a module, one feature after the other."""
+    """Narrow a module, one feature at a time."""
     while best.fit.d > least:
         below = (
             descend_excess(start, target_map) for start in iter_narrower_starts(best, target_map)
@@ -174,7 +175,8 @@ def narrow_module(best: MapModule, target_map: TargetMap, least: int) -> MapModu
 
 
 def iter_narrower_starts(best: MapModule, target_map: TargetMap) -> Iterator[Array]:
-    """The module's logits without their smallest feature; then where the likelihood leads from the map's own."""
+    """Iterate over starts: the module's logits without their smallest feature, then a likelihood fit from the map's
+    own logits."""
     d = best.fit.d - 1
     queries, keys = np.split(best.fit.x.astype(np.float64), 2, axis=1)
     yield truncate_rank(subtract_row_means(queries @ keys.T, target_map.causal), d)
@@ -183,7 +185,7 @@ def iter_narrower_starts(best: MapModule, target_map: TargetMap) -> Iterator[Arr
 
 
 def center_log_weights(weights: Array, causal: bool, depth: float) -> Array:
-    """ln A, no deeper than so far below a row's largest, less each row's mean."""
+    """ln A minus each row's mean; at most `depth` below the row's largest."""
     logits = np.log(weights, out=np.full(weights.shape, -np.inf), where=weights > 0.0)
     return subtract_row_means(
         np.maximum(logits - logits.max(axis=1, keepdims=True), -depth), causal
@@ -191,7 +193,8 @@ def center_log_weights(weights: Array, causal: bool, depth: float) -> Array:
 
 
 def subtract_row_means(logits: Array, causal: bool) -> Array:
-    """Less each row's mean over the visible keys; 0 where a key is hidden, which any module may have there."""
+    """Subtract each row's mean over the visible keys; 0 where a key is hidden, as any module may have any logit
+    there."""
     seen = np.ones(logits.shape, dtype=bool)
     if causal:
         seen = np.tril(seen)
@@ -200,7 +203,7 @@ def subtract_row_means(logits: Array, causal: bool) -> Array:
 
 
 def truncate_rank(logits: Array, d: int) -> Array:
-    """[queries, keys], both [token, d]: the nearest product of rank d."""
+    """The nearest product of rank d, as [queries, keys], both [token, d]."""
     left, values, right = np.linalg.svd(logits)
     root = np.sqrt(values[:d])
     return np.stack([left[:, :d] * root, right[:d].T * root])
@@ -213,7 +216,7 @@ def verify_module(both: Array, target_map: TargetMap) -> MapModule | None:
 
 
 def row_errors(both: Array, target_map: TargetMap) -> Array:
-    """Total variation of every row."""
+    """The total variation of every row."""
     logits = both[0] @ both[1].T
     if target_map.causal:
         mask_future(logits, 0)
@@ -243,7 +246,7 @@ def excess_loss(target_map: TargetMap, rounding: float) -> Loss:
 
 
 def row_weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
-    """Σ_i e_i KL(A_i ‖ M_i) up to a constant, of maps without gaps."""
+    """Σ_i e_i KL(A_i ‖ M_i) up to a constant, for maps without zeros."""
     target_map, rows = weights.astype(np.float32), emphasis.astype(np.float32)
     visible = target_map > 0.0
 

@@ -1,4 +1,4 @@
-"""Starting points for keys: arrangements that suit ordered patterns, and the pattern's own spectrum.
+"""Starting points for keys: arrangements that suit ordered patterns, and the pattern's spectrum.
 
 Keys on a ring or an arc put neighbours close together, and one feature that alternates along the order separates a key
 from the next: with (cos t, sin t, (-1)^j) a window of three keys needs d = 3 at every length. The order is that of the
@@ -34,7 +34,8 @@ POWERS = 8
 def iter_arranged_modules(
     target: csr_array, request: FitRequest
 ) -> Iterator[tuple[FittedModule, Evidence]]:
-    """Modules whose keys are arranged and whose queries are each row's best, where nearly all rows are served."""
+    """Iterate over modules with arranged keys and each row's best query, where these meet the request in nearly all
+    rows."""
     if not 1 < request.d <= WIDEST_ARRANGED:
         return
     for keys in iter_arrangements(target, request.d):
@@ -48,7 +49,7 @@ def iter_arranged_modules(
 
 
 def is_promising(keys: Array, target: csr_array, request: FitRequest) -> bool:
-    """Whether rows spread over the pattern can be served."""
+    """Whether the request is met in a sample of rows."""
     length = target.shape[0]
     some = np.unique(np.linspace(0, length - 1, SAMPLED).astype(int))
     solved = solve_queries(keys, target, request, bold=True, rows=some)
@@ -56,7 +57,7 @@ def is_promising(keys: Array, target: csr_array, request: FitRequest) -> bool:
 
 
 def iter_arrangements(target: csr_array, d: int) -> Iterator[Array]:
-    """Keys [token, d] of unit variance in every feature, each arrangement along each order."""
+    """Iterate over keys [token, d] of unit variance in every feature: each arrangement along each order."""
     length = target.shape[0]
     tokens = np.arange(length, dtype=float)
     orders = [tokens]
@@ -78,7 +79,7 @@ def iter_arrangements(target: csr_array, d: int) -> Iterator[Array]:
 
 
 def standardise(keys: Array) -> Array:
-    """No mean, which no softmax sees, and unit variance."""
+    """Subtract the mean, which softmax ignores, and scale to unit variance."""
     centred = keys - keys.mean(axis=0)
     size = centred.std(axis=0)
     result: Array = centred / np.where(size > 0.0, size, 1.0)
@@ -98,7 +99,7 @@ def spectral_order(target: csr_array) -> Array:
 def spectral_start(
     target: csr_array, request: FitRequest, rng: np.random.Generator, spread: float
 ) -> Array:
-    """[2, token, d]: U S^½ and V S^½ of log weights that lie `DEPTH` above the rest of their row, and some noise.
+    """[2, token, d]: U S^½ and V S^½ of log weights, `DEPTH` above the rest of their row, with some noise.
 
     Rows are centred over the keys that they see. The largest singular directions come from a few block powers.
     """

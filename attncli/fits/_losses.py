@@ -1,4 +1,4 @@
-"""Losses of all queries and keys at once, with their gradients, for quasi-Newton steps.
+"""Losses as functions of all queries and keys, with gradients, for quasi-Newton steps.
 
 `likelihood`: Σ_i KL(A_i ‖ M_i), which is smooth from a random start. `margin`: the objective of `_best_queries`, Σ_i
 softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)², in which a row that meets the request weighs nothing, so that the keys move
@@ -28,7 +28,7 @@ STIFFNESS = 1.0
 
 
 class LossSetting(NamedTuple):
-    """What the losses need of the target."""
+    """The data of the target that losses use."""
 
     target: csr_array
     row: NDArray[np.intp]

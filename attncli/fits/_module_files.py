@@ -1,4 +1,4 @@
-"""Fitted modules in safetensors files.
+"""Read and write fitted modules in safetensors files.
 
 `w_q`, `w_k` [hidden, d]; per pattern i `x.{i}` [token, hidden] and its sparse target `target.{i}.row`, `.col`, `.value`.
 Patterns are numbered as requested: where no module was found for pattern i, there is no `x.{i}`.
@@ -30,7 +30,7 @@ LIMITS = ("causal", "ratio_error", "off_support", "total_variation", "logit_budg
 
 @dataclass(frozen=True, slots=True)
 class ModuleArrays:
-    """Any w_q, w_k and x, as a file has them: not necessarily made here."""
+    """w_q, w_k and x as a file has them; other programs may have written it."""
 
     w_q: Floats
     w_k: Floats
@@ -67,7 +67,7 @@ def fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
 def fit_metadata(
     fits: Sequence[SavedFit], request: FitRequest, patterns: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The request that the fits were made for, and the names of all requested patterns."""
+    """The metadata of a file: the request, and the names of all requested patterns."""
     limits = {name: value for name, value in asdict(request).items() if name in LIMITS}
     names = list(patterns) or [fit.pattern for fit in fits]
     methods = {fit.number: fit.method for fit in fits}
@@ -81,7 +81,7 @@ def fit_metadata(
 
 
 def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
-    """All patterns of a file, checked, and the request they were made for."""
+    """Read and check all patterns of a file, and the request they were fitted for."""
     if not path.is_file():
         raise UsageError(f"{path} does not exist or is not a file: check the path.")
     file = StoredArrays(path)
@@ -102,7 +102,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
 
 
 def patterns_without_module(path: Path) -> list[str]:
-    """Names of patterns that the file was made for but has no module of."""
+    """Names of requested patterns for which the file has no module."""
     described = StoredArrays(path).metadata
     names, methods = (read_name_list(path, described, key) for key in ("patterns", "methods"))
     return [name for name, method in zip(names, methods, strict=True) if not method]
@@ -148,7 +148,7 @@ def read_fit(
     pattern: str,
     method: str,
 ) -> SavedFit:
-    """Pattern `index` of the file, its kinds of numbers, shapes and values checked."""
+    """Read pattern `index` of the file, and check its dtypes, shapes and values."""
     refuse_wrong_dtypes(path, tensors, index)
     try:
         x, w_q, w_k = tensors[f"x.{index}"], tensors["w_q"], tensors["w_k"]

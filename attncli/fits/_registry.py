@@ -34,7 +34,8 @@ method = MethodSpec
 
 
 def find_method_spec(name: str) -> MethodSpec:
-    """The properties of a method by its name, with or without parameters; one without any is run by its name alone."""
+    """Find the properties of a method by its name, with or without parameters; a method without any runs by its name
+    alone."""
     found = DECLARED.get(FITS[name.partition(":")[0]])
     return found if isinstance(found, MethodSpec) else MethodSpec()
 
@@ -51,7 +52,7 @@ def auto_methods(last: bool | None = None) -> list[str]:
 
 
 def list_fixed_width_methods() -> list[str]:
-    """Methods for a given width, as `auto` spells them."""
+    """List the methods for a given width, as `auto` spells them."""
     found = [at for name in FITS.names() if (at := find_method_spec(name).at_width) is not None]
     return [spelling for _, spelling in sorted(found)]
 

@@ -1,4 +1,4 @@
-"""Modules of width 1: keys on a line that separate all rows, one steepness for every row, verified after rounding."""
+"""Modules of width 1: keys on a line that separate all rows, one slope for each row, verified after rounding."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -64,7 +64,8 @@ def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
 def smallest_logit_module(
     constraints: LineConstraints, answer: LineDecision, request: FitRequest
 ) -> tuple[FittedModule, Evidence] | tuple[None, None]:
-    """Of the modules that meet the request the one with the smallest logits; of long patterns and towers the first."""
+    """Find the module with the smallest logits that meets the request; for long patterns and towers, the first that
+    does."""
     best: tuple[FittedModule, Evidence] | None = None
     for candidates in iter_line_modules(constraints, answer, request):
         for fit in candidates:
@@ -111,7 +112,7 @@ def iter_line_modules(
 
 
 def has_wide_support(constraints: LineConstraints, keys: Array) -> bool:
-    """Whether some support has more than one place: else no error on it has to be shared out."""
+    """Whether some support has several key positions: otherwise no error on it has to be shared out."""
     own = keys[constraints.target.indices]
     starts = constraints.target.indptr[:-1]
     spread = np.maximum.reduceat(own, starts) - np.minimum.reduceat(own, starts)
@@ -126,7 +127,8 @@ def iter_shifted_modules(
     request: FitRequest,
     factors: Array,
 ) -> Iterator[FittedModule]:
-    """One for each middle; `factors` takes how much steeper than foreseen its rows are."""
+    """Iterate over modules, one for each centre of the keys; `factors` receives how much steeper than planned its
+    rows are."""
     for shifted, size in iter_shifts(keys, constraints.masked, request.dtype):
         queries, needed = find_flattest_queries(shifted, reach / size, constraints, sign, request)
         np.maximum(factors, needed, out=factors)
@@ -147,7 +149,8 @@ def error_allowance(target: csr_array, request: FitRequest, share: float) -> tup
 
 
 def iter_shifts(keys: Array, masked: bool, dtype: str) -> Iterator[tuple[Array, float]]:
-    """The same differences about other middles, rounded: the smallest logits first, then those that keep digits.
+    """Iterate over rounded keys about other centres: those with the smallest logits first, then those that keep
+    digits.
 
     Without a mask every query sees all keys, and their middle is best; with one the places are about 0 as they came.
     """
@@ -167,7 +170,7 @@ def find_flattest_queries(
     sign: NDArray[np.int64],
     request: FitRequest,
 ) -> tuple[Array, Array]:
-    """For every row the flattest query that serves it, and by how much steeper it is than the places ask."""
+    """For every row, the smallest query that meets the request, and how much larger it is than the keys require."""
     length = len(keys)
     queries, needed = np.zeros((length, 1)), np.ones(length)
     problem = QueryProblem(keys[:, None], np.zeros((0, 0)), np.triu_indices(1), request, 1.0)

@@ -30,7 +30,7 @@ DENSE_LIMIT = 8192
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One method on one pattern: the best module it gave, and how much was tried."""
+    """The best module of one method for one pattern, and how much was tried."""
 
     method: str
     fit: FittedModule | None
@@ -63,7 +63,7 @@ def try_width(
     seeds: Sequence[int],
     watch: Progress = no_progress,
 ) -> Attempt:
-    """The method at one width, seed after seed until one meets the request; else the nearest."""
+    """Try a method at one width, seed after seed, until one meets the request; else return the nearest."""
     best: Attempt | None = None
     for count, seed in enumerate(seeds, start=1):
         fit = run_method(method, target, request, seed)
@@ -82,7 +82,7 @@ def try_width(
 
 
 def run_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
-    """A method from its text, such as `jl:projection=sign`."""
+    """Run a method from its text, such as `jl:projection=sign`."""
     rng = np.random.default_rng([seed, request.d])
     fit: Fit = call_from_text(FITS, method, target=target, request=request, rng=rng)
     return fit
@@ -93,7 +93,7 @@ def is_nearer_to_request(evidence: Evidence, other: Evidence | None) -> bool:
 
 
 def describe_shortfall(evidence: Evidence, request: FitRequest) -> str:
-    """Which limits are missed, measured against wanted."""
+    """Describe which limits are missed, measured against requested."""
     if np.isnan(evidence.total_variation):
         return f"logits leave the range of {request.dtype}"
     pairs = {
@@ -117,7 +117,7 @@ def find_width(
     watch: Progress = no_progress,
     impossible: int = 0,
 ) -> Attempt:
-    """The smallest width that any seed makes work: doubling from a guess, then halving the interval.
+    """Find the smallest width at which any seed works: double from a guess, then bisect.
 
     Success is not strictly monotone in d, so it is the smallest *found*. Widths up to `impossible` are left out.
     """
@@ -161,7 +161,7 @@ def bracket_width(
 
 
 def width_ladder(method: str, target: csr_array, widest: int) -> Iterator[int]:
-    """The widths that a search tries."""
+    """The widths that a search tries, rising."""
     return iter_search_widths(method, int(np.diff(target.indptr).max()), target.shape[0], widest)
 
 
@@ -231,7 +231,7 @@ def reduce_logits(
 
 
 def best_attempt(attempts: Sequence[Attempt]) -> Attempt:
-    """The narrowest that met the request, with the smallest logits, else the nearest; with the counts of all."""
+    """The narrowest that met the request, with the smallest logits; if none did, the nearest; with the counts of all."""
     good = [attempt for attempt in attempts if attempt.met and attempt.fit]
     some = [attempt for attempt in attempts if attempt.evidence]
     if good:

@@ -65,7 +65,7 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
 def refuse_imprecise_logits(
     queries: Array, request: FitRequest, most: int, length: int
 ) -> MethodRefusal | None:
-    """Logits of this size lose their last digits: refuse where rounding exceeds the tolerance on the support."""
+    """Refuse logits so large that their rounding exceeds the tolerance on the support."""
     scale = float(np.abs(queries).sum(axis=1).max())
     tolerance = min(request.log_ratio, -math.log(min(request.off_support, 0.5)))
     bits = math.log2(scale / tolerance) if scale > 0.0 else 0.0

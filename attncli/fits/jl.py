@@ -113,7 +113,7 @@ def iter_factorings(
 
 
 def matrix_bytes(matrix: csr_array) -> tuple[int, bytes, bytes, bytes]:
-    """A sparse matrix that can be looked up: a search for the width factors the same few matrices at every probe."""
+    """A sparse matrix as a hashable key: a search for the width factors the same few matrices at every probe."""
     parts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
     return matrix.shape[0], parts[0].tobytes(), parts[1].tobytes(), parts[2].tobytes()
 

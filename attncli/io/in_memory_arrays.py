@@ -16,7 +16,7 @@ ALONE = "the array"
 
 
 class InMemoryArrays:
-    """The interface of `arrays.StoredArrays`, without a file."""
+    """Arrays in memory with the interface of `safetensors_arrays.StoredArrays`."""
 
     def __init__(
         self, where: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]

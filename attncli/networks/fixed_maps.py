@@ -20,7 +20,7 @@ def is_linear_attention(spec: NetworkSpec, switches: Switches) -> bool:
 def compute_fixed_map(
     state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches
 ) -> Array:
-    """A, or A - 11^T/n, in plain numbers."""
+    """The map A, or A - 11^T/n, in plain numbers."""
     logits = attention_logits(state.joined(), layer, spec)
     eye = make_scaled(np.eye(spec.tokens)[None])
     outlier = 1.0 / spec.tokens if switches.remove_outlier else 0.0

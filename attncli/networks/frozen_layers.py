@@ -185,7 +185,7 @@ class FrozenLayer:
         self.skip = skip
 
     def through_attention(self, x: SplitState, head: int | None = None) -> SplitState:
-        """The branch alone, through all heads or one."""
+        """The attention branch alone, through all heads or one."""
         attend = self.attend if head is None else self.one_head[head]
         normed = x if self.before is None else self.before(x)
         return self.evaluate_norm(SplitState(*attend(normed.split()), plain=False))
@@ -195,7 +195,7 @@ class FrozenLayer:
         return [self.attend.head(index) for index in range(len(self.attend.layer.w_v))]
 
     def past_attention(self, x: SplitState) -> SplitState:
-        """The skip alone."""
+        """The skip connection alone."""
         return self.evaluate_norm(x.split())
 
     def whole(self, x: SplitState) -> SplitState:
@@ -232,7 +232,7 @@ def add_states(first: SplitState, second: SplitState) -> SplitState:
 def freeze_step(
     state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches
 ) -> tuple[SplitState, FrozenLayer]:
-    """The next state of a network of attention alone, and the layer frozen as it was on the way there.
+    """Compute the next state of an attention-only network, and the layer frozen as it ran for that.
 
     The frozen weights take the plain or the split form by the rule that the full pass follows.
     """

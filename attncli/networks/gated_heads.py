@@ -1,4 +1,4 @@
-"""What the gates of a synthetic layer multiply, in plain numbers: the heads' outputs, and the weights on token 0."""
+"""Heads with output gates in a synthetic layer, in plain numbers: gated outputs, and the weights on token 0."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from attncli.networks.weights import Layer
 
 
 class GatedHeads(NamedTuple):
-    """Of one attention."""
+    """The gated heads of one layer."""
 
     gate: Array
     """[head, query, value]: sigmoid(u W_G,h)."""
@@ -25,7 +25,7 @@ class GatedHeads(NamedTuple):
 
 
 def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> GatedHeads:
-    """Of the state before the block."""
+    """Compute the heads from the state before the block."""
     assert layer.w_g is not None
     read = state.joined()
     read = apply_norm(read, spec) if spec.norm_position == "pre" else read
@@ -42,7 +42,7 @@ def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> G
 
 
 def queries_with_choice(spec: NetworkSpec) -> np.ndarray:
-    """[query] bool: who sees token 0 and another one."""
+    """[query] bool: which queries see token 0 and at least one other."""
     if spec.window is None:
         return np.full(spec.tokens, spec.tokens > 1)
     visible = visibility_mask(spec.tokens, spec.window, slice(None))

@@ -154,7 +154,7 @@ def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitPart
 
 
 def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logits:
-    """What every query's logits have in common, and what deviates from it.
+    """The logits, split into what all queries have in common and what deviates from it.
 
     In split form the reference is the last token's query, which sees every key whatever the mask: where all tokens
     attend alike it does too, so deviations are as small as they can be. In plain form there is no reference.

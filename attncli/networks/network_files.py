@@ -1,4 +1,4 @@
-"""Networks in safetensors files, as design describes them for other programs.
+"""Networks in safetensors files, with tensor names that other programs can rely on.
 
     x [token, feature]
     layers.{l}.w_q, .w_k [head, feature, key]    layers.{l}.w_v [head, feature, value]    layers.{l}.w_o [head, value, feature]
@@ -162,7 +162,7 @@ class FileNetwork:
 
 
 def refuse_far_apart(what: str, array: Array) -> None:
-    """Weights of any size keep their digits, but not beside others that are 10^270 times as large."""
+    """Refuse weights next to others that are 10^270 times as large: their digits would be lost."""
     sizes = np.abs(array[array != 0.0])
     if sizes.size and math.frexp(sizes.max())[1] - math.frexp(sizes.min())[1] > FARTHEST_APART:
         raise InputError(
@@ -172,7 +172,7 @@ def refuse_far_apart(what: str, array: Array) -> None:
 
 
 def is_required_weight(weight: str, spec: NetworkSpec) -> bool:
-    """Optional weights without which the network's own kinds cannot be computed."""
+    """Whether an optional weight is needed by the network's own kinds."""
     return (weight == "w_g" and spec.attention == "gated") or (
         weight == "relative_bias" and spec.positions == "relative"
     )

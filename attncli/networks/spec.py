@@ -107,7 +107,8 @@ class NetworkSpec:
 
     @property
     def pairs(self) -> int:
-        """Products of a query and a key in a pass: most of its time. A layer has some cost of its own."""
+        """Products of a query and a key in a forward pass, which take most of its time, and a constant for each
+        layer."""
         of_layer = max(self.heads * self.tokens**2, LEAST_PAIRS)
         return self.layers * of_layer * max(1, self.rounds)
 

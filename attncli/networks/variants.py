@@ -85,7 +85,7 @@ def parse_variants(names: Iterable[str]) -> dict[str, Switches]:
 
 
 def network_switch_values(switches: Switches) -> dict[str, bool]:
-    """The switches as a report on synthetic networks tells them."""
+    """The switches as a report on synthetic networks describes them."""
     return {name: on for name, on in asdict(switches).items() if name not in FOR_MODELS_ONLY}
 
 

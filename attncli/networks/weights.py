@@ -36,7 +36,7 @@ class Layer(NamedTuple):
 
 
 class Network(Protocol):
-    """The source of a network's weights."""
+    """A source of a network's weights."""
 
     spec: NetworkSpec
     seed: int

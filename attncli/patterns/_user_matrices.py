@@ -31,7 +31,7 @@ class UserMatrix(str):
 
     @property
     def described(self) -> dict[str, Any]:
-        """The report's description, which distinguishes other matrices of the same name."""
+        """The report's description, which distinguishes different matrices of the same name."""
         digest = hashlib.sha256()
         for part in (self.weights.indptr, self.weights.indices, self.weights.data):
             digest.update(part.astype(part.dtype.newbyteorder("<")).tobytes())

@@ -107,7 +107,7 @@ def gather_from_ranks(mine: object) -> list[Any]:
 
 
 def exit_all_ranks(code: int, message: str) -> RankExit:
-    """The last call of a rank: how they have all ended together, the first failure before all else."""
+    """Exchange how all ranks have ended, in the last call of each; the first failure counts before all else."""
     mine = RankExit(code, message)
     if LINE.over or LINE.group is None:
         return mine

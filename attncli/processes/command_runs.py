@@ -75,7 +75,7 @@ def output_arguments(path: Path) -> tuple[str, ...]:
 
 
 def describe_exit(code: int, stderr: str = "") -> ProcessRun:
-    """How a process has ended, by its code as the system gives it; one that was killed is a limit, as far as anybody knows."""
+    """Describe how a process has ended by its exit code; a killed one has probably exceeded a limit of the machine."""
     if code < 0:
         sentence = f"its process was lost ({signal.Signals(-code).name}; out of memory?)"
         return ProcessRun(LimitError.exit_code, sentence)
@@ -83,6 +83,6 @@ def describe_exit(code: int, stderr: str = "") -> ProcessRun:
 
 
 def last_line(stderr: str) -> str:
-    """The reason, where it failed."""
+    """The last line of stderr: the reason of a failure."""
     last = stderr.strip().splitlines()[-1:] or ["no reason was given"]
     return last[0].removeprefix("attn: ")

@@ -55,7 +55,7 @@ class ResumeCache:
         return len(list(self.folder.glob("*.pt")))
 
     def end(self) -> None:
-        """The report is there."""
+        """End the cache, once the report exists."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = None
@@ -124,7 +124,7 @@ def try_write_result(path: Path, result: Any) -> None:
 
 
 def write_result(path: Path, result: Any) -> None:
-    """Whole or not at all."""
+    """Write a result atomically."""
     import torch
 
     content = (

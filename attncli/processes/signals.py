@@ -63,5 +63,5 @@ def is_alive(process: int) -> bool:
 
 
 def print_signal_message(sentence: str) -> None:
-    """Also where this process is silenced."""
+    """Print the sentence to stderr, also where this process is silenced."""
     print(f"attn: {sentence}", file=sys.__stderr__, flush=True)

@@ -1,4 +1,4 @@
-"""The batch of a step: its maps, captured in its own forward pass, or in an extra one."""
+"""Capture the maps of a training batch: in the step's own forward pass, or in an extra one."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -52,7 +52,7 @@ ACROSS = (
 
 
 class BatchCapture:
-    """Waits for the batches of the steps that are due."""
+    """Waits for the batches of the steps to observe."""
 
     how = ""
     """How maps are captured, for the report, once known."""
@@ -81,7 +81,7 @@ class BatchCapture:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def begin(self, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
-        """The forward pass of a step begins; those of an evaluation are not looked at."""
+        """Begin a step's forward pass; those of an evaluation are not observed."""
         if not (module.training and torch.is_grad_enabled() and self.due()):
             return
         self.defer_errors(lambda: self.enter(self.by_name(args, kwargs)))
@@ -107,7 +107,7 @@ class BatchCapture:
         raise NotImplementedError
 
     def leave(self) -> None:
-        """The forward pass is over, whether it has come to its end or not."""
+        """End the forward pass, whether it has completed or not."""
 
 
 class StepCapture(BatchCapture):

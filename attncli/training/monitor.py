@@ -1,4 +1,4 @@
-"""A training loop of one's own, watched: `monitor.step()` after every step of the optimiser."""
+"""Monitor a training loop of one's own: call `monitor.step()` after every step of the optimiser."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -62,7 +62,7 @@ KEYWORDS = {
 
 
 class Monitor:
-    """Looks at a model's attention every so many steps, and leaves the training as it would have been.
+    """Observes a model's attention every so many steps, and leaves the training unchanged.
 
     `every`: steps between two looks. `probe`: what the model is looked at on, between two steps: texts (with
     `tokenizer`), token ids [text, token], or a mapping of the model's own arguments; by default the text that ships

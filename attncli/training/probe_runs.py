@@ -63,7 +63,7 @@ PROBES = "texts, token ids, or a mapping of the forward's arguments, tensors amo
 
 @dataclass(frozen=True)
 class ProbeRuns:
-    """A model in training and the texts on which it is looked at."""
+    """A model in training, and the texts on which it is observed."""
 
     trained: UnwrappedModel
     subject: VerifiedModel
@@ -82,7 +82,7 @@ class ProbeRuns:
             return [self.seen(text.kwargs, text.name) for text in self.texts]
 
     def seen(self, kwargs: Kwargs, name: str) -> PassResult:
-        """One forward pass of a model at rest."""
+        """Run one forward pass in evaluation mode."""
         request = PassRequest(self.metrics.heads, self.metrics.states)
         body, stacks = self.subject.body, self.subject.stacks
         with silence_libraries():

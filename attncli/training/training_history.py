@@ -19,7 +19,7 @@ REPLACED = "replaced"
 
 
 class TrainingHistory:
-    """A folder, until it cannot be written any more."""
+    """A folder of reports, until it cannot be written any more."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder

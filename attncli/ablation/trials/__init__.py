@@ -1,4 +1,4 @@
-"""Further forward passes: they settle what the first one leaves open, and verify what it has shown.
+"""Further forward passes that settle what the first one leaves open, and verify what it has shown.
 
 token_mixing        which branches mix tokens without attention
 unnamed_norms       norms whose class is not named a norm

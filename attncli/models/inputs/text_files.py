@@ -1,4 +1,5 @@
-"""Files of texts. Plain text stands apart by blank lines; of JSON and tables the texts are taken, never the syntax.
+"""Read texts from files. Plain text is split at blank lines; of JSON and tables only the texts are taken, never the
+syntax.
 
 x.jsonl            in each line a text in quotes, or an object with its "text"
 x.json             a list of such, or one

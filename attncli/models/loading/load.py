@@ -1,4 +1,4 @@
-"""A checkpoint, loaded strictly: every weight that a state runs through comes from the files, or there is an error."""
+"""Load a checkpoint strictly: every weight that a state runs through comes from the files, or there is an error."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ from attncli.sources import Source, parse_source
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model that is ready to run, and what the report says about it."""
+    """A model that is ready to run, with its description for the report."""
 
     model: PreTrainedModel
     """In evaluation mode, without gradients and cache."""

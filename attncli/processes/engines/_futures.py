@@ -11,7 +11,7 @@ SILENT = logging.CRITICAL + 1
 
 
 def outcome_of_lost_job(error: BaseException | None) -> ProcessRun:
-    """The outcome of a job whose worker was killed, or that its scheduler has given up."""
+    """The outcome of a job whose worker was killed, or which its scheduler has given up."""
     first = (str(error).strip().splitlines() or [""])[0]
     why = f"{type(error).__name__}: {first}" if error is not None else "no reason was given"
     return ProcessRun(LimitError.exit_code, f"its worker was lost ({why})")

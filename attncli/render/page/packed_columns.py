@@ -30,7 +30,7 @@ class PackedColumn:
 
 
 def pack_columns(report: Report) -> Iterator[PackedColumn]:
-    """Those of the report contract, then the further axes in order of appearance; empty ones are left out."""
+    """Pack the columns of the report contract, then further axes in order of appearance; empty ones are left out."""
     for name in ROW_COLUMNS:
         cells = [getattr(row, name) for row in report.rows]
         yield from pack_column(name, cells, numbers=name in ("value", "spread"))
@@ -57,7 +57,7 @@ def is_numeric(cells: Sequence[Cell]) -> bool:
 
 
 def to_float(cell: Scalar) -> float:
-    """A whole number may be larger than any float."""
+    """Convert a cell to float; a whole number may be larger than any float."""
     try:
         return float(cell)
     except OverflowError:
@@ -78,7 +78,7 @@ def pack_numbers(name: str, cells: list[float]) -> PackedColumn:
 
 
 def pack_codes(name: str, cells: Sequence[Cell]) -> PackedColumn:
-    """1 and 1.0 are the same number, in a page as in Python."""
+    """Pack values as codes; 1 and 1.0 are the same number, in a page as in Python."""
     codes: dict[Cell, int] = {}
     found = [codes.setdefault(cell, len(codes)) for cell in cells]
     kind = "B" if len(codes) <= 2**8 else "H" if len(codes) <= 2**16 else "I"
@@ -88,7 +88,7 @@ def pack_codes(name: str, cells: Sequence[Cell]) -> PackedColumn:
 
 
 def split_byte_planes(values: "array[Any]") -> bytes:
-    """Little end first, and the first bytes of all values before the second ones: so they compress."""
+    """Little-endian bytes, the first bytes of all values before the second ones, which compresses better."""
     if sys.byteorder == "big":
         values.byteswap()
     data = values.tobytes()

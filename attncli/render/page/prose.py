@@ -52,7 +52,7 @@ def format_verdicts(report: Report) -> str:
 
 
 def format_findings(report: Report) -> str:
-    """Under the name that their view gives them; the script makes links of the heads that they name."""
+    """Findings under the names that their views give them; the script makes links of the heads they name."""
     sentences = [
         place for place, each in enumerate(report.findings) if not repeats_headline(report, each)
     ]
@@ -73,7 +73,7 @@ def format_findings(report: Report) -> str:
 
 
 def repeats_headline(report: Report, finding: Finding) -> bool:
-    """Whether it is the headline once more."""
+    """Whether the finding only repeats the headline."""
     command, headline = (text.rstrip(".").casefold() for text in (finding.text, report.headline))
     return command == headline
 

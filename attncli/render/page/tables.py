@@ -13,7 +13,7 @@ MOST_CELLS = 6_000
 
 
 def escape_text(text: Any) -> str:
-    """Text from anywhere, inert."""
+    """Escape text from any source, so that it is inert in HTML."""
     return escape(make_characters_visible(str(text)))
 
 
@@ -28,7 +28,7 @@ def html_tag(name: str, inside: str = "", **attributes: Any) -> str:
 
 
 def shorten_grid(grid: Grid) -> tuple[Grid, int]:
-    """The first lines of a grid, and how many are left out."""
+    """The first lines of a grid, and the number of lines left out."""
     most = max(1, MOST_CELLS // max(1, len(grid.header)))
     return replace(grid, lines=grid.lines[:most]), max(0, len(grid.lines) - most)
 

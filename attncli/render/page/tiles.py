@@ -15,7 +15,7 @@ MOST_PICTURES = 24
 
 
 def pack_maps(report: Report, store: ByteStore) -> list[dict[str, Any]]:
-    """Pictures of several maps side by side, then the maps of heads."""
+    """Pack maps: pictures of several side by side, then the maps of heads."""
     pictures = (pack_picture(each, store) for each in report.pictures[:MOST_PICTURES])
     return [*pictures, *(pack_head(each, store) for each in report.tiles)]
 

@@ -58,7 +58,7 @@ def collect_boxes(report: Report, view: View) -> Iterator[Box]:
 
 
 def draw_box_lines(drawn: BoxPlot, width: int) -> Iterator[Text]:
-    """A line for each box, on one scale."""
+    """Draw a line for each box, all on one scale."""
     low, high = min(box.low for box in drawn.boxes), max(box.high for box in drawn.boxes)
     width = max(20, min(WIDEST, width - MARGIN - 2))
     yield Text(f"\n{drawn.title}", style="italic")
@@ -74,7 +74,7 @@ def draw_box_lines(drawn: BoxPlot, width: int) -> Iterator[Text]:
 
 
 def draw_box_line(low: int, first: int, median: int, third: int, high: int) -> str:
-    """Whiskers, box and median at these columns."""
+    """Draw whiskers, box and median at these columns."""
     cells = [" "] * (high + 1)
     cells[low : high + 1] = "─" * (high + 1 - low)
     cells[low], cells[high] = "├", "┤"
@@ -84,7 +84,7 @@ def draw_box_line(low: int, first: int, median: int, third: int, high: int) -> s
 
 
 def draw_box_figure(drawn: list[BoxPlot]) -> Any:
-    """The metrics one below the other."""
+    """Draw the metrics one below the other."""
     from matplotlib.figure import Figure
 
     canvas = Figure(figsize=(5.6, 2.9 * len(drawn) + 0.3), layout="constrained")

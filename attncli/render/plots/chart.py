@@ -129,7 +129,7 @@ def collect_bounds(report: Report, view: View) -> dict[str, list[ChartPoint]]:
 
 
 def collect_laws(report: Report, view: View, series: Iterable[str]) -> dict[str, LawCurve]:
-    """The laws in the view that shows the fitted numbers."""
+    """Collect the laws in the view that shows the fitted numbers."""
     if view.metrics[0] not in FITTED or view.across is None:
         return {}
     found = {name: find_best_law(report, view.across, name) for name in series}
@@ -190,7 +190,7 @@ def inverse_symlog(value: float) -> float:
 
 
 def needs_symlog(chart: Chart) -> bool:
-    """Curves that span more than two decades of values, and are not all above 0, need the squeezed axis."""
+    """Whether curves span more than two decades and are not all positive."""
     values = [point.y for point in chart.points]
     return min(values) <= 0.0 and max(map(abs, values)) > 100.0
 

@@ -28,7 +28,7 @@ LEVEL_DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (5, 2, 1, 2)))
 
 
 def draw_curve_figure(report: Report) -> Any:
-    """One column for one or two metrics, else two or three."""
+    """Draw the curves: one column of panels for one or two metrics, else two or three."""
     from matplotlib.figure import Figure  # not pyplot: no global state, no display
 
     drawn = collect_charts(report)[:MOST_PANELS]

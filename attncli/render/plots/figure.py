@@ -113,7 +113,7 @@ def use_matplotlib() -> Iterator[Any]:
 
 
 def draw_report(report: Report) -> Any:
-    """Grids of heads, else maps, else ways in the plane, else boxes, else curves."""
+    """Draw what the report has: grids of heads, else maps, else tracks in the plane, else boxes, else curves."""
     if grids := collect_head_grids(report):
         return draw_head_figure(report, grids)
     if report.pictures:

@@ -64,7 +64,7 @@ BRIGHT = 0.6
 
 
 def draw_head_figure(report: Report, grids: list[HeadGrid]) -> Any:
-    """The grids one below the other, then the maps of chosen heads."""
+    """Draw the grids one below the other, then the maps of chosen heads."""
     from matplotlib.figure import Figure
 
     pictures = report.pictures[:MOST_MAPS]
@@ -98,7 +98,7 @@ def draw_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
 
 
 def draw_map(canvas: Any, axes: Any, picture: Picture, side: float) -> None:
-    """Queries down, keys across, named where the tokens are few enough to be read."""
+    """Draw a map, queries down and keys across, with token names where there are few enough to read."""
     (cells,) = picture.panels.values()
     image = axes.imshow(cells, vmin=0.0, cmap="Blues", interpolation="nearest")
     canvas.colorbar(image, ax=axes, shrink=0.7, fraction=0.05).ax.tick_params(labelsize=6)

@@ -1,4 +1,4 @@
-"""Laws that were fitted to points, drawn as curves."""
+"""Fitted laws as curves."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -26,7 +26,7 @@ TWIN_WORDS = ", random weights"
 
 
 def format_series(series: str) -> str:
-    """A line in words."""
+    """Format a line's name."""
     return series.replace(TWIN, TWIN_WORDS)
 
 

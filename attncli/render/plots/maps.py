@@ -95,7 +95,7 @@ def max_cell(cells: Cells) -> float:
 
 
 def max_pool(cells: Cells, rows: int, columns: int) -> list[list[float]]:
-    """Fewer, coarser cells, each the largest of those it covers."""
+    """Pool cells: fewer, coarser ones, each the largest of those it covers."""
     bands = [cells[start:stop] for start, stop in split_range(len(cells), rows)]
     return [
         [

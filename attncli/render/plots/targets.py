@@ -10,7 +10,7 @@ FIGURES = (".png", ".svg", ".pdf")
 
 
 def require_figure(path: Path, called: str) -> None:
-    """Refused before any work is done; `called`: the file as the caller has named it."""
+    """Refuse a file that no figure can be written to, before any work; `called`: the file as the caller has named it."""
     if path.suffix.lower() not in FIGURES:
         raise UsageError(f"{called}: the file must end in .png, .svg or .pdf.")
     require_drawing(called)

@@ -157,7 +157,7 @@ def check_steps(
     count_attention: bool,
     longest_with_random_weights: Callable[[], Tensor],
 ) -> None:
-    """Check that every block took its steps, so that no length is another one's.
+    """Check that every block took its steps, so that no two path lengths are mixed up.
 
     The longest paths may be zero where a block's weights are.
     """

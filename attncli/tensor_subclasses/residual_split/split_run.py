@@ -67,7 +67,8 @@ def run_split(
     observe: Observe,
     move: Move | None = None,
 ) -> None:
-    """All stacks in one forward pass, each given what the others made: as split tensors where those have collapsed.
+    """Run all stacks in one forward pass; a stack that reads another's output gets a split tensor where that output
+    has collapsed.
 
     Where something between them has no rule, or one has lost its residual before others began, those run in passes of
     their own, if they take nothing of it: what is made from a collapsed state in plain numbers is made from rounding.
@@ -93,7 +94,7 @@ class DependsOnOtherStack(Exception):
 
 
 def run_one_forward(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun") -> None:
-    """Run to the end of the last stack, or until one has lost its residual, which is no error."""
+    """Run to the end of the last stack, or until a stack has lost its residual, which is no error."""
     try:
         with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.around):
             model(**inputs)
@@ -171,7 +172,7 @@ class SplitTensorRun:
         return partial and any(map(is_unknown, iter_tensors((args, kwargs))))
 
     def end_stack(self, stack: Stack, output: Any, state: SplitTensor) -> Any:
-        """The output of a stack's last block; the last one of all ends the pass."""
+        """Take the output of a stack's last block; the last stack ends the forward pass."""
         self.ended.add(stack)
         if len(self.ended) == len(self.wanted):
             raise StopAfterLastBlock

@@ -50,7 +50,7 @@ class SplitNumbers:
 
 
 class SharedMemory:
-    """What shares memory in torch: the numbers of a tensor and of all its views."""
+    """The memory that torch would share between a tensor and its views."""
 
     __slots__ = ("holders",)
 

@@ -1,4 +1,4 @@
-"""A module that lives in the caller's own process, measured in place and left as it was.
+"""A module in the caller's own process, measured in place and restored afterwards.
 
 Nothing is copied: while a question is answered the module is put in evaluation mode, without gradients, its weights
 perhaps in another type; afterwards every tensor, flag, config and random state is the caller's own again, also where

@@ -29,7 +29,7 @@ class CommandEntry:
     """The question it answers: the first line of its help."""
     takes: tuple[Kind, ...] = ()
     """Kinds of SOURCE."""
-    gate: str = ""
+    gate: str = GATE
     """A condition on what it measures: the example in the help of --fail-if."""
     runs_models: bool = False
     """Whether its first argument is a model, so that `sweep` and `compare --by` run it."""

@@ -97,11 +97,11 @@ def test_the_table_covers_what_transformers_knows() -> None:
     assert all(float(result.difference) <= 1e-6 for result in captured)
     assert sum(result.ablation == "understood" for result in captured) >= 600
     understood = sum(result.ablation == "understood" for result in captured)
-    said = f"Of {len(TABLE)} model types of transformers the attention of {len(captured)} is captured, and the parts of {understood} of these can be switched off"
+    said = f"Of the {len(TABLE)} model types of transformers, attn captures the attention of {len(captured)}, can switch off the parts of {understood} of these,"
     guide = " ".join((PACKAGE / "guides" / "sources.md").read_text().split())
     assert said in guide
     exact = sum(result.exact == "equal" for result in TABLE.values())
-    assert f"residuals are exact in {exact}." in guide
+    assert f"computes exact residuals for {exact}." in guide
     assert not [result.type for result in TABLE.values() if result.exact.startswith("differs")]
     for result in TABLE.values():
         if not result.difference:

@@ -5,7 +5,8 @@ statistics        means and standard deviations over seeds and texts, and signif
 quantiles         standard errors of quantiles
 texts             the loop over texts, distributed over processes
 fingerprint       everything that determines a run's numbers, as one digest
-network_sources   the SOURCE of each command; from SOURCE and the network options to networks
+source_arguments  the SOURCE of each command, and the kinds that it takes
+network_sources   from SOURCE and the network options to networks
 fits              fits of modules to patterns
 states            states of the residual stream over layers
 prepare           from SOURCE and the model options to a study of a loaded model

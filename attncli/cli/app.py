@@ -4,6 +4,7 @@ shows its help."""
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -88,20 +89,14 @@ def attn(
 def build_app() -> Any:
     """The group of all commands."""
     names = dict.fromkeys(path.split()[0] for path in COMMANDS)
-    makers = {name: command_factory(name) for name in names}
-    summaries = {name: command_summary(name) for name in names}
+    makers = {
+        name: partial(build_subgroup if name in GROUPS else build_command, name) for name in names
+    }
+    summaries = {name: GROUPS.get(name) or COMMANDS[name].summary for name in names}
     group = build_group("attn", makers, summaries, help=HELP, epilog=EXAMPLES, callback=attn)
     group.context_settings = {"help_option_names": ["-h", "--help"]}
     group.params += typer.main.get_install_completion_arguments()
     return group
-
-
-def command_factory(name: str) -> Callable[[], Any]:
-    return (lambda: build_subgroup(name)) if name in GROUPS else (lambda: build_command(name))
-
-
-def command_summary(name: str) -> str:
-    return GROUPS[name] if name in GROUPS else COMMANDS[name].summary
 
 
 def build_group(
@@ -125,22 +120,25 @@ def build_group(
 def build_subgroup(name: str) -> Any:
     """`attn generate`, with its commands of two words."""
     paths = {path.split()[1]: path for path in COMMANDS if path.split()[0] == name}
-    makers = {word: (lambda path=path: build_command(path)) for word, path in paths.items()}
+    makers = {word: partial(build_command, path) for word, path in paths.items()}
     summaries = {word: COMMANDS[path].summary for word, path in paths.items()}
     return build_group(name, makers, summaries, help=GROUPS[name])
 
 
 def build_command(path: str) -> Any:
     """Build one command: import its module, and add the options of its kind of answer."""
-    from attncli.cli.run_question import shell_of
-
     function = import_function(path)
+    question = getattr(function, "asked", None)
+    if question is not None:  # else it reads its options, and writes, by itself
+        from attncli.cli.run_question import make_command
+
+        function = make_command(question, COMMANDS[path])
     module = sys.modules[function.__module__]
     settings = {"ignore_unknown_options": True} if hasattr(module, "PASSES_OPTIONS_ON") else None
     info = CommandInfo(
         path.split()[-1],
         cls=Command,
-        callback=shell_of(function, COMMANDS[path]),
+        callback=function,
         epilog=module.EXAMPLES,
         context_settings=settings,
     )

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Sequence
 
 from attncli.cli.arguments import PARSER_WORDS, prepare_arguments
-from attncli.cli.shell_completion import run_completion
-from attncli.cli.spelling import spell_as_options
 from attncli.errors import AttnError, UsageError, translate_system_error
 from attncli.io.standard_output import silence_final_flush, write_stdout
 from attncli.limits import parse_whole_number
@@ -20,6 +18,8 @@ from attncli.ranks import read_launch_environment
 INTERRUPTED = 130
 BUG = 70
 """EX_SOFTWARE: differs from all codes that describe the input."""
+COMPLETION = "_ATTN_COMPLETE"
+"""Environment variable with which a shell asks for completions."""
 SELDOM = 100
 """Collections of the middle generation before one of the oldest."""
 
@@ -35,7 +35,11 @@ def main() -> None:
         from attncli.cli.distributed import run_distributed
 
         sys.exit(run_distributed(sys.argv[1:], run, complain))
-    sys.exit(run_completion(lambda: run(sys.argv[1:])))
+    if COMPLETION in os.environ:
+        from attncli.cli.shell_completion import run_completion
+
+        sys.exit(run_completion(lambda: run(sys.argv[1:])))
+    sys.exit(run(sys.argv[1:]))
 
 
 def prepare_environment() -> None:
@@ -99,6 +103,8 @@ def report_error(error: Exception) -> int:
     """Print the message of an error and return its exit code."""
     known = error if isinstance(error, AttnError) else translate_system_error(error)
     if known is not None:
+        from attncli.cli.spelling import spell_as_options
+
         return complain(spell_as_options(str(known)), known.exit_code)
     sentence = f"{type(error).__name__}: {error}. This is a bug in attn: --debug shows where."
     return complain(sentence, BUG)

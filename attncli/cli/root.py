@@ -32,7 +32,7 @@ def runnable_command() -> Any:
 
     It is separate because a command caches its first context: without its parent it has no `-h`.
     """
-    return root_command()
+    return ENROLLED[0]()
 
 
 def command_paths() -> list[Path]:

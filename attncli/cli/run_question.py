@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.analysis import Say
-from attncli.cli.spelling import spell_as_options
 from attncli.cli.typer_options import set_signature
 from attncli.declare.applies import ANY_MODEL, Applies
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
@@ -40,11 +39,8 @@ class QuietOptions:
     ] = False
 
 
-def shell_of(function: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
+def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
     """The function that typer calls: the question's options and the options of its kind of answer."""
-    question = getattr(function, "asked", None)
-    if question is None:  # it reads its options, and writes, by itself
-        return function
     if question.__annotations__["return"] is Path:
         return with_group(question, QuietOptions, written)
     if entry.runs_models and entry.reads_texts:
@@ -76,7 +72,9 @@ def with_group(asked: Callable[..., Any], group: type, run: Run) -> Callable[...
     @functools.wraps(asked)
     def command(**values: Any) -> int:
         output = group(**{each.name: values.pop(each.name) for each in shared})
-        keep_parts(asked, values, output)
+        PARTS.folder = None
+        if getattr(output, "file", None) is not None:
+            keep_parts(asked, values, output)
         code = run(asked, gathered(asked, values), output)
         if (
             code in FINISHED and not read_launch_environment().several
@@ -89,8 +87,9 @@ def with_group(asked: Callable[..., Any], group: type, run: Run) -> Callable[...
 
 def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:
     """Validate, run the question, decide the gates, write."""
-    from attncli.cli.writer import emit_report, prepare_output, shows_maps
+    from attncli.cli.writer import emit_report, prepare_output, resolve_format
     from attncli.python.progress import progress_bar, status_callback
+    from attncli.render import format_spec
     from attncli.reports.provenance import add_provenance
 
     output, module = module_file(asked, output)
@@ -100,7 +99,7 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
         doing = status_callback(progress)
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
         say = say_unless(output.quiet, doing)
-        pages = shows_maps(output)
+        pages = format_spec(resolve_format(output)).shows_maps
         how = RunContext(
             progress,
             doing,
@@ -137,14 +136,13 @@ def rehearse_alone(
     model."""
     from attncli.declare.dry_run import STAGE, Rehearsed
 
-    rehearsing, STAGE.rehearsing = STAGE.rehearsing, True
+    STAGE.rehearsing = True
     try:
         answered(asked, options, output)
     except Rehearsed:
-        if rehearsing:
-            raise
+        return
     finally:
-        STAGE.rehearsing = rehearsing
+        STAGE.rehearsing = False
 
 
 def refuse_processes(count: int) -> None:
@@ -160,10 +158,8 @@ def refuse_processes(count: int) -> None:
 
 def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
     """Save the results of single texts next to the report until it is complete."""
-    path = getattr(output, "file", None)
-    command = asked.__name__.replace("_", "-")
-    PARTS.folder = None
-    if command not in MODEL_COMMANDS or path is None or is_device_or_pipe(path):
+    path, command = output.file, asked.__name__.replace("_", "-")
+    if command not in MODEL_COMMANDS or is_device_or_pipe(path):
         return
 
     def facts() -> str:
@@ -203,6 +199,8 @@ def say_unless(quiet: bool, doing: Say = ignore_sentence) -> Say:
 
     def tell(sentence: str) -> None:
         if not quiet:
+            from attncli.cli.spelling import spell_as_options
+
             doing("")
             print_line(spell_as_options(sentence))
 

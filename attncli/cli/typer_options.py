@@ -11,7 +11,6 @@ import typer
 from attncli.declare.groups import flat_parameters, gathered
 from attncli.declare.options import Argument, Option
 from attncli.declare.settle import rules_of
-from attncli.options.completion import complete_choices
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
@@ -68,7 +67,7 @@ def to_typer_option(said: Any, number: str | None) -> Any:
             *said.flags,
             help=said.help,
             metavar=said.metavar or number,
-            autocompletion=said.complete or complete_choices(said.metavar),
+            autocompletion=completion_of(said),
             rich_help_panel=said.panel,
             show_default=False,
         )
@@ -80,3 +79,15 @@ def to_typer_option(said: Any, number: str | None) -> Any:
             show_default=False,
         )
     return said
+
+
+def completion_of(option: Option) -> Callable[[str], list[str]]:
+    """By the option's own function, or the choices in its metavar, such as `cpu|cuda[:N]|mps`."""
+
+    def complete(incomplete: str) -> list[str]:
+        from attncli.options.completion import complete_choices
+
+        found = option.complete or complete_choices(option.metavar)
+        return found(incomplete) if found is not None else []
+
+    return complete

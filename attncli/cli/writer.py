@@ -26,7 +26,6 @@ from attncli.processes.stderr import print_to_stderr
 from attncli.ranks import is_first_rank
 from attncli.records import Report
 from attncli.render import FORMATS, format_endings, format_spec
-from attncli.render.plots.targets import FIGURES, require_figure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,6 +55,8 @@ def prepare_output(options: OutputOptions, *tensors: Path | None) -> list[gates.
             about=["plot", "format", "output"],
         )
     if options.plot not in (None, "terminal"):
+        from attncli.render.plots.targets import require_figure
+
         require_figure(Path(options.plot), f"--plot {options.plot}")
     options.inches()
     return [gates.parse_condition(text) for text in options.fail_if]
@@ -103,11 +104,6 @@ def draw_plot(
     return None
 
 
-def shows_maps(options: OutputOptions) -> bool:
-    """Whether the report's format draws maps, so that the study takes some along."""
-    return format_spec(resolve_format(options)).shows_maps
-
-
 def resolve_format(options: OutputOptions) -> str:
     if options.format is not None:
         return options.format
@@ -120,6 +116,8 @@ def resolve_format(options: OutputOptions) -> str:
 
 def require_report_file(options: OutputOptions, place: str) -> None:
     """Require an extension, since it selects the format; devices and pipes need none."""
+    from attncli.render.plots.targets import FIGURES
+
     path = Path(place)
     ending = path.suffix.lower()
     if ending in FIGURES:

@@ -1,7 +1,7 @@
 """How options and commands are declared, once for Python and for the command line.
 
 applies   the kinds of SOURCE and the other options with which an option is valid
-dry_run   where validation ends and the work begins
+dry_run   where validation ends and a model is loaded
 groups    options that several questions share, as dataclasses
 options   the declaration of an option, next to its type
 settle    validate typed options and drop settings that do not apply

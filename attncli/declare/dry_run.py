@@ -1,7 +1,6 @@
-"""Where the work begins: everything that can be refused without the model or the numbers is refused
-before.
+"""Where loading a model begins: everything that can be refused without the model is refused before.
 
-A dry run of a command line ends here; it shows which settings apply without running the command.
+`--processes` runs a command up to here before it starts any process.
 """
 
 
@@ -19,6 +18,6 @@ STAGE = Stage()
 
 
 def before_the_work() -> None:
-    """Called where all is refused that can be refused without the model or the numbers."""
+    """Called before a model is loaded whose texts can be divided among processes."""
     if STAGE.rehearsing:
         raise Rehearsed

@@ -16,15 +16,25 @@ def flat_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]
         if parameter.name in NO_OPTIONS:
             continue
         kind = hints[parameter.name]
-        if is_group(kind):
+        if dataclasses.is_dataclass(kind):
             yield from group_parameters(kind)
         else:
             yield parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
 
 
-def group_parameters(group: type) -> Iterator[inspect.Parameter]:
+def group_parameters(group: Any) -> Iterator[inspect.Parameter]:
     """A group's fields, each as a keyword."""
-    yield from map(field_parameter, group_fields(group))
+    hints = get_type_hints(group, include_extras=True)
+    for field in dataclasses.fields(group):
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=hints[field.name],
+        )
 
 
 def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,26 +42,7 @@ def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[st
     rest = dict(values)
     found = {}
     for name, kind in get_type_hints(function).items():
-        if is_group(kind) and name not in NO_OPTIONS:
-            members = {field.name: rest.pop(field.name) for field, _ in group_fields(kind)}
+        if name not in NO_OPTIONS and isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            members = {field.name: rest.pop(field.name) for field in dataclasses.fields(kind)}
             found[name] = kind(**members)
     return rest | found
-
-
-def is_group(kind: Any) -> bool:
-    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
-
-
-def group_fields(group: Any) -> list[tuple[dataclasses.Field[Any], Any]]:
-    hints = get_type_hints(group, include_extras=True)
-    return [(field, hints[field.name]) for field in dataclasses.fields(group)]
-
-
-def field_parameter(field_and_hint: tuple[dataclasses.Field[Any], Any]) -> inspect.Parameter:
-    field, hint = field_and_hint
-    default = field.default
-    if field.default_factory is not dataclasses.MISSING:
-        default = field.default_factory()
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
-    )

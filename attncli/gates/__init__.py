@@ -27,7 +27,6 @@ sink[head=3]:2s                                        fails where one text's ch
     True
 """
 
-from attncli.gates.changes import Change, decide_changes, parse_change, require_share
 from attncli.gates.conditions import (
     AGGREGATES,
     Condition,
@@ -41,17 +40,13 @@ from attncli.gates.unmatched_gates import refuse_unmatched, refuse_unmeasured
 
 __all__ = [
     "AGGREGATES",
-    "Change",
     "Condition",
-    "decide_changes",
     "decide_conditions",
     "exit_code",
-    "parse_change",
     "parse_condition",
     "parse_subject",
     "refuse_unmatched",
     "refuse_unmeasured",
-    "require_share",
     "select_rows",
     "worst_exit_code",
 ]

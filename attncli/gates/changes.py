@@ -20,7 +20,7 @@ from attncli.gates.row_selection import (
 )
 from attncli.maths.significance import adjust_holm
 from attncli.records import Report, Row, Verdict
-from attncli.reports import RowPair, aggregate_pairs, pair_rows
+from attncli.reports.row_pairs import RowPair, aggregate_pairs, pair_rows
 
 GRAMMAR = re.compile(
     SUBJECT

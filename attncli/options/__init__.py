@@ -1,7 +1,8 @@
 """Options, each declared once for Python and the command line: name, type, default, one sentence.
 
 completion   complete the beginning of a value in a shell
-shared       networks, variants, seeds, outputs
+shared       seeds, outputs
+network      synthetic networks, variants
 model        which model, how it is loaded, its input
 heads        which layers and heads
 row_options  which rows of a saved report are shown

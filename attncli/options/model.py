@@ -11,7 +11,8 @@ from attncli.declare.values import INPUT
 from attncli.errors import UsageError, quote_parameter
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
-from attncli.options.shared import validate_seed, variant_option
+from attncli.options.network import variant_option
+from attncli.options.shared import validate_seed
 from attncli.ranks import read_launch_environment
 from attncli.sources import MODELS
 

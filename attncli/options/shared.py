@@ -5,23 +5,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
+from attncli.declare.applies import ANY_MODEL, SYNTHETIC, Applies
 from attncli.declare.commands import GATE
 from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_address
-from attncli.networks.spec import KINDS, NetworkSpec
-from attncli.networks.variants import (
-    SETS,
-    VARIANTS,
-    Switches,
-    parse_variants,
-    variant_from_switches,
-    with_outlier_removed,
-)
-from attncli.options.completion import complete_format, complete_names
+from attncli.options.completion import complete_format
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000
@@ -39,204 +30,13 @@ def split_names(names: Iterable[str]) -> list[str]:
     return parts
 
 
-def format_kinds(field: str) -> str:
-    """The kinds of a part, as a metavar: `none|causal|window:W`."""
-    forms = (name + (f":{number}" if number else "") for name, number in KINDS[field].items())
-    return "|".join(forms)
-
-
-def kind_option(field: str, help: str) -> Any:
-    """Declare an option whose value is one of the kinds of a part."""
-    return network_option(
-        metavar=format_kinds(field),
-        help=f"{help} {default(field)}",
-        complete=complete_names(lambda: list(KINDS[field])),
-    )
-
-
-def default(field: str) -> str:
-    return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
-
-
-complete_variant = complete_names(lambda: [*SETS, *VARIANTS])
-
 OF_NETWORKS = Applies(to=SYNTHETIC)
 ANY_RUN = Applies(to=(*SYNTHETIC, *ANY_MODEL))
 """For generated networks and for model inputs; a network file fixes it."""
 
 
-def swept(name: str, *others: Applies) -> tuple[Applies, ...]:
-    """Of a size that `sweep` may vary."""
-    why = "{name} is what `sweep` varies: leave it out."
-    return (*(others or (OF_NETWORKS,)), Applies(excludes=(f"sweep:{name}",), why=why))
-
-
-network_option = partial(Option, panel="Network", applies=OF_NETWORKS)
-variant_option = partial(Option, panel="Variants")
 output_option = partial(Option, panel="Output")
 OF_A_FILE = "{name} is of a figure in a file: name one with `plot`."
-
-
-@dataclass(frozen=True)
-class NetworkOptions:
-    """The synthetic network. `None` = not set, so that a network file can refuse what it fixes
-    itself."""
-
-    layers: Annotated[
-        int | None,
-        network_option(
-            usual=True, applies=swept("layers"), help=f"Number of blocks. {default('layers')}"
-        ),
-    ] = None
-    tokens: Annotated[
-        int | None,
-        network_option(
-            usual=True,
-            applies=swept("tokens", ANY_RUN),
-            of_any_model=True,
-            help=f"Number of tokens. {default('tokens')}",
-        ),
-    ] = None
-    width: Annotated[
-        int | None,
-        network_option(
-            usual=True, applies=swept("width"), help=f"Features per token. {default('width')}"
-        ),
-    ] = None
-    heads: Annotated[
-        int | None,
-        network_option(
-            usual=True, applies=swept("heads"), help=f"Heads per layer. {default('heads')}"
-        ),
-    ] = None
-    key_width: Annotated[
-        int | None,
-        network_option(help="Width of queries, keys and values per head. [default: width/heads]"),
-    ] = None
-    mlp_width: Annotated[
-        int | None, network_option(help="Hidden width of the MLP. [default: 4 × width]")
-    ] = None
-    norm: Annotated[str | None, kind_option("norm", "Norm of every sub-block.")] = None
-    norm_position: Annotated[
-        str | None,
-        kind_option("norm_position", "Norm before the sub-block (pre), or after its skip (post)."),
-    ] = None
-    mask: Annotated[str | None, kind_option("mask", "Attention mask.")] = None
-    positions: Annotated[
-        str | None,
-        kind_option("positions", "Position encoding: a learned bias per offset, or rotary."),
-    ] = None
-    attention: Annotated[
-        str | None,
-        kind_option(
-            "attention",
-            "gated multiplies each head's output by a sigmoid; sinkhorn normalises rows and columns.",
-        ),
-    ] = None
-    activation: Annotated[str | None, kind_option("activation", "Activation of the MLP.")] = None
-    biases: Annotated[
-        bool | None, network_option("--biases/--no-biases", help="Random biases, or none.")
-    ] = None
-    init_scale: Annotated[
-        float | None,
-        network_option(
-            applies=swept("init-scale"),
-            help=f"Factor on the standard deviation of all weights. {default('init_scale')}",
-        ),
-    ] = None
-
-    def given(self) -> dict[str, int | float | str | bool]:
-        """The options that are set."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-
-@dataclass(frozen=True)
-class SwitchOptions:
-    """One variant, by its switches; unset ones are on."""
-
-    skip: Annotated[
-        bool | None,
-        variant_option(
-            "--skip/--no-skip",
-            help="Run one variant: with the attention's skip connection, or without.",
-        ),
-    ] = None
-    mlp: Annotated[
-        bool | None,
-        variant_option("--mlp/--no-mlp", help="Run one variant: with the MLP, or without."),
-    ] = None
-    mlp_skip: Annotated[
-        bool | None,
-        variant_option(
-            "--mlp-skip/--no-mlp-skip",
-            applies=Applies(
-                excludes=("mlp:False",),
-                unless=("False",),
-                why="`mlp_skip` needs the MLP that `mlp=False` removes: drop one of them.",
-            ),
-            help="Run one variant: with the MLP's own skip connection, or without.",
-        ),
-    ] = None
-
-    @property
-    def given(self) -> bool:
-        return bool(self.named())
-
-    def named(self) -> list[str]:
-        """The switches that are set, as they are spelt."""
-        return [name for name, value in asdict(self).items() if value is not None]
-
-    def chosen(self) -> dict[str, Switches]:
-        return variant_from_switches(self.skip, self.mlp, self.mlp_skip)
-
-
-@dataclass(frozen=True)
-class VariantNames:
-    """Which variants of the network are compared."""
-
-    variants: Annotated[
-        list[str],
-        variant_option(
-            metavar="NAME,…",
-            complete=complete_variant,
-            usual=True,
-            applies=Applies(
-                excludes=("skip", "mlp", "mlp_skip"),
-                why="give `variants` or single switches such as `skip=False`, not both.",
-            ),
-            help="Variants to compare (see `attn list variants`). [default: paper]",
-        ),
-    ] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class VariantOptions(VariantNames):
-    """Which variants of the network are compared, and whether with their outlier removed."""
-
-    remove_outlier: Annotated[
-        bool,
-        variant_option(
-            "--remove-outlier",
-            applies=Applies(to=NETWORKS),
-            help="Also run every variant with A - 11^T/n in place of A, the published remedy.",
-        ),
-    ] = False
-
-    def chosen(self, switches: SwitchOptions, default: str = "paper") -> dict[str, Switches]:
-        """The variants by name; a saved network has its own default."""
-        chosen = resolve_variants(self, switches, default)
-        return with_outlier_removed(chosen) if self.remove_outlier else chosen
-
-
-def resolve_variants(
-    variants: VariantNames, switches: SwitchOptions, default: str = "paper"
-) -> dict[str, Switches]:
-    """The variants by name or by single switches, which exclude each other."""
-    return (
-        switches.chosen()
-        if switches.given
-        else parse_variants(split_names(variants.variants) or [default])
-    )
 
 
 @dataclass(frozen=True)

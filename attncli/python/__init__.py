@@ -7,6 +7,7 @@ importing the package costs nothing.
 keywords       declared options as Python has them: the types in a signature
 keyword_help   a line of help for each
 progress       progress bar on a terminal
+notebook_html  a report in a notebook
 answers        a report with methods: check, save, to_pandas, plots in notebooks; finished reports, read back
 question       declares a question once, for Python and for the command line
 baselines      options of a baseline: of `attn check`, of `report.check`, of a check of `attn ci`

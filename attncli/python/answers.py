@@ -1,32 +1,21 @@
 """A report as Python and notebooks meet it: gates, tables, files and pictures within reach of a dot."""
 
-import base64
 import dataclasses
 import io
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from attncli import gates
-from attncli.analysis.report_selection import select_rows
 from attncli.declare.values import as_number, operator_index, single
 from attncli.errors import UsageError
 from attncli.io.atomic_files import require_writable, write_atomically
 from attncli.io.remote_files import is_address
 from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
-from attncli.python.baselines import build_baseline
 from attncli.records import Report
 from attncli.render import FORMATS, format_endings
-from attncli.render._cells import build_grids
-from attncli.render._columns import list_columns
-from attncli.render.page.tables import escape_text as plain_text
-from attncli.render.page.tables import format_table
-from attncli.render.plots.targets import FIGURES
-from attncli.reports import read_report
-from attncli.reports.reading import STDIN
 
 if TYPE_CHECKING:
     import pandas
@@ -60,6 +49,8 @@ class Answer(Report):
         them: `report.check(baseline="main.json", fail_on="sink:p.05")`. `family_wise`: how often noise alone may fail any of
         several.
         """
+        from attncli.python.baselines import build_baseline
+
         for text in conditions:
             if not isinstance(text, str):
                 raise UsageError(
@@ -90,6 +81,8 @@ class Answer(Report):
         count = None if top is None else operator_index(top)
         if count is None and top is not None:
             raise UsageError(f"`top` must be a whole number, not {top!r:.80}.")
+        from attncli.analysis.report_selection import select_rows
+
         return to_answer(select_rows(self, named, sort, count))
 
     @property
@@ -109,6 +102,8 @@ class Answer(Report):
             raise UsageError(
                 "to_pandas() needs pandas: pip install pandas, or take to_dicts()."
             ) from None
+        from attncli.render._columns import list_columns
+
         frame = pandas.DataFrame(self.to_dicts(), columns=list_columns(self))
         return frame.astype(
             {name: kind for name in frame if (kind := column_type(name, frame[name]))}
@@ -180,6 +175,8 @@ class Answer(Report):
 
     def _repr_html_(self) -> str:
         """For notebooks: the answer, the picture where matplotlib is there, the tables."""
+        from attncli.python.notebook_html import render_html
+
         return "\n".join(render_html(self))
 
 
@@ -228,6 +225,8 @@ def is_missing(value: Any) -> bool:
 
 def format_for_path(path: Path) -> str:
     """The format that a file's ending means."""
+    from attncli.render.plots.targets import FIGURES
+
     if path.suffix.lower() in FIGURES:
         raise UsageError(
             f"cannot save as {path}, which is a figure: draw it with plot({str(path)!r})."
@@ -250,59 +249,11 @@ def render_plain(renderable: "RenderableType", width: int) -> str:
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n"))
 
 
-def render_html(report: Report) -> Iterator[str]:
-    """Render the report as HTML; all external text is escaped: a token may be called <script>."""
-    yield f"<p><strong>{plain_text(report.headline)}</strong></p>"
-    drawn = list(render_pictures(report))
-    yield from drawn
-    yield from (format_table(grid) for grid in build_grids(report) if not (drawn and grid.is_heat))
-    for verdict in report.verdicts:
-        mark = "✗" if verdict.failed else "✓"
-        yield f"<p>{mark} <code>{plain_text(verdict.condition)}</code> {plain_text(verdict.text)}</p>"
-    for warning in report.warnings:
-        yield f"<p><em>{plain_text(warning)}</em></p>"
-
-
-def render_pictures(report: Report) -> Iterator[str]:
-    """Render the figure of `plot` for the page; with very many heads as a bitmap, which is smaller."""
-    from importlib.util import find_spec
-
-    from attncli.render.plots.figure import has_figure
-
-    if find_spec("matplotlib") is None or not has_figure(report):
-        return
-    drawn = figure_bytes(report, ".svg", DOTS)
-    if len(drawn) <= MOST_DRAWN:
-        text = drawn.decode()
-        yield text[text.index("<svg") :].replace("<svg ", f'<svg style="{FITTED}" ', 1)
-        return
-    dots = figure_bytes(report, ".png", FEW_DOTS)
-    if len(dots) <= MOST_DRAWN:
-        code = base64.b64encode(dots).decode()
-        yield f'<img alt="" style="{FITTED}" src="data:image/png;base64,{code}">'
-
-
-MOST_DRAWN = 2**19
-"""Of a figure in a notebook, which keeps it."""
-DOTS, FEW_DOTS = 100, 60
-"""Of an inch: of maps within a drawing, and of a whole figure where it is shown in dots."""
-FITTED = "max-width: 100%; height: auto"
-
-
-def figure_bytes(report: Report, ending: str, dots: int) -> bytes:
-    import tempfile
-
-    from attncli.render.plots.figure import save_figure
-
-    with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
-        path = Path(scratch) / f"figure{ending}"
-        save_figure(report, path, dots=dots)
-        return path.read_bytes()
-
-
 def read(path: str | PathLike[str]) -> Answer:
     """The report in a JSON file that `report.save` or `attn … -o FILE.json` has written."""
-    name = path if isinstance(path, str) and is_address(path) else os.fspath(require_path(path))
+    from attncli.reports.reading import STDIN, read_report
+
+    name = path if isinstance(path, str) and is_address(path) else fspath(require_path(path))
     if name == STDIN:
         raise UsageError("`path` must name a file: '-' for stdin is the command line's alone.")
     return to_answer(read_report(name))

@@ -13,7 +13,8 @@ from attncli.records import Report
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from attncli.gates import Change, Condition
+    from attncli.gates import Condition
+    from attncli.gates.changes import Change
     from attncli.records import Verdict
 
 baseline_option = partial(Option, panel="Baseline")
@@ -49,7 +50,7 @@ class BaselineOptions:
 
     def changes(self) -> "list[Change]":
         """Parse the conditions on changes before a file is read."""
-        from attncli.gates import parse_change, require_share
+        from attncli.gates.changes import parse_change, require_share
 
         require_share(self.family_wise)
         if self.family_wise is not None and not self.fail_on:
@@ -75,7 +76,8 @@ class BaselineOptions:
         self, report: Report, conditions: "Iterable[Condition]", old: Report | None
     ) -> "list[Verdict]":
         """Verdicts of conditions on the report itself, and on its changes since the baseline."""
-        from attncli.gates import decide_changes, decide_conditions
+        from attncli.gates import decide_conditions
+        from attncli.gates.changes import decide_changes
 
         found = decide_conditions(report, conditions)
         if old is None:
@@ -85,7 +87,7 @@ class BaselineOptions:
 
     def read(self) -> "Report | None":
         """Read the baseline; a typo in the conditions is reported before a missing file."""
-        from attncli.reports import read_report, report_exists
+        from attncli.reports.reading import read_report, report_exists
 
         self.changes()
         if self.baseline is None:

@@ -29,7 +29,7 @@ NARROWEST, USUAL = 20, 80
 @contextlib.contextmanager
 def progress_bar(wanted: bool) -> Iterator[Progress]:
     """Yield a progress callback for studies; it draws nothing unless stderr is a terminal."""
-    if not (wanted and is_first_rank() and sys.stderr.isatty()):
+    if not (wanted and sys.stderr.isatty() and is_first_rank()):
         yield ignore_progress
         return
     bar = ProgressBar()

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from attncli.errors import first_capital, format_count
 from attncli.maths.significance import adjust_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
-from attncli.reports import RowPair, pair_rows
 from attncli.reports.reading import paused_collection
+from attncli.reports.row_pairs import RowPair, pair_rows
 
 LARGE = 2.0
 """Standard deviations above which the headline counts a change."""

@@ -15,7 +15,8 @@ from small_checkpoints import change_config, saved
 from attncli.capture.saved_maps.map_files import MapFile
 from attncli.cli.config.config_file import load_config_file
 from attncli.errors import InputError, LimitError, UsageError, list_first_names, unknown_name
-from attncli.gates import parse_change, parse_condition
+from attncli.gates import parse_condition
+from attncli.gates.changes import parse_change
 from attncli.gates.row_selection import parse_subject
 from attncli.limits import format_gibibytes, parse_whole_number
 from attncli.models.library_errors import translate_library_errors

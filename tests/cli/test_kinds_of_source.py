@@ -8,7 +8,7 @@ import pytest
 import torch
 from commands import ONE, SMALL, attn
 
-from attncli.analysis.network_sources import TAKES
+from attncli.analysis.source_arguments import TAKES
 from attncli.cli.spelling import spell_as_options
 from attncli.sources import WORDS, Kind, parse_source
 

@@ -11,7 +11,7 @@ from reports import HAND_MADE
 from rich.console import Console
 
 import attncli as attn
-from attncli.python import answers
+from attncli.python import notebook_html
 from attncli.python.answers import to_answer
 from attncli.records import Report, Row, View
 
@@ -149,7 +149,7 @@ def test_a_notebook_shows_the_grid_of_roles_once() -> None:
 
 
 def test_a_figure_of_very_many_heads_takes_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MOST_DRAWN", 2**16)
+    monkeypatch.setattr(notebook_html, "MOST_DRAWN", 2**16)
     rows = tuple(
         Row("sink", (layer * head % 97) / 97, "1", layer=layer, head=head, keys={"mark": "S"})
         for layer in range(24)

@@ -25,7 +25,7 @@ from attncli.cli.writer import render_report, write_notes
 from attncli.options.shared import OutputOptions
 from attncli.records import ROW_COLUMNS, Report, Row
 from attncli.render import FORMATS
-from attncli.reports import from_json
+from attncli.reports.reading import from_json
 from attncli.sanitize import make_characters_visible, sanitize_value
 
 HOSTILE = (

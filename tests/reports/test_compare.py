@@ -10,8 +10,8 @@ from reports import reports
 
 from attncli.records import Definition, Report, Row
 from attncli.render import FORMATS
-from attncli.reports import from_json
 from attncli.reports.differences import compare_reports
+from attncli.reports.reading import from_json
 
 NAMES = ("a.json", "b.json")
 

@@ -18,7 +18,8 @@ from attncli import limits
 from attncli.errors import InputError
 from attncli.records import SCHEMA_VERSION, Report
 from attncli.render import FORMATS
-from attncli.reports import from_json, json_records, read_report, reading
+from attncli.reports import json_records, reading
+from attncli.reports.reading import from_json, read_report
 
 VERSION_1 = Path(__file__).with_name("schema_version_1.json")
 """Never to be made again: files like it lie in other people's pipelines."""

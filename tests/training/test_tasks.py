@@ -11,7 +11,7 @@ from attncli.commands.reproduce.circle.circle_network import CircleNetworks, ski
 from attncli.commands.reproduce.circle.design import Design
 from attncli.commands.reproduce.circle.first_circle import FirstCircle, build_training_pairs
 from attncli.networks.variants import VARIANTS
-from attncli.reports import read_report
+from attncli.reports.reading import read_report
 
 CIRCLE = ("reproduce", "circle", "--width", "8", "--variants", "SAN", "--seeds", "2", "--train-steps", "6", "--recurrence", "2")  # fmt: skip
 SORT = ("reproduce", "sort", "--layers", "1", "--heads", "2", "--width", "8", "--seeds", "1", "--train-steps", "6", "--paths-per-sum", "2")  # fmt: skip

@@ -73,7 +73,7 @@ def choose_patterns(
 
     `idle`: options that mean nothing unless a pattern names a model.
     """
-    from attncli.analysis.network_sources import refuse_other_files
+    from attncli.analysis.source_arguments import refuse_other_files
     from attncli.patterns._head_patterns import parse_model_head
     from attncli.patterns._pattern_files import is_pattern_file, pattern_path
 

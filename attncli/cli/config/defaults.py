@@ -10,7 +10,6 @@ from typing import Any
 
 from attncli.cli.config.settings import OptionSetting, build_default_map, collect_settings
 from attncli.cli.root import command_path, is_typed, reached, root_command
-from attncli.cli.spelling import spell_as_options
 from attncli.declare.settle import Given, Settled, is_set, settle
 from attncli.declare.subject import subject_of
 from attncli.errors import AttnError
@@ -78,6 +77,8 @@ def leave_out(context: Any, name: str) -> None:
 def fates(words: Sequence[str]) -> tuple[Any, Callable[[Any], str]]:
     """The context of the line's command, and a function that describes whether the default of each
     of its options applies to this line."""
+    from attncli.cli.spelling import spell_as_options
+
     whole = root_command()
     settings = collect_settings(whole)
     context = reached(whole, words, build_default_map(settings), obj=settings)

@@ -14,7 +14,6 @@ from typing import Any
 import typer
 
 from attncli.cli.arguments import PARSER_WORDS
-from attncli.cli.config.command_line_only import refuse_setting
 from attncli.cli.config.config_file import ConfigFile, load_config_file
 from attncli.cli.root import Path, command_at, command_paths
 from attncli.declare.moved import refuse_moved_option
@@ -61,6 +60,8 @@ def collect_settings(root: Any) -> Settings:
         found += read_file_settings(file, file.values, root, ())
     found += read_environment_settings(os.environ, root)
     for one in found:
+        from attncli.cli.config.command_line_only import refuse_setting
+
         refuse_setting(one.option.opts[0], one.value, one.where)
     return {(one.command, one.option.name): one for one in found}
 

@@ -33,13 +33,13 @@ def check(
 
     Needs no model: any --format prints the report again. Without gates, its saved verdicts count.
     """
-    from attncli.analysis import network_sources as sources
     from attncli.analysis.report_selection import select_rows
+    from attncli.analysis.source_arguments import read_report_source
     from attncli.cli.writer import prepare_output, write_report
 
     conditions = prepare_output(output)
     old = baseline.read()
-    report = sources.read_report_source(source, "check")
+    report = read_report_source(source, "check")
     verdicts = baseline.verdicts(report, conditions, old)
     shown = select_rows(report, rows.metrics, rows.sort, rows.top)
     return write_report(shown.with_verdicts(verdicts) if verdicts else shown, output)

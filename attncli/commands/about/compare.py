@@ -61,7 +61,7 @@ def compare(
     the same texts or seeds, else of both reports. `family_wise` asks which changes are more than noise. Also lists rows
     that only one report has, and says whether the weights are the same. Reports need no model.
     """
-    from attncli.gates import require_share
+    from attncli.gates.changes import require_share
     from attncli.reports.differences import compare_reports as study
 
     require_share(family_wise)
@@ -82,7 +82,7 @@ def resolve_report(one: str | Report, reader: Reader) -> Report:
 
 
 def read_saved(path: str) -> Report:
-    from attncli.analysis.network_sources import read_report_source
+    from attncli.analysis.source_arguments import read_report_source
 
     return read_report_source(path, "compare")
 
@@ -90,7 +90,7 @@ def read_saved(path: str) -> Report:
 def build_reader(by: str, pair: tuple[str | Report, str | Report], how: RunContext) -> Reader:
     """Return a function that runs the command on a model; both sources are validated before the
     first run."""
-    from attncli.analysis.network_sources import resolve_source
+    from attncli.analysis.source_arguments import resolve_source
 
     words = parse_command_line(by)
     for one in pair:
@@ -125,7 +125,7 @@ def run_for_report(words: list[str], settings: "Mapping[str, str] | None") -> Re
     from pathlib import Path
 
     from attncli.processes.command_runs import RunStopped, run_to_file
-    from attncli.reports import read_report
+    from attncli.reports.reading import read_report
 
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         path = Path(scratch) / "report.json"

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from attncli.declare.applies import Applies
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.errors import unknown_name
 from attncli.io.tensor_file_names import require_tensor_file
@@ -113,7 +112,6 @@ def approximate(
         require_tensor_file(how.save_module)
     request = build_request(patterns, search, precision)
     runs.refuse_maps_of_other_lengths(patterns, sweep)
-    before_the_work()
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
     if sweep is not None or frontier is not None:
         report = runs.run_sweep(sweep, frontier, chosen, search, request, run, how.progress)

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.errors import UsageError
 from attncli.options.model import InputOptions, ModelOptions, ModelSource
@@ -67,10 +66,10 @@ def attribute(
     With the attention, norm denominators and activation ratios of the pass held fixed, the state is a sum of what each
     input token brings, and of constants; the parts add up to the state, which every run checks.
     """
-    from attncli.analysis import network_sources as sources
     from attncli.analysis.prepare import refuse_at_once
+    from attncli.analysis.source_arguments import resolve_source
 
-    subject = sources.resolve_source(source, "attribute", how.output)
+    subject = resolve_source(source, "attribute", how.output)
     refuse_at_once(subject, model, inputs, tokens, seed)
     if top is not None and top < 1:
         raise UsageError(f"`top={top!r}`: it must be at least 1.")
@@ -79,6 +78,5 @@ def attribute(
     study = prepare_attribution(
         subject, token, relevance, top, how, model=model, inputs=inputs, tokens=tokens, seed=seed
     )
-    before_the_work()
     how.doing(MEASURING)
     return study(progress=how.progress)

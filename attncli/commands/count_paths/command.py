@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from attncli.declare.applies import SYNTHETIC, Applies
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.options.model import FetchOptions, Source
 from attncli.python.question import MEASURING, RunContext, question
@@ -52,12 +51,11 @@ def count_paths(
     A path picks one head, or the skip, in each layer; its length is the number of heads. The sizes are those given, or
     those of a network file or a model's config: nothing is run and no weights are read.
     """
-    from attncli.analysis import network_sources as sources
+    from attncli.analysis.source_arguments import resolve_source
     from attncli.commands.count_paths.run import prepare_count, refuse_other_gates
 
     refuse_other_gates(how.conditions)
-    subject = sources.resolve_source(source, "count_paths", how.output)
+    subject = resolve_source(source, "count_paths", how.output)
     count = prepare_count(subject, layers, heads, skip, files)
-    before_the_work()
     how.doing(MEASURING)
     return count(progress=how.progress)

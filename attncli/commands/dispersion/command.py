@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import HeadChoice
@@ -53,10 +52,10 @@ def dispersion(
     Cuts the texts, or random tokens where none is given, to each length, measures every head, and fits how its numbers
     grow with the length: a head whose largest weight falls like 1/n loses its focus, one whose weight stays keeps it.
     """
-    from attncli.analysis import network_sources as sources
     from attncli.analysis.prepare import refuse_at_once
+    from attncli.analysis.source_arguments import resolve_source
 
-    subject = sources.resolve_source(source, "dispersion", how.output)
+    subject = resolve_source(source, "dispersion", how.output)
     refuse_at_once(subject, model, inputs, None, seed)
     from attncli.commands.dispersion.run import prepare_dispersion
 
@@ -64,6 +63,5 @@ def dispersion(
     study = prepare_dispersion(
         subject, lengths, names, heads, how.conditions, model=model, inputs=inputs, seed=seed
     )
-    before_the_work()
     how.doing(MEASURING)
     return study(progress=how.progress)

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 from attncli.declare.options import WRITES, Option
-from attncli.options.shared import NetworkOptions, SwitchOptions, validate_seed
+from attncli.options.network import NetworkOptions, SwitchOptions
+from attncli.options.shared import validate_seed
 from attncli.python.question import RunContext, question
 
 EXAMPLES = """attn generate network -o net.safetensors

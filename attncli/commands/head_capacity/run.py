@@ -10,8 +10,8 @@ from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.fits.saving import write_fits
 from attncli.analysis.heads.prepare import prepare_softmax_heads
-from attncli.analysis.network_sources import resolve_source
 from attncli.analysis.prepare import refuse_at_once
+from attncli.analysis.source_arguments import resolve_source
 from attncli.commands.head_capacity.head_survey import SurveyPlan, survey_heads
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
     find_inputs,
@@ -25,7 +25,6 @@ from attncli.commands.head_capacity.one_head.trained_head import (
 )
 from attncli.commands.head_capacity.real_tokens import RealInputs, load_real_inputs
 from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS
-from attncli.declare.dry_run import before_the_work
 from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
 from attncli.fits import FitRequest
 from attncli.gates import Condition
@@ -69,7 +68,6 @@ def prepare_survey(
     longest = patterns.length or LONGEST
     refuse_at_once(source, files, inputs, longest, seeds[0])
     projections = default_to_two_texts(inputs.to_read(longest, seeds[0]))
-    before_the_work()
     checkpoint = load_in_float64(source, files.to_load(seeds[0]), make_early_check(projections))
     texts = cut_to_shortest(checkpoint, projections)
     require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
@@ -117,7 +115,6 @@ def show_patterns(
     source = resolve_source(model, "head_capacity(head=...)")
     trained = load_head(str(source), head, files, how)
     add_real_tokens = load_real_inputs(str(source), trained, files) if real else None
-    before_the_work()
     idle = () if real else files.given_for_runs()
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0], idle)
     report = fit_head_inputs(trained, chosen, search, request, run, how, add_real_tokens)

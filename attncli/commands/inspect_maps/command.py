@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Argument, Option
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
@@ -75,7 +74,6 @@ def inspect_maps(
 
     names = split_names(metric or [])
     plan = build_plan(maps, names, pairs, heads, how.conditions)
-    before_the_work()
     study = prepare_maps(maps, plan, labels, batch, how, draws=bool(heads.heads))
     how.doing(MEASURING)
     return study(progress=how.progress)

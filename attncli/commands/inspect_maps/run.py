@@ -13,7 +13,7 @@ from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_me
 from attncli.analysis.heads.model_heads import HeadPlan
 from attncli.analysis.heads.ordering import select_ranking
 from attncli.analysis.heads.prepare import refuse_absent
-from attncli.analysis.network_sources import resolve_source
+from attncli.analysis.source_arguments import resolve_source
 from attncli.capture import MapShape
 from attncli.capture.saved_maps.map_files import MapFile
 from attncli.commands.inspect_maps.arrays import HERE, wrap_arrays

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import UsageError
 from attncli.io.tensor_file_names import require_tensor_file
@@ -115,11 +114,11 @@ def inspect_model(
         require_tensor_file(save_maps)
     if pairs == 0:
         raise UsageError("`pairs=0`: it must be at least 1.")
-    from attncli.analysis import network_sources as sources
     from attncli.analysis.prepare import refuse_at_once
+    from attncli.analysis.source_arguments import resolve_source
 
     names = split_names(metric or [])
-    subject = sources.resolve_source(source, "inspect_model", how.output, save_maps)
+    subject = resolve_source(source, "inspect_model", how.output, save_maps)
     refuse_at_once(subject, model, inputs, tokens, seed)
     refuse_wrong_words(how.conditions, names, pairs or 0, heads)
     from attncli.commands.inspect_model.run import InspectionRequest, prepare_inspection
@@ -138,7 +137,6 @@ def inspect_model(
         pairs=pairs or 0,
     )
     study = prepare_inspection(asked, heads, model, inputs, how.say)
-    before_the_work()
     how.doing(MEASURING)
     return study(progress=how.progress)
 

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Argument, Option
 from attncli.options.completion import complete_names, complete_source, list_weight_metrics
 from attncli.options.heads import LayerHeadOptions
@@ -51,11 +50,10 @@ def inspect_weights(
     Singular values of W_Q W_K^T and W_V W_O of every head, next to those of random matrices of the same shape. Nothing
     is run: there is no text, and no model is built.
     """
-    from attncli.analysis import network_sources as sources
+    from attncli.analysis.source_arguments import resolve_source
     from attncli.commands.inspect_weights.run import prepare_weights
 
-    subject = sources.resolve_source(source, "inspect_weights", how.output)
+    subject = resolve_source(source, "inspect_weights", how.output)
     study = prepare_weights(subject, split_names(metric or []), heads, files, seed)
-    before_the_work()
     how.doing(MEASURING)
     return study(progress=how.progress)

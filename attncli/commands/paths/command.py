@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.commands.paths.options import PathOptions
-from attncli.declare.dry_run import before_the_work
 from attncli.options.model import InputOptions, ModelOptions, Source
-from attncli.options.shared import NetworkOptions, RunOptions
+from attncli.options.network import NetworkOptions
+from attncli.options.shared import RunOptions
 from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
@@ -53,14 +53,13 @@ def paths(
 
     conditions = how.conditions
     asked.refuse_impossible()
-    from attncli.analysis import network_sources as sources
+    from attncli.analysis.source_arguments import resolve_source
 
-    subject = sources.resolve_source(source, "paths", how.output)
+    subject = resolve_source(source, "paths", how.output)
     if subject.is_model:
         study = prepare_model_paths(subject, asked, model, inputs, network, run, conditions)
     else:
         study = prepare_network_paths(subject, asked, network, run, conditions)
-    before_the_work()
     how.doing(MEASURING)
     return study(progress=how.progress)
 

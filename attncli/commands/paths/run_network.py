@@ -15,7 +15,8 @@ from attncli.errors import unknown_name
 from attncli.gates import Condition
 from attncli.metrics import METRICS
 from attncli.networks.weights import Network
-from attncli.options.shared import NetworkOptions, RunOptions, split_names
+from attncli.options.network import NetworkOptions
+from attncli.options.shared import RunOptions, split_names
 from attncli.sources import Source
 
 MODEL_METRICS = ("loss", "full_loss")

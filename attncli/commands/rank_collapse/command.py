@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.analysis import MetricStudy, Progress
 from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
@@ -23,13 +22,8 @@ from attncli.options.model import (
     ModelSwitchOptions,
     Source,
 )
-from attncli.options.shared import (
-    NetworkOptions,
-    RunOptions,
-    SwitchOptions,
-    VariantOptions,
-    split_names,
-)
+from attncli.options.network import NetworkOptions, SwitchOptions, VariantOptions
+from attncli.options.shared import RunOptions, split_names
 from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
@@ -206,9 +200,9 @@ def rank_collapse(
     over = resolve_block_span(blocks, metrics)
     choose = partial(variants.chosen, switches)
     chosen = resolve_arithmetic(arithmetic, exact)
-    from attncli.analysis import network_sources as sources
+    from attncli.analysis.source_arguments import resolve_source
 
-    subject = sources.resolve_source(source, "rank_collapse", how.output)
+    subject = resolve_source(source, "rank_collapse", how.output)
     if subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
@@ -233,7 +227,6 @@ def rank_collapse(
         )
     else:
         study = prepare_sweep(subject, sweep, choose, network, run, conditions, gradients)
-    before_the_work()
     how.doing(MEASURING)
     return study(metrics=metrics, progress=how.progress)
 
@@ -302,7 +295,6 @@ def prepare_curves(
     """The study of one network over its layers, generated or from a file."""
     from attncli.analysis import network_sources as sources
     from attncli.analysis.states.network_collapse import rank_collapse as curves
-    from attncli.commands.rank_collapse.network_gates import add_gates
     from attncli.gates import refuse_unmatched
 
     if source.kind == "synthetic":
@@ -325,6 +317,7 @@ def prepare_curves(
             f"`gates` goes with `attention='gated'`, not {spec.attention!r}.",
             about=["gates", "attention"],
         )
+    from attncli.commands.rank_collapse.network_gates import add_gates
 
     def with_gates(*, metrics: Sequence[str], progress: Progress) -> Report:
         return add_gates(study(metrics=metrics, progress=progress), networks, chosen)

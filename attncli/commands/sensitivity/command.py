@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.options.model import InputOptions, ModelOptions, ModelSource, StackOption
 from attncli.python.question import MEASURING, RunContext, question
@@ -53,12 +52,12 @@ def sensitivity(
     Gradients of the last state after the last block by every state before the first, compared with what the sum over
     paths of attention predicts, and with the effect of repeating the last token.
     """
-    from attncli.analysis import network_sources as sources
     from attncli.analysis.prepare import refuse_at_once
+    from attncli.analysis.source_arguments import resolve_source
     from attncli.commands.sensitivity.report import METRICS
     from attncli.gates import refuse_unmeasured
 
-    subject = sources.resolve_source(source, "sensitivity", how.output)
+    subject = resolve_source(source, "sensitivity", how.output)
     refuse_at_once(subject, model, inputs, tokens, seed)
     model.refuse_half()
     refuse_unmeasured(how.conditions, METRICS)
@@ -67,6 +66,5 @@ def sensitivity(
     study = prepare_sensitivity(
         subject, directions, stack, model, inputs, tokens=tokens, seed=seed, say=how.say
     )
-    before_the_work()
     how.doing(MEASURING)
     return study(progress=how.progress)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.pictures import add_pictures
-from attncli.analysis.network_sources import refuse_other_files
+from attncli.analysis.source_arguments import refuse_other_files
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import unknown_name
 from attncli.fits._module_files import read_fits

@@ -17,7 +17,7 @@ from attncli.records import Definition, Report, Row, Verdict
 from attncli.render import FORMATS
 from attncli.render.plots.figure import save_figure
 from attncli.render.plots.terminal import plot_in_terminal
-from attncli.reports import from_json
+from attncli.reports.reading import from_json
 
 
 def shown(text: str) -> ShownNumber:

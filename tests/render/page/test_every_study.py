@@ -24,7 +24,7 @@ from attncli.render.page.pictures import (
     list_views,
     picture_kind,
 )
-from attncli.reports import read_report
+from attncli.reports.reading import read_report
 
 TINY = "random:bert?layers=1&width=16&heads=2"
 MODEL = "MODEL"

@@ -15,7 +15,7 @@ from reports import HAND_MADE, renamed, reports, texts_in
 from attncli.records import Report, Row
 from attncli.render.html import html
 from attncli.render.json import json as as_json
-from attncli.reports import from_json
+from attncli.reports.reading import from_json
 from attncli.sanitize import make_characters_visible
 
 EVERY = {"heads": of_heads(), "curves": of_curves(), "words": of_words(), "gates": of_gates(), "maps": of_maps(), "tiles": of_tiles(), "hand": HAND_MADE}  # fmt: skip

@@ -15,7 +15,7 @@ from attncli.records import Report, Verdict
 
 if TYPE_CHECKING:
     from attncli.commands.about.ci.named_checks import Check
-    from attncli.gates import Change
+    from attncli.gates.changes import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def judge_check(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
     from attncli.python.baselines import BaselineOptions
-    from attncli.reports import read_report, report_exists
+    from attncli.reports.reading import read_report, report_exists
 
     refuse_itself(check)
     conditions = [gates.parse_condition(text) for text in check.fail_if]
@@ -78,14 +78,14 @@ def compare_verdicts(
 ) -> list[Verdict]:
     """Return verdicts on the changes since the baseline; without a baseline, one that names the
     command to accept it."""
-    from attncli import gates
+    from attncli.gates.changes import decide_changes
 
     if old is None:
         raise NoBaseline(
             f"there is no baseline {check.baseline}: `{build_accept_command(check.name)}` makes one of this run's report."
         )
     try:
-        return gates.decide_changes(report, old, changes, str(check.baseline), check.family_wise)
+        return decide_changes(report, old, changes, str(check.baseline), check.family_wise)
     except NoBaseline as error:
         sentence = str(error).partition(": ")[0]
         raise NoBaseline(
@@ -110,7 +110,7 @@ def stop_verdict(check: "Check", error: AttnError) -> Verdict:
 
 def make_report(check: "Check", scratch: Path) -> Report:
     from attncli.processes.command_runs import RunStopped, run_to_file
-    from attncli.reports import read_report
+    from attncli.reports.reading import read_report
 
     path = scratch / f"{check.name}.json"
     run = run_to_file([*check.command, *check_gates(check)], path)

@@ -36,8 +36,8 @@ from attncli.python.keywords import OF_PYTHON, SOURCE
 from attncli.python.question import NO_CONFIGURATION, format_call, open_progress
 from attncli.ranks import read_launch_environment
 from attncli.records import Report
-from attncli.reports import read_report
 from attncli.reports.provenance import add_provenance
+from attncli.reports.reading import read_report
 
 Names = str | PathLike[str] | Iterable[str | PathLike[str]]
 NOT_THERE = "there is no report of it"

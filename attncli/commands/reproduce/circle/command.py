@@ -4,10 +4,10 @@ from typing import Annotated
 
 from attncli.commands.reproduce.circle.options import CircleOptions
 from attncli.commands.reproduce.options import TrainingOptions
-from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.options.completion import complete_metric
-from attncli.options.shared import RunOptions, SwitchOptions, VariantNames, resolve_variants
+from attncli.options.network import SwitchOptions, VariantNames, resolve_variants
+from attncli.options.shared import RunOptions
 from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
@@ -50,7 +50,6 @@ def circle(
     study = prepare_circle(
         asked, training, list(resolve_variants(variants, switches)), metrics, run
     )
-    before_the_work()
     from attncli.models.loading.isolate_global_state import isolate_question
 
     isolate_question()

@@ -13,7 +13,6 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.commands.reproduce.task_callback import build_training_callback
-from attncli.declare.dry_run import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import RunOptions, split_names
@@ -40,7 +39,6 @@ def run_task(
 ) -> "Report":
     """Train the networks of a task and measure sums of their paths."""
     study = prepare_task(name, options, training, run, how.conditions, memory)
-    before_the_work()
     from attncli.models.loading.isolate_global_state import isolate_question
 
     isolate_question()

@@ -2,7 +2,6 @@
 
 from attncli.commands.reproduce.options import SavedTrainingOptions
 from attncli.commands.reproduce.rank_heads.options import RankHeadOptions, TrainingSeeds
-from attncli.declare.dry_run import before_the_work
 from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
 
@@ -30,7 +29,6 @@ def rank_heads(
 
     refuse_other_gates(how.conditions)
     study = prepare_rank_heads(asked, training, run)
-    before_the_work()
     from attncli.models.loading.isolate_global_state import isolate_question
 
     isolate_question()

@@ -405,12 +405,11 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
 ALWAYS_SEVERAL = {
     "analysis/fits/chosen_patterns.py",
     "commands/about/ci/command.py",
-    "gates/row_selection.py",
     "render/plots/labels.py",
     "analysis/heads/map_export/collected_maps.py",
     "capture/stacks/module_paths.py",
 }
-"""Files that count what is none or several where they say so, or speak of numbers of checks, and of `1 of 1 values`."""
+"""Files that count what is none or several where they say so, or speak of numbers of checks."""
 
 
 @pytest.mark.slow

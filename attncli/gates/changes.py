@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from attncli.errors import NoBaseline, UsageError
+from attncli.errors import NoBaseline, UsageError, format_count
 from attncli.gates.conditions import AGGREGATES
 from attncli.gates.row_selection import (
     SUBJECT,
     Selection,
     describe_lost_number,
-    format_count,
     format_place,
     parse_selectors,
     select_rows,
@@ -271,7 +270,11 @@ def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Ver
     far = check.beyond()
     past = sum((id(change), id(pair)) not in (noise or ()) for pair in far)
     limit = "noise" if change.unit == CHANCE else "the limit"
-    text = f"{past} of {format_count(pairs)} beyond {limit}; {'farthest' if far else 'closest'}: {describe_farthest(check)}"
+    which = "farthest" if far else "closest"
+    count = f"{past} of {format_count(len(pairs), 'value')} beyond {limit}; {which}"
+    if len(pairs) == 1:
+        count = f"{'beyond' if past else 'within'} {limit}"
+    text = f"{count}: {describe_farthest(check)}"
     if past < len(far):
         text += f"; {len(far) - past} more beyond {limit} may be noise among all gates"
     if check.fresh:
@@ -293,7 +296,7 @@ def describe_distance(pair: RowPair, check: ChangeCheck) -> str:
     change, size = check.change, f"{check.change.measured(pair):+.3g}"
     paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
     if change.unit == CHANCE:
-        among = f" among {format_count(check.pairs)}" if len(check.pairs) > 1 else ""
+        among = f" among {format_count(len(check.pairs), 'value')}" if len(check.pairs) > 1 else ""
         return f"{size}, p = {check.chances[check.farthest()]:.2g}{among}{paired}"
     return f"{size} standard deviations{paired}" if change.unit == "s" else size + change.unit
 
@@ -304,7 +307,7 @@ def describe_noise_chance(check: ChangeCheck) -> str:
     if chance < REACHED:
         return ""
     texts = format_text_counts(check.pairs[check.farthest()])
-    among = f"chance up to {chance:.1g} among {format_count(check.pairs)}"
+    among = f"chance up to {chance:.1g} among {format_count(len(check.pairs), 'value')}"
     return f"; noise alone can reach {check.change.limit:g} standard deviations at n = {texts} ({among})"
 
 

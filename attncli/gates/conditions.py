@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attncli.errors import FAILED_GATE, UsageError
+from attncli.errors import FAILED_GATE, UsageError, format_count
 from attncli.gates.row_selection import (
     SUBJECT,
     Selection,
     describe_lost_number,
-    format_count,
     format_place,
     parse_selectors,
     select_rows,
@@ -89,7 +88,7 @@ def decide_condition(condition: Condition, rows: Sequence[Row]) -> Verdict:
     values = [row.value for row in numbers if row.value is not None]
     if condition.aggregate in AGGREGATES:
         value = AGGREGATES[condition.aggregate](values)
-        text = f"{condition.aggregate} of {format_count(values)}: {value:.6g}"
+        text = f"{condition.aggregate} of {format_count(len(values), 'value')}: {value:.6g}"
         return Verdict(condition.text, condition.holds(value), text)
     holding = [row for row in numbers if row.value is not None and condition.holds(row.value)]
     failed = len(holding) == len(numbers) if condition.aggregate == "all" else bool(holding)
@@ -97,11 +96,14 @@ def decide_condition(condition: Condition, rows: Sequence[Row]) -> Verdict:
 
 
 def describe_evidence(condition: Condition, rows: Sequence[Row], holding: Sequence[Row]) -> str:
-    """For how many rows the condition holds, and the one nearest to or farthest past the threshold."""
+    """For how many rows the condition holds, and the one nearest to or farthest past the threshold; of one row its value."""
     reverse = condition.op in (">", ">=")
     extreme = sorted(holding or rows, key=lambda row: row.value or 0.0, reverse=reverse)[0]
-    count = f"holds for {len(holding) or 'none'} of {format_count(rows)}"
-    return f"{count}{':' if holding else '; closest:'} {format_place(extreme)} {extreme.value:.6g}"
+    found = f"{format_place(extreme)} {extreme.value:.6g}"
+    if len(rows) == 1:
+        return found
+    count = f"holds for {len(holding) or 'none'} of {format_count(len(rows), 'value')}"
+    return f"{count}{':' if holding else '; closest:'} {found}"
 
 
 def exit_code(report: Report) -> int:

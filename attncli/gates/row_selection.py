@@ -141,11 +141,6 @@ def describe_lost_number(row: Row) -> str:
     return f"no number to test: {format_place(row)} {row.note}"
 
 
-def format_count(things: Sequence[object]) -> str:
-    """As in `1 of 1 values`."""
-    return f"{len(things)} values"
-
-
 def format_place(row: Row) -> str:
     """`SAN, layer 12:`"""
     return f"{row.place}:" if row.place else "value"

@@ -221,7 +221,7 @@ def test_a_text_that_changed_is_measured_again_wherever_it_was_named(
     os.utime("ids", (1, 1))
     tables.append(attn(*words).out)
     assert len(files_in(tmp_path / "attn-sweep")) == 2
-    assert "(1 of 1 items)" in tables[0]
+    assert "(1 item)" in tables[0]
     assert tables[0] != tables[1]
 
 

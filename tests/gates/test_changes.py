@@ -136,9 +136,7 @@ def test_what_was_found_is_no_coordinate() -> None:
         return report(row)
 
     verdict_text = verdict("sink:0.25", found("S", 0.75), found("P", 0.25)).text
-    assert verdict_text == (
-        "1 of 1 values beyond the limit; farthest: layer 0, head 0: 0.75 → 0.25 (-0.5)"
-    )
+    assert verdict_text == ("beyond the limit: layer 0, head 0: 0.75 → 0.25 (-0.5)")
 
 
 quarters = st.integers(-8, 8).map(lambda quarter: quarter / 4)

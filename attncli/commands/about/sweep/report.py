@@ -153,14 +153,17 @@ def describe_trend(rows: Sequence[Row], series: Scalar) -> str:
     way = f"{points[0][1]:.4g} → {points[-1][1]:.4g}"
     if 2 * agreeing <= len(slopes):
         return f"{way}, no trend"
-    slope = statistics.median(slopes)
-    return f"{way}, {word} in {agreeing} of {format_count(len(slopes), 'pair')}, {slope:+.3g} a step (median)"
+    slope = f"{statistics.median(slopes):+.3g} a step"
+    if len(slopes) == 1:
+        return f"{way}, {word}, {slope}"
+    return f"{way}, {word} in {agreeing} of {format_count(len(slopes), 'pair')}, {slope} (median)"
 
 
 def format_headline(trends: Sequence[Finding], done: int, total: int) -> str:
     parts = [f"{finding.about.removeprefix('trend: ')}: {finding.text}" for finding in trends]
     failed = f"; {total - done} failed" if done < total else ""
-    return f"{'; '.join(parts) or 'nothing was measured'} ({done} of {total} items{failed})."
+    items = f"{done} of {total} items" if total > 1 else "1 item"
+    return f"{'; '.join(parts) or 'nothing was measured'} ({items}{failed})."
 
 
 def merge_definitions(items: Sequence[Item], rows: Sequence[Row]) -> dict[str, Definition]:

@@ -69,6 +69,7 @@ def without_error(first: Any, second: Any) -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_what_another_draw_moves_says_how_far(question: str) -> None:
     first, second = (QUESTIONS[question](seed) for seed in (0, 101))

@@ -83,6 +83,7 @@ def alarms(gate: str, texts: int, paired: bool, runs: int, chance: np.random.Gen
     return failed / runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", [2, 3, 5, 16])
 @pytest.mark.parametrize("paired", [True, False])
 def test_noise_fails_a_gate_by_chance_as_often_as_it_says(texts: int, paired: bool) -> None:

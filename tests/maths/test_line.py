@@ -237,6 +237,7 @@ def causal_window(n: int, size: int) -> np.ndarray:
     return made / made.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_causal_window_is_beyond_float32(size: int) -> None:
     """Logits grow by a factor from row to row: a sum over the first rows, whose weights are 40 decades apart."""

@@ -85,6 +85,7 @@ def test_curves_made_from_a_law_with_noise_are_told_as_that_law(layers: int) -> 
         assert not set(POWERS) & table[law].keys(), (law, table[law])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [2.0, 3.0, 4.0])
 def test_the_order_of_a_noisy_power_is_found(order: float) -> None:
     stream = np.random.default_rng(3)

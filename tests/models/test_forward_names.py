@@ -38,6 +38,7 @@ ASKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("made", MADE)
 def test_it_is_measured_as_the_model_that_it_is(made: str, asked: str) -> None:

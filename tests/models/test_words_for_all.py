@@ -53,6 +53,7 @@ def test_ids_are_read(kind: str) -> None:
     assert report.input["texts"][0]["tokens"] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "beside"), BESIDE.items())
 def test_what_is_needed_beside_ids_is_drawn_and_said(kind: str, beside: str) -> None:
     report, again, other = answer(kind), answer(kind), answer(kind, seed=1)
@@ -119,6 +120,7 @@ def test_texts_of_our_own_are_read_by_models_of_words_alone() -> None:
     assert find_extra_inputs(build_model("bert", TINY, seed=0)).others == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["canine", "csm", "csm_depth_decoder_model", "musicgen_decoder"])
 def test_everything_is_asked_of_random_tokens(kind: str) -> None:
     attncli.inspect_model(f"random:{kind}?tiny", random_tokens=6, metric="all", pairs=2, with_shuffled_text=True)  # fmt: skip

@@ -120,6 +120,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_notebook_shows_the_figure_that_plot_draws(name: str, tmp_path: Path) -> None:
     report = QUESTIONS[name]()  # type: ignore[no-untyped-call]

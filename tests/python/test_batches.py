@@ -32,6 +32,7 @@ def padded(left: bool, **more: Tensor) -> dict[str, Tensor]:
     return {"input_ids": ids, "attention_mask": torch.tensor([mask, [1] * 5]), **more}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["GPT2LMHeadModel", "BertModel", "RobertaForMaskedLM"])
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 def test_each_row_is_a_text_without_its_padding(kind: str, left: bool) -> None:
@@ -46,6 +47,7 @@ def test_each_row_is_a_text_without_its_padding(kind: str, left: bool) -> None:
     assert numbers(model, {name: each.tolist() for name, each in batch.items()}) == alone
 
 
+@pytest.mark.slow
 def test_rows_without_padding_are_texts_in_every_form() -> None:
     model = model_of("GPT2LMHeadModel")
     both = numbers(model, [IDS[:1], IDS[1:]])

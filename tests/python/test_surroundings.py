@@ -160,6 +160,7 @@ def test_a_model_is_taken_out_of_what_it_is_wrapped_in(name: str, how: str) -> N
     assert found.source["class"] == "GPT2LMHeadModel"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_no_code_of_a_compiler_runs(name: str) -> None:
     """Of a model that has no head: what is compiled is what is run to look at it."""
@@ -199,6 +200,7 @@ class Asking(Thread):
             self.found = error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["one model", "models of their own"])
 def test_questions_of_several_threads_wait_for_one_another(shared: bool) -> None:
     model = model_of("GPT2LMHeadModel").train()

@@ -250,6 +250,7 @@ def test_random_texts_are_cut_too() -> None:
     assert [text["tokens"] for text in asked.input["texts"]] == [7]
 
 
+@pytest.mark.slow
 def test_a_callers_own_rules_of_arithmetic_hold_for_the_caller_alone() -> None:
     """Weights that vanish are meant to."""
     with np.errstate(all="raise"):

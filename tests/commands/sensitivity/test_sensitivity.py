@@ -132,6 +132,7 @@ def test_a_few_directions_are_what_they_show_of_the_jacobian(model: Any) -> None
         assert row.keys["error"] > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "least"), [(4, 0.90), (8, 0.91), (12, 0.91)])
 @pytest.mark.parametrize("of", [estimate_norms, estimate_shares])
 def test_intervals_hold_the_exact_number_as_often_as_they_say(
@@ -151,6 +152,7 @@ def test_intervals_hold_the_exact_number_as_often_as_they_say(
     assert least <= np.mean(inside) <= 0.99
 
 
+@pytest.mark.slow
 def test_the_headline_orders_only_what_the_intervals_separate(model: Any) -> None:
     """Over many draws: a token that it names first is the first of the exact numbers, or one of several."""
     true = jacobian_norms(model).argsort(descending=True).tolist()
@@ -245,6 +247,7 @@ def test_early_tokens_have_most_paths_in_a_deep_causal_model() -> None:
     assert sorted(nulls[:-1], reverse=True) == nulls[:-1]
 
 
+@pytest.mark.slow
 def test_a_hybrid_has_no_sum_over_paths_of_attention() -> None:
     report = attn.sensitivity("random:qwen3_next?layers=4&width=32&heads=2", random_tokens=6)  # fmt: skip
     rows = [row for row in report.rows if row.metric == "path_sum"]

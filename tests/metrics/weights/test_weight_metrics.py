@@ -116,6 +116,7 @@ def test_every_metric_says_what_it_measures() -> None:
         assert WEIGHTS.definition(name).definition
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wide", "thin"), [(12, 6), (10, 10), (6, 12), (4, 20)])
 @pytest.mark.parametrize("deficient", [False, True])
 def test_eigenvalues_that_are_zero_are_not_counted(wide: int, thin: int, deficient: bool) -> None:

@@ -178,7 +178,8 @@ def switch(one: Given) -> str:
 def unmet(rules: Rules, one: Given, given: Sequence[Given]) -> str | None:
     """The option that this one needs and that is not set, as a message; None if there is none."""
     for rule in rules.get(one.name, ()):
-        needed = [each for each in rule.needs if each.partition(":")[0] in rules]
+        known = {*rules, *(each.name for each in given)}
+        needed = [each for each in rule.needs if each.partition(":")[0] in known]
         there = any(names_it(each, its.name, its.value) for each in needed for its in given)
         if needed and not there and rule.concerns(one.value):
             names = dict.fromkeys(each.partition(":")[0] for each in needed)

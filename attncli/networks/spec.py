@@ -32,6 +32,12 @@ SMALLEST_SCALE = 1e-100
 SIZES = ("layers", "tokens", "width", "heads", "key_width", "mlp_width")
 
 
+SINKHORN_NEEDS_ALL = (
+    "`attention='sinkhorn'` needs `mask='none'`: the only causal matrix whose rows and columns all sum to one is the "
+    "identity."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkSpec:
     """Sizes and kinds; together with a seed they determine every weight."""
@@ -77,11 +83,7 @@ class NetworkSpec:
                 f"`positions='rope'` turns pairs of features: key width {self.d} must be even."
             )
         if self.rounds and self.window is not None:
-            raise UsageError(
-                "`attention='sinkhorn'` needs `mask='none'`: the only causal matrix whose rows "
-                "and columns all sum to one is the identity.",
-                about=["attention", "mask"],
-            )
+            raise UsageError(SINKHORN_NEEDS_ALL, about=["attention", "mask"])
 
     @property
     def d(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.declare.applies import ANY_MODEL, Applies
 from attncli.declare.options import RUNS_CODE, Argument, Option, rows_of_numbers
 from attncli.declare.values import INPUT
-from attncli.errors import UsageError, quote_parameter
+from attncli.errors import UsageError
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
 from attncli.options.network import variant_option
@@ -33,6 +33,7 @@ OF_THE_HUB = Applies(
     why="`revision` is for models of the hub: {source} has none.",
 )
 KINDS_OF_INPUT = ("text", "text_file", "token_ids", "random_tokens")
+ONE_PROCESS = "`tensor_parallel` splits a model over processes: start them with `torchrun`."
 PLACES = ("device", "device_map", "tensor_parallel")
 """Where the model is loaded: on one device, on several, or partly on each process's own."""
 
@@ -157,7 +158,14 @@ class ModelOptions(CheckpointOptions):
         bool,
         model_option(
             "--tensor-parallel",
-            applies=Applies(to=ANY_MODEL, excludes=PLACES[:2]),
+            applies=(
+                Applies(to=ANY_MODEL, excludes=PLACES[:2]),
+                Applies(needs=("processes", "torchrun"), why=ONE_PROCESS),
+                Applies(
+                    excludes=("with_random_init", "exact", "arithmetic:exact"),
+                    why="{name} is not understood with {other}: leave one out.",
+                ),
+            ),
             help="Split the model over torchrun's processes.",
         ),
     ] = False
@@ -174,7 +182,7 @@ class ModelOptions(CheckpointOptions):
         several = read_launch_environment().several
         if self.tensor_parallel and not several:
             raise UsageError(
-                "`tensor_parallel` splits a model over processes: start them with `torchrun`.",
+                ONE_PROCESS,
                 about=["tensor_parallel"],
             )
         if self.device_map is not None and several:
@@ -184,13 +192,12 @@ class ModelOptions(CheckpointOptions):
                 about=["device_map"],
             )
 
-    def refuse_tensor_parallel(self, what: str, in_words: str = "") -> None:
-        """Refuse tensor parallelism where a split model's internals are not supported, by parameter
-        or in words."""
+    def refuse_tensor_parallel(self) -> None:
+        """Refuse tensor parallelism where tensors travel through the blocks in place of the stream."""
         if self.tensor_parallel:
             raise UsageError(
-                f"`tensor_parallel` is not understood with {in_words or quote_parameter(what)}: leave one out.",
-                about=["tensor_parallel", what],
+                "`tensor_parallel` is not understood with the paths of a stream: leave one out.",
+                about=["tensor_parallel", "source"],
             )
 
     def refuse_half(self) -> None:

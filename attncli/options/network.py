@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from attncli.declare.applies import NETWORKS, Applies
 from attncli.declare.options import Option
-from attncli.networks.spec import KINDS, NetworkSpec
+from attncli.networks.spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
 from attncli.networks.variants import (
     SETS,
     VARIANTS,
@@ -25,10 +25,14 @@ def format_kinds(field: str) -> str:
     return "|".join(forms)
 
 
-def kind_option(field: str, help: str) -> Any:
+MASKS = tuple(f"mask:{kind}" for kind in KINDS["mask"] if kind != "none")
+
+
+def kind_option(field: str, help: str, *applies: Applies) -> Any:
     """Declare an option whose value is one of the kinds of a part."""
     return network_option(
         metavar=format_kinds(field),
+        applies=(OF_NETWORKS, *applies),
         help=f"{help} {default(field)}",
         complete=complete_names(lambda: list(KINDS[field])),
     )
@@ -107,6 +111,7 @@ class NetworkOptions:
         kind_option(
             "attention",
             "gated multiplies each head's output by a sigmoid; sinkhorn normalises rows and columns.",
+            Applies(only=("sinkhorn",), excludes=MASKS, why=SINKHORN_NEEDS_ALL),
         ),
     ] = None
     activation: Annotated[str | None, kind_option("activation", "Activation of the MLP.")] = None

@@ -345,7 +345,7 @@ def test_the_environment_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("setting", "line", "sentence"),
     [
-        ("[rank-collapse]\ngates = true\n", "rank-collapse", "line 2: --gates goes with --attention gated"),
+        ("[rank-collapse]\ngates = true\n", "rank-collapse net.safetensors", "line 2: --gates goes with --attention gated"),
         ("[inspect-model]\n\nsort = 'sink'\n", f"inspect-model {TINY} --metric entropy", "line 3: --sort sink: it sorts by"),
     ],
 )  # fmt: skip

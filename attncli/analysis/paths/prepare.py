@@ -33,7 +33,7 @@ def prepare_paths(
     stack: str | None = None,
 ) -> tuple[PathModel, Sequence[ModelInput]]:
     """Return the model with its chosen stack, and its inputs."""
-    model.refuse_tensor_parallel("source", "the paths of a stream")
+    model.refuse_tensor_parallel()
     model.refuse_half()
     options = model.to_load(seed)
     wanted = inputs.to_read(tokens, seed)

@@ -14,6 +14,7 @@ from attncli.declare.settle import Given, Settled, is_set, settle
 from attncli.declare.subject import subject_of
 from attncli.errors import AttnError
 from attncli.io.tensor_file_names import TENSORS
+from attncli.ranks import read_launch_environment
 
 
 def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
@@ -43,13 +44,15 @@ def settle_options(context: Any) -> Settled:
 def list_given(context: Any) -> Iterator[Given]:
     """Options that are typed or set elsewhere."""
     command, values = context.command.callback, context.params
-    for name in getattr(command, "options", ()):
+    for name in getattr(command, "declared", ()):
         if is_set(command.declared[name], values.get(name)):
             one = find_setting(context, name)
             if one is not None:
                 yield Given(name, values[name], one.where, one.of_any_model)
             elif is_typed(context, name):
                 yield Given(name, values[name])
+    if read_launch_environment().several:
+        yield Given("torchrun", True)
     if "save_module" in getattr(command, "own", ()) and str(values["output"]).endswith(TENSORS):
         yield Given("save_module", values["output"])
 

@@ -113,8 +113,6 @@ def prepare_inspection(
 ) -> Study:
     """Choose, load and verify everything before the first text is read."""
     plan = request.plan(heads)
-    if request.with_random_init:
-        model.refuse_tensor_parallel("with_random_init")
     options, requested = model.to_load(request.seed), inputs.to_read(request.tokens, request.seed)
     before_the_work()
     checkpoint = load_model(request.source, options, before_weights(plan, requested))

@@ -9,6 +9,7 @@ from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
+from attncli.networks.spec import KINDS
 from attncli.networks.variants import Switches
 from attncli.options.completion import complete_depth_metric
 from attncli.options.model import (
@@ -26,6 +27,7 @@ from attncli.options.network import NetworkOptions, SwitchOptions, VariantOption
 from attncli.options.shared import RunOptions, split_names
 from attncli.python.question import MEASURING, RunContext, question
 from attncli.records import Report
+from attncli.registry import list_entries
 
 if TYPE_CHECKING:
     from attncli.networks.weights import Network
@@ -44,11 +46,21 @@ attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1]
 """
 
 
-TWO_STATES = ("metric:angular_distance", "metric:block_influence", "metric:update_ratio")
+TWO_STATES = tuple(f"metric:{name}" for name in list_entries("attncli.metrics.steps"))
 OF_TWO_STATES = (
     "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
     "or update_ratio, and leave `sweep` out."
 )
+NOT_GATED = "`gates` goes with `attention='gated'`, not {!r}."
+OF_GATED = (
+    Applies(needs=("attention:gated", "source"), why=NOT_GATED.format("softmax")),
+    *(
+        Applies(excludes=(f"attention:{kind}",), why=NOT_GATED.format(kind))
+        for kind in KINDS["attention"]
+        if kind != "gated"
+    ),
+)
+"""Of networks that are made here; a file says itself what its attention is."""
 OF_LAYERS = Applies(
     excludes=("sweep",), why="{name} is about the layers of one network: leave `sweep` out."
 )
@@ -143,7 +155,7 @@ def rank_collapse(
         bool,
         Option(
             "--gates",
-            applies=(Applies(to=NETWORKS), OF_LAYERS),
+            applies=(Applies(to=NETWORKS), OF_LAYERS, *OF_GATED),
             help=(
                 "What each head's gate does in networks with --attention gated; for models, `inspect-model --metric "
                 "gates`."
@@ -172,7 +184,10 @@ def rank_collapse(
             metavar="N",
             applies=(
                 Applies(excludes=("sweep",), why=OF_TWO_STATES),
-                Applies(needs=(*TWO_STATES, "metric:depth", "fail_if"), why=OF_TWO_STATES),
+                Applies(
+                    needs=(*TWO_STATES, "metric:depth", "metric:spike", "fail_if"),
+                    why=OF_TWO_STATES,
+                ),
             ),
             help="Distance in blocks for metrics that compare two states, such as angular_distance. [default: 1]",
         ),
@@ -314,7 +329,7 @@ def prepare_curves(
         return study
     if spec.attention != "gated":
         raise UsageError(
-            f"`gates` goes with `attention='gated'`, not {spec.attention!r}.",
+            NOT_GATED.format(spec.attention),
             about=["gates", "attention"],
         )
     from attncli.commands.rank_collapse.network_gates import add_gates

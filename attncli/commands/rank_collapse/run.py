@@ -37,8 +37,6 @@ def prepare_collapse(
 ) -> "MetricStudy":
     """Load, verify and examine the model before the first curve is measured."""
     refuse_at_once(source, model, inputs, tokens, seed)
-    if with_random_init:
-        model.refuse_tensor_parallel("with_random_init")
     refuse_two_arithmetics(model, arithmetic)
     requested = inputs.to_read(tokens, seed)
     before_the_work()
@@ -79,8 +77,6 @@ def prepare_collapse(
 
 def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
     """Options that contradict each other."""
-    if arithmetic == EXACTLY:
-        model.refuse_tensor_parallel("exact")
     if arithmetic == PLAIN and model.dtype not in (None, PLAIN):
         raise UsageError(
             f"`arithmetic={PLAIN!r}` and `dtype={model.dtype!r}` exclude each other: "

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from attncli.declare.applies import Applies
 from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError, quote_parameter
 from attncli.limits import parse_whole_number
@@ -50,6 +51,10 @@ class TrainingOptions(SavedTrainingOptions):
         int | None,
         task_option(
             metavar="N",
+            applies=Applies(
+                needs=("save_training",),
+                why="{name} keeps its reports beside the trainings: say `save_training` too.",
+            ),
             help=(
                 "Measure the attention every N training steps, and save each report next to the training in "
                 "--save-training."

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from attncli.commands.reproduce.options import TrainingOptions, validate_number
-from attncli.errors import UsageError, quote_parameter
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -20,11 +19,7 @@ def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched 
     if training.watch_training is None:
         return None
     folder = training.save_training
-    if folder is None:
-        raise UsageError(
-            f"{quote_parameter('watch_training')} keeps its reports beside the trainings: say {quote_parameter('save_training')} too.",
-            about=["watch_training"],
-        )
+    assert folder is not None  # by what is declared of the two options
     every = validate_number("watch_training", training.watch_training, 1, 1, MOST_STEPS)
 
     def watched(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from attncli.commands.reproduce.options import task_option
+from attncli.declare.applies import Applies
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,13 @@ class CircleOptions:
     ] = None
     sweep: Annotated[
         str | None,
-        task_option(metavar="width=FROM:TO", help="Several widths: doubling, or a list 32,64."),
+        task_option(
+            metavar="width=FROM:TO",
+            applies=Applies(
+                excludes=("width",), why="{other} is what {name} varies: leave it out."
+            ),
+            help="Several widths: doubling, or a list 32,64.",
+        ),
     ] = None
     recurrence: Annotated[
         int | None,

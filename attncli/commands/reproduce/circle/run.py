@@ -12,7 +12,7 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.commands.reproduce.task_callback import build_training_callback
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import unknown_name
 from attncli.options.shared import RunOptions, split_names
 
 if TYPE_CHECKING:
@@ -83,8 +83,6 @@ def parse_widths(width: int | None, sweep: str | None) -> list[int]:
 
     if sweep is None:
         return list(WIDTHS) if width is None else [width]
-    if width is not None:
-        raise UsageError("`width` is what `sweep` varies: leave it out.", about=["width", "sweep"])
     _, points = parse_sweep(sweep, SWEPT)
     return [int(point) for point in points]
 

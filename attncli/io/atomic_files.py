@@ -81,6 +81,8 @@ def resolve_links(path: Path) -> Path:
         return path.resolve()
     except RuntimeError:  # Python's error for links that lead to each other
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+    except UnicodeEncodeError:  # half a character, which no file has in its name
+        raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ), str(path)) from None
 
 
 def is_device_or_pipe(path: Path) -> bool:

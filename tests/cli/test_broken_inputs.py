@@ -86,6 +86,19 @@ def test_a_nul_is_refused_wherever_it_stands() -> None:
     assert "holds a NUL" in said(2, "check", "-", "--output", "\0")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("rank-collapse", *ONE, "-o", "\ud800.json"),
+        ("rank-collapse", *ONE, "--plot", "\ud800.png"),
+        ("approximate", "-o", "\ud800.safetensors"),
+    ],
+    ids=lambda line: f"{line[0]} {line[-2]}",
+)
+def test_half_a_character_is_in_no_files_name(line: tuple[str, ...]) -> None:
+    assert "cannot write" in said(2, *line)
+
+
 @pytest.mark.slow
 def test_check_of_a_stdin_that_is_closed() -> None:
     done = attn_program("check", "-", stdin=None, preexec_fn=lambda: os.close(0))

@@ -69,7 +69,7 @@ def explain_no_stream(run: BlockRun) -> str:
         places = ", ".join(sorted({str(place) for place in run.gated}))
         return f"its stream is multiplied by a gate that depends on states ({places})"
     if run.outputs and run.outputs[0]:
-        return "what it hands on beside its stream is not that plus branches"
+        return "what it passes on besides its stream is not that plus branches"
     return "its output is not its input plus branches"
 
 

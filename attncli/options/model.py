@@ -30,7 +30,7 @@ OF_TEXTS = (
 )
 OF_THE_HUB = Applies(
     to=tuple(kind for kind in MODELS if kind != "folder"),
-    why="`revision` is for models of the hub: {source} has none.",
+    why="`revision` is for Hub models: {source} has none.",
 )
 KINDS_OF_INPUT = ("text", "text_file", "token_ids", "random_tokens")
 ONE_PROCESS = "`tensor_parallel` splits a model over processes: start them with `torchrun`."

@@ -205,7 +205,7 @@ class RerunCapture(BatchCapture):
 
     def __init__(self, runs: ProbeRuns, due: Due, why: str) -> None:
         super().__init__(runs, due)
-        self.how = f"{why}: each batch that is looked at is run once more beside the step."
+        self.how = f"{why}: each measured batch is run once more next to the step."
 
     def enter(self, inputs: Given) -> None:
         pieces = split_packed_rows(inputs, find_rows(inputs))

@@ -136,7 +136,7 @@ class Leak(Block):
 
 
 def test_the_zero_test_finds_what_passes_beside_the_additions() -> None:
-    assert "lets its input pass beside the recognised additions" in refusal(Leak)
+    assert "lets its input pass outside the recognised additions" in refusal(Leak)
 
 
 class Watched(Block):

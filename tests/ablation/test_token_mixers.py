@@ -185,7 +185,7 @@ def notes(*blocks: type[nn.Module]) -> str:
 
 def test_what_stays_on_is_named_with_its_layers() -> None:
     said = notes(Recurrent, Block, Recurrent, Recurrent, MlpAlone, AttentionAlone)
-    assert "its skip is switched as attention's: running means in layers 0, 2-3." in said
+    assert "their skip is switched with attention's: running means in layers 0, 2-3." in said
     assert "no MLP is added in layer 5." in said
     assert "nothing but an MLP is in layer 4: without it they change nothing." in said
     assert "running means in layers 0-1" in notes(Beside, Beside)

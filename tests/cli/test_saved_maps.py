@@ -133,7 +133,7 @@ def test_maps_of_others_say_that_roles_are_told_from_them_alone(tmp_path: Path) 
     attn("generate", "maps", "--map", "uniform", "-o", file)
     outcome = attn("inspect-maps", file)
     assert outcome.code == 0
-    assert "roles are told from these maps alone" in outcome.err
+    assert "these roles come from the saved maps" in outcome.err
 
 
 def test_attention_within_windows_has_no_one_map_to_save(tmp_path: Path) -> None:

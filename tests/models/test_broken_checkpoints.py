@@ -400,7 +400,7 @@ SHARDS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a shard outside the folder": (
         lambda f: with_map(f, lambda m: m.update({NAME: "../x.safetensors"})),
-        "no file beside it",
+        "no file in its folder",
     ),
     "a shard that is a number": (lambda f: with_map(f, lambda m: m.update({NAME: 3})), "no file"),
     "no map": (lambda f: (f / INDEX).write_text("{}"), "no weight_map"),

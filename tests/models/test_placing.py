@@ -56,7 +56,7 @@ def test_a_block_on_the_disk_gives_the_same_numbers(
 @pytest.mark.parametrize(
     ("line", "places", "code", "said"),
     [
-        (("paths",), {}, 3, "needs the model on one device, and --device-map has spread it over cpu, disk"),
+        (("paths",), {}, 3, "needs the model on one device, and --device-map has distributed it over cpu, disk"),
         (("rank-collapse", "--exact"), {}, 3, "--exact needs the model on one device"),
         (("inspect-model",), {"transformer.wte": "disk", "lm_head": "disk"}, 4, "not even the first layer"),
     ],

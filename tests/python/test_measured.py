@@ -74,7 +74,7 @@ def test_labels_are_the_tokens() -> None:
     assert first.keys["key_token"] == ("the", "dog", "barks")[int(first.keys["key"])]
     with pytest.raises(attn.AttnError, match="`labels` names 2 tokens, and the maps have 3 tokens"):
         attn.inspect_maps(drawn(2, 3, 3), labels=["the", "dog"])
-    assert any("roles are told from these maps alone" in warning for warning in report.warnings)
+    assert any("these roles come from the saved maps" in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize(

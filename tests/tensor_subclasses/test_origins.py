@@ -242,5 +242,5 @@ def test_blocks_that_do_not_follow_each_other_are_refused() -> None:
     loose = mock.Mock(joined=False)
     broken = mock.Mock(calls=(*stack.calls[:1], loose))
     broken.name = "h"
-    with pytest.raises(InputError, match="something stands between its blocks"):
+    with pytest.raises(InputError, match="something runs between its blocks"):
         find_contributions(model, broken, inputs, 0)

@@ -117,7 +117,7 @@ def test_compiled_models_fall_back_and_say_so(caplog: Any) -> None:
     monitor = attn.Monitor(compiled, probe=PROBE, metrics=METRICS)
     same_numbers(numbers(monitor.report), alone(model))
     found = of_step(compiled, "batch")
-    said = "the model is compiled, so that its steps cannot be watched as they run: each batch that is looked at is run once more beside the step."  # fmt: skip
+    said = "the model is compiled, so that its steps cannot be watched as they run: each measured batch is run once more next to the step."  # fmt: skip
     assert caplog.text.count(said) == 1
     same_numbers(found, plain, 1e-5)
     assert compiled.training

@@ -15,7 +15,7 @@ from attncli.capture.stacks.blocks import Stack
 from attncli.capture.stacks.probe_forward import probe_forward
 
 NAMELESS = "token mixer"
-KEPT = "what mixes tokens beside softmax attention is treated as attention: it stays on, and its skip is switched as attention's:"
+KEPT = "token mixers other than softmax attention count as attention: they stay on, and their skip is switched with attention's:"
 WITHIN_MLP = "what is switched off as the MLP mixes tokens too"
 
 

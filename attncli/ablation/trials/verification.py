@@ -63,7 +63,7 @@ def check_nothing_bypasses(
     for (run, ones), (_, others) in zip(zeroed, noisy, strict=True):
         if not all(map(torch.equal, ones, others)):
             raise InputError(
-                f"{describe_block(run.stack, run.call)} lets its input pass beside the recognised additions: "
+                f"{describe_block(run.stack, run.call)} lets its input pass outside the recognised additions: "
                 "it cannot be ablated."
             )
 

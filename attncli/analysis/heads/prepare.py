@@ -62,7 +62,7 @@ def refuse_no_config(body: "PreTrainedModel") -> None:
     if isinstance(body, ForeignModule):
         raise UsageError(
             f"`with_random_init` draws a model of transformers anew; how {with_article(type(body).__name__)} begins is not known: "
-            "inspect an untrained one beside it.",
+            "inspect an untrained one as well.",
             about=["with_random_init"],
         )
 

@@ -13,7 +13,7 @@ CANCELLING = 5.0
 
 OWN_METRICS: Mapping[str, Definition] = {
     "path_count": Definition(
-        "paths", "Number of paths of this length; the exact integer stands in the note."
+        "paths", "Number of paths of this length; the exact integer is in the note."
     ),
     "log10_path_count": Definition("log10", "log10 of path_count, which may leave float range."),
     "path_count_share": Definition(

@@ -57,7 +57,7 @@ def describe_bound_coverage(rows: Sequence[Row]) -> str:
     """Describe in how many layers the one-layer bound holds, and by how much."""
     found = [row.value for row in rows if row.metric == "bound_slack" and row.value is not None]
     if not found:
-        return "no residual that the one-layer bound could be held against"
+        return "no residual to compare with the one-layer bound"
     kept = sum(value >= 0.0 for value in found)
     span = f"{format_number(min(found))} … {format_number(max(found))}"
     layers = format_count(len(found), "layer")

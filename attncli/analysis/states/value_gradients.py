@@ -15,7 +15,7 @@ from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
 GRADIENT = "log10_value_gradient"
 DEFINITION = Definition(
     "log10",
-    "log10 of ‖∂X_L/∂W_V,l‖_F with attention weights held, of the last state by the values' weights of layer l.",
+    "log10 of ‖∂X_L/∂W_V,l‖_F with attention weights frozen, of the last state by the values' weights of layer l.",
 )
 NOT_COVERED = f"{NOT_APPLICABLE}a product of two norms only with one head, attention alone, no norm and no gates"
 UNKNOWN = "rounding has swallowed a state, or the gradient is zero"

@@ -32,7 +32,7 @@ def resolve_position(token: str, labels: Sequence[str], tokens: int) -> int:
         raise UsageError(f"no token is '{token}': there are {list_tokens(labels)}.")
     if len(found) > 1:
         places = ", ".join(map(str, found))
-        raise UsageError(f"'{token}' stands at several positions: name one of {places}.")
+        raise UsageError(f"'{token}' occurs at several positions: name one of {places}.")
     return found[0]
 
 

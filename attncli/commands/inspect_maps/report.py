@@ -159,7 +159,7 @@ def read_metadata(file: MapFile) -> MapMetadata:
 def build_warnings(plan: HeadPlan, beyond: MapMetadata) -> Iterator[str]:
     if plan.metrics.roles and not beyond.roles_on:
         yield (
-            "roles are told from these maps alone, and a model's from random tokens repeated twice: heads may play others."
+            "these roles come from the saved maps; a model's come from random tokens repeated twice, and may differ."
         )
 
 

@@ -168,9 +168,7 @@ def rank_collapse(
             "--gradients",
             applies=(
                 Applies(to=NETWORKS),
-                Applies(
-                    needs=("sweep",), why="`gradients` stands beside a range of sizes: add `sweep`."
-                ),
+                Applies(needs=("sweep",), why="`gradients` needs a range of sizes: add `sweep`."),
             ),
             help=(
                 "With --sweep: size of the gradient of the last state with respect to the value weights, for one head "

@@ -53,7 +53,7 @@ class TrainingOptions(SavedTrainingOptions):
             metavar="N",
             applies=Applies(
                 needs=("save_training",),
-                why="{name} keeps its reports beside the trainings: say `save_training` too.",
+                why="{name} saves its reports next to the trainings: add `save_training`.",
             ),
             help=(
                 "Measure the attention every N training steps, and save each report next to the training in "

@@ -70,7 +70,7 @@ def choose_revision(source: Source, requested: str | None) -> str | None:
     """The revision in the id or in --revision; only hub models have any."""
     if requested is not None and source.kind != "hub":
         raise UsageError(
-            f"`revision` is for models of the hub: {source.name} has none.", about=["revision"]
+            f"`revision` is for Hub models: {source.name} has none.", about=["revision"]
         )
     if requested and source.revision and requested != source.revision:
         raise UsageError(

@@ -101,7 +101,7 @@ def read_weight_map(index: Path) -> Mapping[str, str]:
         raise InputError(f"{index} has no weight_map: it is no index of shards.")
     for shard in weight_map.values():
         if not isinstance(shard, str) or Path(shard).name != shard:
-            raise InputError(f"{index} names a shard that is no file beside it: {shard!r}.")
+            raise InputError(f"{index} names a shard that is no file in its folder: {shard!r}.")
     return weight_map
 
 

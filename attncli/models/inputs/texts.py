@@ -172,8 +172,8 @@ def describe_extra_inputs(texts: Sequence[ModelInput]) -> Iterator[str]:
     extra_names = dict.fromkeys(name for text in texts for name in text.beside)
     if extra_names:
         yield (
-            f"the model does not run on a text alone: it was given random {', '.join(extra_names)} beside it, "
-            "and parts that read them tell about those."
+            f"the model does not run on a text alone: attn adds random {', '.join(extra_names)}, "
+            "and parts that read them depend on these."
         )
 
 

@@ -166,7 +166,7 @@ def encode_text(
         found = translate_library_errors(folder, what, lambda: tokenizer.encode(text, limit))
     words = len(found.ids) - found.special
     if limit is not None and (len(found.ids) > limit or (words < 1 and text.strip())):
-        raise UsageError(f"`tokens={limit!r}` leaves no room beside the special tokens of {name}.")
+        raise UsageError(f"`tokens={limit!r}` leaves no room besides the special tokens of {name}.")
     if words < 1:
         raise InputError(f"{name} is empty, but for special tokens: give a text with words.")
     if found.unknown > UNKNOWN_SHARE * words:

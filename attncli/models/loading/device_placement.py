@@ -47,6 +47,6 @@ def require_one_device(model: PreTrainedModel, what: str) -> None:
     spread = model_devices(model)
     if spread:
         raise InputError(
-            f"{what} needs the model on one device, and `device_map` has spread it over {', '.join(sorted(spread))}: "
+            f"{what} needs the model on one device, and `device_map` has distributed it over {', '.join(sorted(spread))}: "
             "choose one with `device`, or a narrower `dtype`."
         )

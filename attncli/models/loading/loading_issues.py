@@ -121,8 +121,8 @@ def report_issues(
     warnings = []
     for names, text in (
         (issues.missing, "not in the files and left random, as was asked for"),
-        (issues.missing_heads, "not in the files; random, but beside the body"),
-        (issues.unexpected_heads, "in the files but not in the model; beside the body"),
+        (issues.missing_heads, "not in the files; random, but outside the body"),
+        (issues.unexpected_heads, "in the files but not in the model; outside the body"),
     ):
         if names:
             warnings.append(f"{where}: {format_counted_names(names, 'weight')}: {text}.")

@@ -56,8 +56,8 @@ class RecordedRun(PathTensorRun):
         others = (*args, *kwargs.values())
         if any(isinstance(each, PathTensor) and each is not stream for each in others):
             raise InputError(
-                f"stack {self.stack.name}: a block is given earlier states beside its input, "
-                "whose share of the output is not told apart here."
+                f"stack {self.stack.name}: a block reads earlier states besides its input, "
+                "and their share of the output cannot be separated."
             )
         self.blocks.append(RecordedBlock(forward, args, kwargs, stream, stream.full().clone()))
         return super().run(forward, args, kwargs, stream)
@@ -86,7 +86,7 @@ def run_forwards(
     stack = passage.stack
     if not all(call.joined for call in stack.calls):
         raise InputError(
-            f"stack {stack.name}: something stands between its blocks, which is not understood here."
+            f"stack {stack.name}: something runs between its blocks that attn does not understand."
         )
     with torch.no_grad():
         found, _ = run_path_tensors(model, passage, inputs)

@@ -67,6 +67,6 @@ def test_what_is_no_product_of_two_norms_is_null() -> None:
 def test_gradients_stand_beside_a_sweep() -> None:
     done = command("rank-collapse", "--gradients")
     assert done.code == 2
-    assert "--gradients stands beside a range of sizes: add --sweep" in done.err
+    assert "--gradients needs a range of sizes: add --sweep" in done.err
     done = command("rank-collapse", "random:bert?layers=1", "--gradients")
     assert "--gradients goes with synthetic networks" in done.err

@@ -33,7 +33,7 @@ def test_a_token_is_a_position_or_a_piece_of_text(token: str, position: int) -> 
     [
         ("6", LABELS, "the positions are 0 to 5, or -1 to -6 from the end"),
         ("-7", LABELS, "the positions are 0 to 5"),
-        ("the", LABELS, "stands at several positions: name one of 1, 4"),
+        ("the", LABELS, "occurs at several positions: name one of 1, 4"),
         ("cat", LABELS, "there are 0 [CLS], 1 Ġthe, 2 ▁dog"),
         ("cat", (), "tokens have no names here, give a position from 0 to 5"),
         ("cat", LABELS * 20, "and 80 more"),

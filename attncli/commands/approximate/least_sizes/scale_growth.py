@@ -22,7 +22,7 @@ SCALE_METRICS = {
         "1", "e of logit scale ∝ n^e, by least squares in logarithms; `spread` is its standard error."
     ),
     "permutation_exponent": Definition(
-        "1", "2 / (d - 1): the law for one key a row on evenly spread keys (our own derivation)."
+        "1", "2 / (d - 1): the law for one key a row on evenly spaced keys (our own derivation)."
     ),
 }  # fmt: skip
 

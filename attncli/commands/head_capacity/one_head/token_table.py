@@ -174,8 +174,8 @@ def refuse_extra_inputs(
         picked = alone[chosen, np.arange(length)]
         if np.abs(mixed - picked).max() > TOKEN_ALONE.of() * np.abs(picked).max():
             raise InputError(
-                "what this model's first layer reads of a token depends on the tokens beside it, which is not understood "
-                "with `inputs` embeddings."
+                "what this model's first layer reads of a token depends on its neighbours, which `inputs` embeddings "
+                "does not support."
             )
 
 

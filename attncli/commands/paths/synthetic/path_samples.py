@@ -30,7 +30,9 @@ OWN_METRICS: Mapping[str, Definition] = {
         "log10",
         "log10 ‖P - 1p̄^T‖ / ‖P‖ in the norm √(‖·‖_1 ‖·‖_∞), P the product of the path's attention matrices.",
     ),
-    NORM: Definition("log10", "log10 ‖P X W‖_F / ‖Y‖_F: the path's term beside the whole output."),
+    NORM: Definition(
+        "log10", "log10 ‖P X W‖_F / ‖Y‖_F: the path's term relative to the whole output."
+    ),
 }
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attncli.maths.residuals import scaled_arrays
 from attncli.maths.residuals.scaled_arrays import (
     Scaled,
     add_scaled,
@@ -82,3 +83,14 @@ def test_log10_beyond_floats_is_infinite_with_its_sign() -> None:
 def test_values_outside_float_range_are_zero_or_infinite() -> None:
     assert Scaled(np.array([0.5]), -(10**9)).value()[0] == 0.0
     assert Scaled(np.array([0.5]), 10**9).value()[0] == math.inf
+
+
+@pytest.mark.parametrize("size", [1, 7, scaled_arrays.SMALL - 1, scaled_arrays.SMALL + 6])
+def test_the_largest_magnitude_is_that_of_a_loop(size: int) -> None:
+    """Of few numbers and of many, whose copy would take memory."""
+    values = np.random.default_rng(size).normal(size=size)
+    for each in (values, -np.abs(values), np.zeros(size)):
+        assert scaled_arrays.largest_magnitude(each) == max(map(abs, each.tolist()))
+    values[size // 2] = np.nan
+    assert np.isnan(scaled_arrays.largest_magnitude(values))
+    assert scaled_arrays.largest_magnitude(values[:0]) == 0.0

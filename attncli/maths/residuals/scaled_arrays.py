@@ -21,6 +21,9 @@ NEGLIGIBLE = -60
 MODERATE = 400
 """log2 of the largest numbers, and less of the smallest ones, that products are made of as they are."""
 
+SMALL = 2**16
+"""Numbers in an array of which a copy costs nothing."""
+
 LOG10_2 = math.log10(2.0)
 
 
@@ -48,11 +51,17 @@ def scale_by_power_of_two(array: Array, exponent: int) -> Array:
 
 def make_scaled(array: Array, exponent: int = 0) -> Scaled:
     """`array · 2^exponent`, normalised (exactly: by a power of two)."""
-    largest = max(float(array.max()), -float(array.min())) if array.size else 0.0
+    largest = largest_magnitude(array)
     if largest == 0.0:
         return Scaled(array, 0)
     own = math.frexp(largest)[1]
     return Scaled(scale_by_power_of_two(array, -own), exponent + own)
+
+
+def largest_magnitude(array: Array) -> float:
+    if 0 < array.size <= SMALL:  # numpy's reductions over several axes take five times as long
+        return float(np.abs(array).max())
+    return max(float(array.max()), -float(array.min())) if array.size else 0.0
 
 
 def add_scaled(first: Scaled, second: Scaled) -> Scaled:
@@ -84,7 +93,7 @@ def matmul_scaled(first: Scaled, second: Array) -> Scaled:
 
 def to_float_range(array: Array) -> Scaled:
     """The array itself, or divided by a power of two where products with it could exceed the float range."""
-    largest = max(float(array.max()), -float(array.min())) if array.size else 0.0
+    largest = largest_magnitude(array)
     if largest == 0.0 or 2.0**-MODERATE < largest < 2.0**MODERATE:
         return Scaled(array, 0)
     return make_scaled(array)

@@ -1,7 +1,11 @@
 """The files around the package: versions that agree, workflows that parse, and everything that the package needs in it."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ from documents import PACKAGE, README
 from uv_pins import pins
 
 ROOT = README.parent
+SETUP = (ROOT / "setup.py").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
@@ -49,12 +54,34 @@ def test_trained_models_of_the_tests_are_those_of_uv(name: str) -> None:
 def test_the_package_brings_every_file_that_it_reads() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["attncli"]
     brought = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    brought |= {ROOT / source for source in re.findall(r"attncli/[\w/]+\.c", SETUP)}
     others = {
         path
         for path in PACKAGE.rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc", ".pyi")
+        if path.is_file() and path.suffix not in (".py", ".pyc", ".pyi", ".so", ".pyd")
     }
     assert others == brought | {PACKAGE / "py.typed"}
+
+
+@pytest.mark.slow
+def test_without_a_compiler_a_wheel_is_built_without_the_library(tmp_path: Path) -> None:
+    (empty := tmp_path / "bin").mkdir()
+    build = ["egg_info", "--egg-base", tmp_path, "build", "--build-base", tmp_path / "build"]
+    wheel = ["bdist_wheel", "--dist-dir", tmp_path, "--bdist-dir", tmp_path / "wheel"]
+    names = ("CC", "ATTN_PURE_WHEEL", "LDSHARED")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", *build, *wheel],
+        cwd=ROOT,
+        env={**environment, "PATH": str(empty)},
+        check=True,
+        capture_output=True,
+    )
+    [found] = tmp_path.glob("*.whl")
+    assert "-py3-none-" in found.name
+    files = zipfile.ZipFile(found).namelist()
+    assert "attncli/capture/one_pass/library.py" in files
+    assert [name for name in files if name.endswith((".so", ".pyd"))] == []
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

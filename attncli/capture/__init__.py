@@ -12,6 +12,7 @@ model_errors          separate errors of a model's code from our own
 Attention maps, as strips of rows that are emitted and dropped; the same for any architecture:
 
 strips                which attention is which, and its maps in strips of rows
+one_pass              attention and the statistics of its maps by a compiled library
 other_mixers          what mixes tokens besides the captured attention
 context               the context in which a running model emits its strips
 map_gradients         whole maps, for gradients

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from attncli.call_types import Function
 from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_functions
 from attncli.capture.forward_wrappers import hook_forwards
+from attncli.capture.one_pass.attend import OnePass
 from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_capture
 from attncli.capture.strips.attention_interface import (
     EagerCall,
@@ -27,6 +28,7 @@ from attncli.capture.strips.differential import (
     differential_lambda,
     to_applied_map,
 )
+from attncli.capture.strips.map_statistics import StatisticsRequest
 from attncli.capture.strips.masks import make_rowwise_mask
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.capture.strips.tensor_parallel_heads import gather_heads, tensor_parallel_group
@@ -53,6 +55,7 @@ class Capture:
         memory: int,
         proved: Mapping[AttentionSite, MapShape] | None,
         apart: Collection[str] | None,
+        statistics: StatisticsRequest | None = None,
     ) -> None:
         self.model = model
         self.observe = observe
@@ -80,6 +83,8 @@ class Capture:
         self.pairs = DifferentialPairs(model)
         self.group = tensor_parallel_group(model)
         """The processes that share the heads."""
+        self.one_pass = OnePass(statistics)
+        """Attention with statistics in place of strips, where nothing else is needed."""
 
     def restart(self, *_: Any) -> None:
         """Start a new forward pass."""
@@ -87,6 +92,7 @@ class Capture:
         self.captured, self.shapes, self.rows = [], {}, Counter()
         self.watcher.restart()
         self.pairs.restart()
+        self.one_pass.restart()
 
     def finish(self, *_: Any) -> None:
         """End a forward pass: check that exactly the verified attentions were captured, in full."""
@@ -119,14 +125,20 @@ class Capture:
         self.watcher.silent = True
         try:
             with torch.autocast(query.device.type, enabled=False):  # or it rounds the scores
-                output = attend_in_strips(
-                    unpatched_eager(module),
-                    call,
-                    rows_per_strip(self.memory, call.row),
-                    lambda strip: self.hand_on(
-                        site, module, to_applied_map(strip, share) if second else strip
-                    ),
-                )
+                eager = unpatched_eager(module)
+                whole = None if pair or self.group else self.one_pass.attend(eager, call)
+                if whole is not None and whole.outputs is not None:
+                    self.hand_on(site, module, whole)
+                    output = whole.outputs
+                else:
+                    output = attend_in_strips(
+                        eager,
+                        call,
+                        rows_per_strip(self.memory, call.row),
+                        lambda strip: self.hand_on(
+                            site, module, to_applied_map(strip, share) if second else strip
+                        ),
+                    )
             if pair:
                 self.pairs.take(module, query, key, output)
         finally:
@@ -145,7 +157,7 @@ class Capture:
         """Check that a strip is attention (weights sum to one, or to less with a sink), and emit it to the observer."""
         if self.group is not None:
             strip = gather_heads(strip, module, self.group)
-        sums = strip.weights.sum(dim=-1)
+        sums = strip.row_sums
         low, high = float(sums.min()), float(sums.max())
         if math.isnan(low) or math.isnan(high):
             raise NotFinite(
@@ -198,13 +210,16 @@ def capture_attention(
     strip_memory: int = STRIP_MEMORY,
     proved: Mapping[AttentionSite, MapShape] | None = None,
     apart: Collection[str] | None = (),
+    statistics: StatisticsRequest | None = None,
 ) -> Iterator[Capture]:
     """Every forward pass of the model in this context emits its attention to `observe` and returns its usual output.
 
     `proved`: the attentions that a pass must show, no more and no fewer, as `VerifiedCapture.shapes` has them. `apart`:
     families of modules whose attention cannot be captured and may be left out, as `VerifiedCapture.apart` has them; None: any.
+    `statistics`: all that the observer needs of maps; where the one-pass library gives it, a map comes as one strip without
+    weights.
     """
-    stream = Capture(model, observe, strip_memory, proved, apart)
+    stream = Capture(model, observe, strip_memory, proved, apart, statistics)
     with (
         hook_forwards([(model, stream.restart)], [(model, stream.finish)]),
         force_eager_attention(model),

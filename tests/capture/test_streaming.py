@@ -17,8 +17,8 @@ from transformers.masking_utils import eager_mask
 import attncli as attn
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
 from attncli.capture.strips import masks as masks_module
-from attncli.capture.strips.attention_interface import to_float32, visible_keys
-from attncli.capture.strips.masks import RowwiseMask, make_rowwise_mask
+from attncli.capture.strips.attention_interface import to_float32
+from attncli.capture.strips.masks import RowwiseMask, make_rowwise_mask, visible_keys
 from attncli.capture.strips.softmax_calls import find_unmasked_keys
 from attncli.capture.strips.softmax_inputs import LastSoftmax
 from attncli.errors import InputError

@@ -42,6 +42,7 @@ from attncli.analysis.heads.forward_passes.observer import (
     Look,
     PassRequest,
     PassResult,
+    describe_paths,
     ignore_share,
     measure_forward_pass,
 )
@@ -214,6 +215,7 @@ def inspect_model(
             **describe_linear_layers(subject.linear),
         },
         input=describe_source(texts, runs.own, plan.metrics),
+        environment=describe_paths(runs.own.texts),
         seeds=(plan.seed,),
         views=tuple(build_views(rows, plan.metrics, plan.ranking, len(texts))),
         findings=told,

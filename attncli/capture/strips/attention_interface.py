@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.strips.masks import RowwiseMask
+from attncli.capture.strips.map_statistics import MapStatistics
+from attncli.capture.strips.masks import RowwiseMask, visible_keys, visible_span
 from attncli.capture.strips.softmax_inputs import LastSoftmax
 from attncli.errors import InputError
 
@@ -58,6 +59,14 @@ class Strip(NamedTuple):
     """The map's query and key, not copied; None where these were not seen."""
     applied: Tensor | None = None
     """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
+    statistics: MapStatistics | None = None
+    """What the whole map comes to, where that was asked for instead of its weights; these are nan then."""
+
+    @property
+    def row_sums(self) -> Tensor:
+        """[batch, head, query]"""
+        found = self.statistics
+        return self.weights.sum(dim=-1) if found is None else found.of_rows("sums")
 
     @property
     def is_first(self) -> bool:
@@ -216,26 +225,6 @@ class EagerCall(NamedTuple):
         """Cut the rows of anything that has one row per query, such as a position bias [1, head, query, key]."""
         rowwise = isinstance(value, Tensor) and value.dim() == 4 and value.shape[2] == self.queries
         return value[:, :, start:stop] if rowwise and self.queries > 1 else value
-
-
-def visible_keys(mask: Tensor | None, keys: int) -> Tensor | None:
-    """[batch or 1, 1, query, key]: keys that the mask shows to any head; None where it shows all.
-
-    A row that sees nothing is uniform over all keys in eager attention: it counts as seeing them all.
-    """
-    if mask is None or mask.shape[-1] != keys or not mask.dtype.is_floating_point:
-        return None
-    visible = (mask > torch.finfo(mask.dtype).min / 2).any(dim=1, keepdim=True)
-    seeing = visible.any(dim=-1, keepdim=True)
-    return visible if bool(seeing.all()) else visible | ~seeing
-
-
-def visible_span(visible: Tensor | None, keys: int) -> tuple[int, int]:
-    """First key and the one after the last that some query of the strip sees."""
-    if visible is None:
-        return 0, keys
-    seen = visible.flatten(0, 2).any(dim=0).nonzero()
-    return int(seen[0]), int(seen[-1]) + 1
 
 
 def to_float32(value: Any) -> Any:

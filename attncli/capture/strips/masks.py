@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers.masking_utils import eager_mask
 
@@ -104,3 +105,23 @@ def hides_nothing(kv_length: int, kwargs: Kwargs) -> bool:
 def make_whole_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
     result: torch.Tensor | None = eager_mask(*args, **kwargs)
     return result
+
+
+def visible_keys(mask: Tensor | None, keys: int) -> Tensor | None:
+    """[batch or 1, 1, query, key]: keys that the mask shows to any head; None where it shows all.
+
+    A row that sees nothing is uniform over all keys in eager attention: it counts as seeing them all.
+    """
+    if mask is None or mask.shape[-1] != keys or not mask.dtype.is_floating_point:
+        return None
+    visible = (mask > torch.finfo(mask.dtype).min / 2).any(dim=1, keepdim=True)
+    seeing = visible.any(dim=-1, keepdim=True)
+    return visible if bool(seeing.all()) else visible | ~seeing
+
+
+def visible_span(visible: Tensor | None, keys: int) -> tuple[int, int]:
+    """First key and the one after the last that some query of the strip sees."""
+    if visible is None:
+        return 0, keys
+    seen = visible.flatten(0, 2).any(dim=0).nonzero()
+    return int(seen[0]), int(seen[-1]) + 1

@@ -2,8 +2,9 @@
 
 A file holds a function of its own name under `@metric(…)`. What its parameter is called says what it is given:
 
-    rows      a strip of whole rows (`_strip_rows.Rows`): returns one number for each of them, whose mean (or largest,
+    rows      a strip of whole rows (`_strip_rows.StripRows`): returns one number for each of them, whose mean (or largest,
               or least) is the metric; rows that do not count are nan
+    summaries what each row comes to (`_strip_rows.StripRows`, without its weights): likewise
     columns   what each key has received in all (`_received.Columns`): returns one number for each head
     offsets   what lies on each diagonal (`_offsets.Offsets`): likewise
     spectrum  the largest singular values (`_map_spectrum.Spectrum`): likewise

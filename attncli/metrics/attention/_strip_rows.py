@@ -4,6 +4,8 @@ from functools import cached_property
 from math import nan
 from typing import TYPE_CHECKING
 
+from attncli.metrics.attention._distances import mean_distances
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -18,6 +20,9 @@ NEVER_SEEN = -1e30
 
 LEAST = {8: 3e-308, 4: TINY}
 """The least normal number of a float of so many bytes; what is smaller has no digits."""
+
+SMALL = 1e-3
+"""Of a query: weights below count as small."""
 
 CACHED = 2**18
 """Numbers that are processed at a time, so that they stay in the processor's cache."""
@@ -83,6 +88,42 @@ class StripRows:
     def sums(self) -> "Tensor":
         """[batch, head, query]: sums of rows; one, or less with a learned sink."""
         return self.weights.sum(dim=-1)
+
+    @cached_property
+    def largest(self) -> "Tensor":
+        """[batch, head, query]: max_j A_ij."""
+        return self.weights.amax(dim=-1)
+
+    @cached_property
+    def small(self) -> "Tensor":
+        """[batch, head, query]: how many of the visible keys get a small weight."""
+        small = (self.weights < SMALL).sum(dim=-1)
+        return small if self.visible is None else small - (self.weights.shape[-1] - self.seen)
+
+    @cached_property
+    def on_first(self) -> "Tensor":
+        """[batch, head, query]: A_i0."""
+        return self.weights[..., 0] if self.first_key == 0 else self.weights.new_zeros(())
+
+    @cached_property
+    def distances(self) -> "Tensor":
+        """[batch, head, query]: Σ_j A_ij |i - j|."""
+        return mean_distances(self.weights, self.positions(), self.first_key)
+
+    def received(self) -> tuple["Tensor", "Tensor"]:
+        """Σ_i A_ij [batch, head, key of the strip], and how many queries see each [batch or 1, 1, key]."""
+        visible = self.visible
+        seen = self.weights.new_full((), self.size) if visible is None else visible.sum(dim=-2)
+        return self.weights.sum(dim=-2).double(), seen.double()
+
+    def diagonals(self) -> tuple["Tensor", "Tensor", int]:
+        """Sums of weights [batch, head, offset] and of visible pairs [batch or 1, 1, offset]; the first offset."""
+        size, width = self.weights.shape[-2:]
+        visible = self.visible
+        if visible is None:
+            visible = self.weights.new_ones((1, 1, size, width))
+        pairs = sum_diagonals(visible.to(self.weights.dtype))
+        return sum_diagonals(self.weights), pairs, self.first_query - (self.first_key + width - 1)
 
     @cached_property
     def entropy(self) -> "Tensor":
@@ -178,6 +219,19 @@ class StripRows:
         if self.period is None:
             return values.new_full(values.shape, nan)
         return values.masked_fill(self.positions() < self.period, nan)
+
+
+def sum_diagonals(values: "Tensor") -> "Tensor":
+    """Sums [batch, head, offset] of a strip's values over its diagonals, that of the last key in the first row first.
+
+    With the keys turned round and each row moved right by its number, a diagonal is a column: that is a change of the
+    row length of the same memory, by one.
+    """
+    size, width = values.shape[-2:]
+    wide = values.new_zeros((*values.shape[:-1], width + size))
+    wide[..., :width] = values.flip(-1)
+    moved = wide.flatten(-2)[..., : size * (width + size - 1)]
+    return moved.reshape(*values.shape[:-2], size, width + size - 1).double().sum(dim=-2)
 
 
 def smallest_weight(weights: "Tensor") -> float:

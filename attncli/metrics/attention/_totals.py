@@ -11,7 +11,7 @@ from attncli.metrics.attention._column_energy import ColumnEnergy
 from attncli.metrics.attention._gates import SinkColumn
 from attncli.metrics.attention._gram import Gram
 from attncli.metrics.attention._map_spectrum import Spectrum
-from attncli.metrics.attention._offsets import Offsets, sum_diagonals
+from attncli.metrics.attention._offsets import Offsets
 from attncli.metrics.attention._outputs import HeadOutputs
 from attncli.metrics.attention._past_block import PastBlock
 from attncli.metrics.attention._received import ReceivedMass
@@ -35,6 +35,12 @@ COLLECTED = {
     "gates": SinkColumn,
 }
 """What is collected from all strips of a map, by the kind of metric."""
+
+ROW_KINDS = ("rows", "summaries")
+"""Kinds of metrics with one number for each row."""
+
+WITHOUT_WEIGHTS = frozenset({"summaries", "columns", "offsets", "outputs"})
+"""Kinds that `_row_statistics.RowStatistics` has everything for."""
 
 AS_APPLIED = frozenset({"spectrum", "gram", "energy", "block"})
 """Kinds that use a linear layer's signed map itself; all others use shares of |A|."""
@@ -96,7 +102,7 @@ class MetricTotals:
         self.others = rows.ids is not None and not len(rows.ids) == rows.queries == rows.keys
         self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
-            if ATTENTION.spec(name).of == "rows" and self.possible(name):
+            if ATTENTION.spec(name).of in ROW_KINDS and self.possible(name):
                 self.add_rows(name, metric(rows), rows)
         if any("logits" in ATTENTION.spec(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.cut_off
@@ -168,10 +174,9 @@ class MetricTotals:
             self.sums["columns"] = ReceivedMass(zeros, zeros[:, :1].clone())
         columns: ReceivedMass = self.sums["columns"]
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
-        columns.received[..., part] += rows.weights.sum(dim=-2).double()
-        columns.seen[..., part] += (
-            rows.size if rows.visible is None else rows.visible.sum(dim=-2).double()
-        )
+        received, seen = rows.received()
+        columns.received[..., part] += received
+        columns.seen[..., part] += seen
 
     def add_offsets(self, rows: StripRows) -> None:
         if "offsets" not in self.sums:
@@ -180,13 +185,10 @@ class MetricTotals:
             squares = zeros[..., 0].clone()
             self.sums["offsets"] = Offsets(zeros, zeros[:, :1].clone(), squares, rows.keys - 1)
         offsets: Offsets = self.sums["offsets"]
-        visible = rows.visible
-        if visible is None:
-            visible = rows.weights.new_ones((1, 1, *rows.weights.shape[-2:])).bool()
-        for target, values in ((offsets.weights, rows.weights), (offsets.pairs, visible)):
-            sums, first = sum_diagonals(values.to(rows.weights.dtype), rows)
-            start = first + offsets.zero
-            target[..., start : start + sums.shape[-1]] += sums
+        weights, pairs, first = rows.diagonals()
+        part = slice(first + offsets.zero, first + offsets.zero + weights.shape[-1])
+        offsets.weights[..., part] += weights
+        offsets.pairs[..., part] += pairs
         offsets.squares.add_(rows.squares.double().sum(dim=-1))
 
     def wants_another_round(self) -> bool:
@@ -234,7 +236,7 @@ class MetricTotals:
         if kind == "gates":
             through: Tensor = self.sums["gated"][name]
             return through
-        if kind != "rows":
+        if kind not in ROW_KINDS:
             found: Tensor = self.functions[name](self.sums[kind])
             return found.double()
         if ATTENTION.spec(name).take != "mean":

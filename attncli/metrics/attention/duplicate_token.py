@@ -8,10 +8,10 @@ if TYPE_CHECKING:
 
 
 @metric("1", group="roles", needs=("same tokens", "repeats"), signed=True)
-def duplicate_token(rows: StripRows) -> "Tensor":
+def duplicate_token(summaries: StripRows) -> "Tensor":
     """Mean of A_{i,i-S} over the second half of S random tokens repeated twice.
 
     1: looks at the earlier copy of its token alone; 1/2: at both copies alike.
     """
-    assert rows.period is not None
-    return rows.after_repeat(rows.behind(rows.period))
+    assert summaries.period is not None
+    return summaries.after_repeat(summaries.behind(summaries.period))

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("keys")
-def effective_support(rows: StripRows) -> "Tensor":
+def effective_support(summaries: StripRows) -> "Tensor":
     """Mean of e^{H_i}: how many keys a uniform row of the same entropy would have.
 
     1: one key each; n_i: uniform. Uniform causal attention over 64 tokens has 32.5.
     """
-    return rows.entropy.exp()
+    return summaries.entropy.exp()

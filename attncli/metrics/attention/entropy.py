@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("nats")
-def entropy(rows: StripRows) -> "Tensor":
+def entropy(summaries: StripRows) -> "Tensor":
     """Mean over queries of H_i = -Σ_j A_ij ln A_ij.
 
     0: every query looks at one key; ln n_i where query i attends uniformly to the n_i keys that it sees.
     """
-    return rows.entropy
+    return summaries.entropy

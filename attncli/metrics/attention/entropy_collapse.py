@@ -11,10 +11,10 @@ COLLAPSED = 0.1
 
 
 @metric("1")
-def entropy_collapse(rows: StripRows) -> "Tensor":
+def entropy_collapse(summaries: StripRows) -> "Tensor":
     """Share of the queries whose entropy is below 0.1 nat.
 
     1: every query looks at one key (entropy collapse, arXiv 2303.06296). Uniform causal attention has 1 / n, for the first
     query sees itself alone.
     """
-    return (rows.entropy < COLLAPSED).to(rows.weights.dtype)
+    return (summaries.entropy < COLLAPSED).to(summaries.entropy.dtype)

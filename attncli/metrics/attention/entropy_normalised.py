@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 @metric("1")
-def entropy_normalised(rows: StripRows) -> "Tensor":
+def entropy_normalised(summaries: StripRows) -> "Tensor":
     """Mean of H_i / ln n_i over the queries that see n_i > 1 keys.
 
     0: one key each; 1: uniform over all visible keys. Never divided by ln n, which would make every causal head look sharp.
     """
-    alone = rows.seen < 2
-    result = rows.entropy / rows.seen.clamp_min(2).log()
+    alone = summaries.seen < 2
+    result = summaries.entropy / summaries.seen.clamp_min(2).log()
     return result.masked_fill(alone, nan)

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
 
 
 @metric("1", group="roles", needs=("same tokens", "repeats"), signed=True)
-def induction(rows: StripRows) -> "Tensor":
+def induction(summaries: StripRows) -> "Tensor":
     """Mean of A_{i,i-S+1} over the second half of S random tokens repeated twice.
 
     1: looks at the token that came after the earlier copy of its own, which is what comes next.
     """
-    assert rows.period is not None
-    return rows.after_repeat(rows.behind(rows.period - 1))
+    assert summaries.period is not None
+    return summaries.after_repeat(summaries.behind(summaries.period - 1))

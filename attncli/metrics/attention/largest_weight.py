@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("1")
-def largest_weight(rows: StripRows) -> "Tensor":
+def largest_weight(summaries: StripRows) -> "Tensor":
     """Mean over queries of max_j A_ij.
 
     1: each looks at one key; 1/n_i: uniform. With bounded logits it must fall as 1/n on long texts (dispersion).
     """
-    return rows.weights.amax(dim=-1)
+    return summaries.largest

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
 
 
 @metric("1", needs=("scores",), take="max")
-def max_logit(rows: StripRows) -> "Tensor":
+def max_logit(summaries: StripRows) -> "Tensor":
     """Largest score of a query and a key that it sees, as the softmax is given it; of several texts the largest.
 
     After scale, rotary, QK norm, softcap and position bias; a mask's numbers are none. Below about 30 in healthy models;
     past 100 training is known to become unstable (Kimi K2, arXiv 2507.20534).
     """
-    return rows.largest_scores
+    return summaries.largest_scores

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("nats", take="min", enough=True)
-def min_entropy(rows: StripRows) -> "Tensor":
+def min_entropy(summaries: StripRows) -> "Tensor":
     """Least entropy of a query, among those that see at least half as many keys as the one that sees the most.
 
     0: a query looks at one key. Queries that see few keys could not spread; of several texts the least.
     """
-    return rows.entropy
+    return summaries.entropy

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("keys")
-def participation(rows: StripRows) -> "Tensor":
+def participation(summaries: StripRows) -> "Tensor":
     """Mean of 1 / Σ_j A_ij²: the number of keys that share a row, by its squares.
 
     1: one key each; n_i: uniform. Less moved by many tiny weights than effective_support.
     """
-    return 1.0 / rows.squares
+    return 1.0 / summaries.squares

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("1", group="roles", needs=("same tokens",), signed=True)
-def previous_token(rows: StripRows) -> "Tensor":
+def previous_token(summaries: StripRows) -> "Tensor":
     """Mean of A_{i,i-1} over the queries that see the token before them.
 
     1: a previous-token head. On random tokens repeated twice, so that it is the place that is looked at.
     """
-    return rows.behind(1)
+    return summaries.behind(1)

@@ -11,9 +11,9 @@ LARGEST_LOGIT = 100.0
 
 
 @metric("1", needs=("scores",), take="min")
-def qk_clip(rows: StripRows) -> "Tensor":
+def qk_clip(summaries: StripRows) -> "Tensor":
     """min(1, τ / max_logit) with τ = 100: what QK-Clip would multiply the head's scores by.
 
     1: nothing is clipped; below 1 the head's largest score is past 100 (Kimi K2, arXiv 2507.20534).
     """
-    return LARGEST_LOGIT / rows.largest_scores.clamp_min(LARGEST_LOGIT)
+    return LARGEST_LOGIT / summaries.largest_scores.clamp_min(LARGEST_LOGIT)

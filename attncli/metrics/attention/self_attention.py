@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("1", needs=("same tokens",), signed=True)
-def self_attention(rows: StripRows) -> "Tensor":
+def self_attention(summaries: StripRows) -> "Tensor":
     """Mean of A_ii: what a query gives to its own token.
 
     0: nothing; 1: all of it.
     """
-    return rows.behind(0)
+    return summaries.behind(0)

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("1", needs=("learned sink",))
-def virtual_sink(rows: StripRows) -> "Tensor":
+def virtual_sink(summaries: StripRows) -> "Tensor":
     """Mean of 1 - Σ_j A_ij: what a learned sink logit takes of a query.
 
     0: nothing; 1: all of it. Does not apply where rows sum to 1.
     """
-    return 1.0 - rows.sums
+    return 1.0 - summaries.sums

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.capture.strips.attention_interface import unpatched_eager, visible_keys
-from attncli.capture.strips.masks import materialise_mask
+from attncli.capture.strips.attention_interface import unpatched_eager
+from attncli.capture.strips.masks import materialise_mask, visible_keys
 from attncli.errors import InputError
 from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule

@@ -556,6 +556,7 @@ def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
     assert len(found.definition) > 20
     assert ATTENTION.spec(name).of in (
         "rows",
+        "summaries",
         "columns",
         "offsets",
         "spectrum",

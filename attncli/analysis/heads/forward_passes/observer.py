@@ -1,7 +1,8 @@
 """Observe one forward pass of a model: every head's map in strips, and every state."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from attncli.capture import (
 from attncli.capture.linear.linear_layers import NO_LINEAR, LinearHeads, capture_linear_layers
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.stacks.blocks import Stack, observe_states
+from attncli.capture.strips.map_statistics import request_statistics
 from attncli.errors import InputError, NotFinite
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import METRICS
@@ -86,6 +88,8 @@ class PassResult:
     """[head]: whether all weights of its map are zero, for attention layers with such heads."""
     missed: dict[AttentionSite, float] = field(default_factory=dict)
     """‖A v - y‖ / ‖y‖ of each linear layer."""
+    paths: Counter[str] = field(default_factory=Counter)
+    """How many attentions were computed in one pass, and how many by the model's own functions, and why."""
     tokens: int = 0
     """Tokens of the longest attention: images have patches, whatever their size."""
 
@@ -147,7 +151,8 @@ class HeadObserver:
     def add_weighed(self, strip: Strip) -> None:
         """Mark heads with a nonzero weight, until all have one."""
         if not self.weighed.all():
-            self.weighed |= strip.weights.any(dim=-1).any(dim=-1).any(dim=0).cpu()
+            rows = strip.weights.any(dim=-1) if strip.statistics is None else strip.row_sums > 0.0
+            self.weighed |= rows.any(dim=-1).any(dim=0).cpu()
 
     def finish(self) -> None:
         """The attention before is complete."""
@@ -212,6 +217,16 @@ class HeadObserver:
         self.seen.peaks[stack, index] = whole.peak()
 
 
+def describe_paths(passes: Sequence[PassResult]) -> dict[str, str]:
+    """How the attentions of these passes were computed, for a report's environment; empty where none was on the interface."""
+    counts: Counter[str] = Counter()
+    for each in passes:
+        counts.update(each.paths)
+    total = counts.total()
+    parts = [f"{why}, {count} of {total}" for why, count in counts.most_common()]
+    return {"attention": "; ".join(parts)} if parts else {}
+
+
 def mask_silent_heads(silent: Tensor, name: str, value: Tensor | str) -> Tensor | str:
     """Remove map metrics of all-zero heads: a map without weights is neither local nor uniform."""
     if isinstance(value, str) or not is_map_metric(name):
@@ -230,6 +245,8 @@ def uniform_output_shares(values: Values) -> Values:
 
 
 def strip_to_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -> StripRows:
+    if strip.statistics is not None:
+        return strip.statistics.as_rows(strip.keys, strip.scores is not None, period, ids)
     return StripRows(
         strip.weights,
         strip.first_query,
@@ -313,13 +330,15 @@ def observe_forward_pass(
         return observer.strip(site, strip)
 
     beside = {ATTENTION.spec(name).of for name in wanted.heads}
+    alone = also is None and not wanted.pairs
+    statistics = request_statistics(wanted.heads, wanted.period) if alone else None
     with (
         translate_model_errors(body, {observer.where: kwargs}),
         torch.no_grad(),
         run_in_model_precision(body),
         capture_projections(body, observer, beside) as take,
         capture_states(body, stacks, observer, bool(wanted.states)),
-        capture_attention(body, strip, strip_memory, proved, apart),
+        capture_attention(body, strip, strip_memory, proved, apart, statistics) as stream,
         capture_linear_layers(
             body, linear.layers, linear.heads, observer.strip, strip_memory
         ) as run,
@@ -327,6 +346,7 @@ def observe_forward_pass(
         body(**kwargs)
         observer.finish()  # in the model's own precision, as the other attentions
     observer.seen.missed.update(run.missed)
+    observer.seen.paths.update(stream.one_pass.describe())
     if proved is not None:
         refuse_unmeasured(observer.seen, wanted, proved, linear)
     return observer.seen

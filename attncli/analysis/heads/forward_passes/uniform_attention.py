@@ -27,6 +27,11 @@ class VisibleSpans:
         self.scattered = False
 
     def add(self, strip: Strip) -> None:
+        if strip.statistics is not None:
+            spans = strip.statistics.visible.spans
+            self.scattered = spans is None
+            self.spans = self.spans if spans is None else spans
+            return
         if strip.visible is None:
             return
         if len(strip.visible) > 1 and not bool((strip.visible == strip.visible[:1]).all()):

@@ -1,0 +1,418 @@
+"""One call of the attention interface by the library, judged by the model's own eager function.
+
+The formula is the one of nearly all models: softmax(scale · q k^T, capped, plus masks and biases) v, with or without a
+learned sink. Whether a layer has it is not read from its code: its first and its last rows are computed by the model's
+own function too, in every forward pass, and where they differ that function computes all.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import nan
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.attention_calls import tensor_version
+from attncli.capture.one_pass.library import Arguments, Library, NoLibrary, find_library
+from attncli.capture.strips.attention_interface import (
+    Attention,
+    EagerCall,
+    MapOperands,
+    Strip,
+    compute_strip,
+)
+from attncli.capture.strips.map_statistics import ROWS, MapStatistics, StatisticsRequest
+from attncli.capture.strips.masks import RowwiseMask
+from attncli.capture.strips.visible_keys import (
+    CountedKeys,
+    KeySpans,
+    find_spans,
+    mask_rows,
+)
+from attncli.metrics.attention._strip_rows import SMALL, StripRows
+from attncli.tolerances import ONE_PASS_ROW
+
+FEWEST_CELLS = 2**16
+"""Maps with fewer cost next to nothing, and are computed by the model's own function."""
+
+JUDGED_ROWS = 8
+"""Rows, at either end of a map, that the model's own function computes too."""
+
+ONE_PASS = "one pass"
+"""How attentions are called that the library computed."""
+
+BIAS = 2**20
+"""Numbers of masks and biases that are added to scores at a time."""
+
+FEWEST_ROWS = 64
+"""Rows at a time, even so."""
+
+LARGEST_SCORE = 1e30
+"""Scores that may be larger could leave float32."""
+
+HARMLESS_SCORE = 0.25
+"""Of a mask's lowest number: smaller scores leave hidden keys without weight."""
+
+
+class Formula(NamedTuple):
+    """What a call's arguments make of the scores."""
+
+    scale: float
+    cap: float
+    sinks: Tensor | None
+    bias: Tensor | None
+    """[batch or 1, head or 1, query, key]"""
+
+
+class NotCovered(Exception):
+    """Why an attention is left to the model's own function."""
+
+
+class Workspace:
+    """Memory in which threads compute, kept between calls: fresh pages would cost a hundredth of a forward pass."""
+
+    def __init__(self) -> None:
+        self.memory = torch.empty(0)
+
+    def of_threads(self, threads: int, floats: int) -> list[int]:
+        """The addresses of `floats` numbers for each thread."""
+        size = (floats + 15) // 16 * 16
+        if self.memory.numel() < threads * size + 16:
+            self.memory = torch.empty(threads * size + 16)
+        start = -(-self.memory.data_ptr() // 64) * 64
+        return [start + 4 * size * number for number in range(threads)]
+
+
+class OnePass:
+    """Attends by the library what it covers, and notes what it does not, and why."""
+
+    def __init__(self, request: StatisticsRequest | None) -> None:
+        """`request`: None where an observer reads weights one by one."""
+        self.request = request
+        self.library = find_library()
+        self.workspace = Workspace()
+        self.uncovered: dict[nn.Module, str] = {}
+        """Attentions that were tried, and why the model's own function computes them."""
+        self.restart()
+
+    def restart(self) -> None:
+        """Start a new forward pass, with masks of its own."""
+        self.spans: dict[tuple[int, int, int], tuple[Tensor | None, int, KeySpans | None]] = {}
+        self.paths: Counter[str] = Counter()
+        """How many attentions were computed in one pass, and for each reason how many by the model's own functions."""
+
+    def attend(self, eager: Attention, call: EagerCall) -> Strip | None:
+        """The output and the statistics of one attention, as a strip of all rows without weights; None if not covered."""
+        try:
+            found = self.compute(eager, call)
+        except NotCovered as why:
+            self.paths[str(why)] += 1
+            return None
+        self.paths[ONE_PASS] += 1
+        return found
+
+    def compute(self, eager: Attention, call: EagerCall) -> Strip:
+        if isinstance(self.library, NoLibrary):
+            raise NotCovered(self.library.why)
+        if self.request is None:
+            raise NotCovered("weights are read one by one")
+        if call.queries * call.keys < FEWEST_CELLS:
+            raise NotCovered("short inputs")
+        if call.module in self.uncovered:
+            raise NotCovered(self.uncovered[call.module])
+        try:
+            formula, spans = read_formula(call), self.find_spans(call)
+            require_covered(call, formula, spans)
+            found = compute(call, formula, self.request, self.library, self.workspace, spans)
+            return judge(eager, call, found)
+        except NotCovered as why:
+            self.uncovered[call.module] = str(why)
+            raise
+
+    def describe(self) -> Counter[str]:
+        """The same as `paths`, in words for a report."""
+        return Counter({self.say(why): count for why, count in self.paths.items()})
+
+    def say(self, why: str) -> str:
+        if why != ONE_PASS or isinstance(self.library, NoLibrary):
+            return f"the model's own function ({why})"
+        return f"{ONE_PASS} ({self.library.instructions})"
+
+    def find_spans(self, call: EagerCall) -> KeySpans | None:
+        """The keys that the call's mask shows, read once for all layers; None where these are no spans."""
+        mask, version = call.mask, mask_version(call.mask)
+        place = (id(mask), call.queries, call.keys)
+        known = self.spans.get(place)
+        if known is None or known[0] is not mask or known[1] != version:
+            known = mask, version, find_spans(mask, call.queries, call.keys)
+            self.spans[place] = known
+        return known[2]
+
+
+def mask_version(mask: Tensor | None) -> int:
+    """A number that changes when the mask is written to."""
+    if mask is None:
+        return 0
+    if isinstance(mask, RowwiseMask):
+        return -1 if mask.made is None else tensor_version(mask.made)
+    return tensor_version(mask)
+
+
+def read_formula(call: EagerCall) -> Formula:
+    keywords = call.keywords
+    width = call.query.shape[-1]
+    scale, cap, bias = (keywords.get(name) for name in ("scaling", "softcap", "position_bias"))
+    sinks = keywords.get("s_aux", getattr(call.module, "sinks", None))
+    for name, value in keywords.items():
+        if name not in ("position_bias", "s_aux") and call.cut(value, 0, 1) is not value:
+            raise NotCovered(f"given {name}")
+    return Formula(
+        width**-0.5 if scale is None else float(scale),
+        0.0 if cap is None else float(cap),
+        None if sinks is None else read_sinks(sinks, call.query.shape[1]),
+        bias,
+    )
+
+
+def read_sinks(sinks: Any, heads: int) -> Tensor:
+    if not isinstance(sinks, Tensor) or sinks.numel() != heads:
+        raise NotCovered("sinks of another shape")
+    return sinks.detach().flatten().float().contiguous()
+
+
+def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:
+    """Raise NotCovered for devices, dtypes, shapes and numbers that the library is not for."""
+    sides = (call.query, call.key, call.value)
+    if any(side.device.type != "cpu" or side.dtype != torch.float32 for side in sides):
+        raise NotCovered("not float32 on the CPU")
+    if any(side.dim() != 4 for side in sides) or call.query.shape[1] % call.key.shape[1]:
+        raise NotCovered("heads that do not share keys evenly")
+    if call.key.shape[:3] != call.value.shape[:3] or len(call.query) != len(call.key):
+        raise NotCovered("keys and values of different shapes")
+    if torch.is_grad_enabled() and any(side.requires_grad for side in sides):
+        raise NotCovered("gradients wanted")
+    if formula.bias is not None and not is_bias(formula.bias, call):
+        raise NotCovered("a position bias of another shape")
+    if spans is not None and len(spans.first) not in (1, len(call.query)):
+        raise NotCovered("a mask of another shape")
+    if spans is None and not (call.mask is not None and is_bias(call.mask, call)):
+        raise NotCovered("a mask of another shape")
+    sizes = [largest_size(side) for side in sides]
+    largest = sizes[0] * sizes[1] * call.query.shape[-1] * abs(formula.scale)
+    lowest = torch.finfo(torch.float32 if call.mask is None else call.mask.dtype).min
+    if not (largest < min(LARGEST_SCORE, -lowest * HARMLESS_SCORE) and sizes[2] < LARGEST_SCORE):
+        raise NotCovered("numbers that are not finite, or too large")
+
+
+def largest_size(side: Tensor) -> float:
+    """max |x|; nan where there is one. (torch's norm of order infinity takes ten times as long.)"""
+    least, most = torch.aminmax(side)
+    return float(torch.maximum(-least, most))
+
+
+def is_bias(bias: Any, call: EagerCall) -> bool:
+    """Whether this is [batch or 1, head or 1, query or 1, key] of floats."""
+    if not isinstance(bias, Tensor) or bias.dim() != 4 or not bias.dtype.is_floating_point:
+        return False
+    full = (len(call.query), call.query.shape[1], call.queries)
+    alike = all(size in (1, own) for size, own in zip(bias.shape, full, strict=False))
+    return alike and bias.shape[3] == call.keys
+
+
+def compute(
+    call: EagerCall,
+    formula: Formula,
+    request: StatisticsRequest,
+    library: Library,
+    workspace: Workspace,
+    spans: KeySpans | None,
+) -> Strip:
+    """Run the library over all rows; masks and biases are added a strip of rows at a time."""
+    batch, heads, queries, _ = call.query.shape
+    results = Results.of(call, request)
+    arguments = fill_arguments(call, formula, request, results, spans)
+    threads = min(torch.get_num_threads(), batch * heads)
+    scratch = workspace.of_threads(threads, library.scratch_floats(arguments))
+    counted = CountedKeys(queries, call.keys)
+    for start, stop in strips_of_biases(call, formula, spans):
+        arguments.start, arguments.stop = start, stop
+        bias = add_biases(call, formula, spans, start, stop)
+        if bias is not None:
+            arguments.bias = bias.data_ptr()
+            arguments.bias_batch, arguments.bias_head, arguments.bias_row = broadcast_strides(bias)
+        run_threads(library, arguments, batch * heads, scratch)
+        if spans is None:
+            assert call.mask is not None
+            visible = counted.add(mask_rows(call.mask, start, stop), start, stop)
+            results.take_off_hidden(visible, request, start, stop)
+    seen = counted.visible() if spans is None else spans.visible()
+    statistics = MapStatistics(request, *results[1:], seen)
+    hidden = torch.full((), torch.nan).expand(batch, heads, queries, call.keys)
+    where = (0, 0, queries, call.keys)
+    return Strip(hidden, *where, outputs=results.output, scores=hidden, statistics=statistics)
+
+
+class Results(NamedTuple):
+    """What the library writes."""
+
+    output: Tensor
+    """[batch, query, head, value]"""
+    rows: Tensor
+    columns: Tensor
+    diagonals: Tensor
+
+    @classmethod
+    def of(cls, call: EagerCall, request: StatisticsRequest) -> "Results":
+        batch, heads, queries, _ = call.query.shape
+        width, offsets = call.value.shape[-1], queries + call.keys - 1
+        lead = (batch, heads)
+        return cls(
+            torch.empty(batch, queries, heads, width),
+            torch.empty(len(ROWS) + len(request.listed), *lead, queries),
+            torch.zeros(*lead, call.keys if request.columns else 0, dtype=torch.float64),
+            torch.zeros(*lead, offsets if request.offsets else 0, dtype=torch.float64),
+        )
+
+    def take_off_hidden(
+        self, visible: Tensor, request: StatisticsRequest, start: int, stop: int
+    ) -> None:
+        """Correct what counts hidden keys, where the library does not know which are hidden."""
+        part, keys = slice(start, stop), visible.shape[-1]
+        self.rows[ROWS.index("small")][..., part] -= (~visible).sum(dim=-1).float()
+        for number, offset in enumerate(request.listed, len(ROWS)):
+            key = (torch.arange(start, stop) - offset).clamp(0, keys - 1)
+            shown = visible.gather(-1, key[:, None].expand(*visible.shape[:3], 1))[..., 0]
+            self.rows[number][..., part] = self.rows[number][..., part].masked_fill(~shown, nan)
+
+
+def fill_arguments(
+    call: EagerCall,
+    formula: Formula,
+    request: StatisticsRequest,
+    results: Results,
+    spans: KeySpans | None,
+) -> Arguments:
+    """The arguments without rows and bias; they keep alive what they point to."""
+    batch, heads, queries, width = call.query.shape
+    sides = {
+        "query": with_dense_rows(call.query),
+        "key": with_dense_rows(call.key),
+        "value": with_dense_rows(call.value),
+    }
+    pairs = None if spans is None else spans.as_pairs()
+    tensors = {
+        **sides,
+        "spans": pairs,
+        "sinks": formula.sinks,
+        "listed": torch.tensor([*request.listed, 0]),
+        "output": results.output,
+        "row_statistics": results.rows,
+        "columns": results.columns,
+        "offsets": results.diagonals,
+    }
+    arguments = Arguments(scale=formula.scale, cap=formula.cap, small=SMALL, what=request.bits)
+    for name, tensor in tensors.items():
+        setattr(arguments, name, None if tensor is None else tensor.data_ptr())
+    for name, side in sides.items():
+        for axis, stride in zip(("batch", "head", "row"), side.stride(), strict=False):
+            setattr(arguments, f"{name}_{axis}", stride)
+    arguments.batch, arguments.heads, arguments.queries, arguments.width = (
+        batch,
+        heads,
+        queries,
+        width,
+    )
+    arguments.keys, arguments.value_width = call.keys, call.value.shape[-1]
+    arguments.heads_per_key = heads // call.key.shape[1]
+    arguments.listed_count = len(request.listed)
+    arguments.span_batch = 0 if pairs is None or len(pairs) == 1 else 2 * queries
+    arguments.alive = tensors
+    return arguments
+
+
+def with_dense_rows(side: Tensor) -> Tensor:
+    return side if side.stride(-1) == 1 else side.contiguous()
+
+
+def strips_of_biases(
+    call: EagerCall, formula: Formula, spans: KeySpans | None
+) -> Iterator[tuple[int, int]]:
+    """First and last rows that are computed at a time: all, unless something is added to the scores."""
+    biases = [formula.bias, call.mask if spans is None else None]
+    sizes = [len(bias) * bias.shape[1] for bias in biases if bias is not None]
+    step = max(FEWEST_ROWS, BIAS // (max(sizes) * call.keys)) if sizes else call.queries
+    for start in range(0, call.queries, step):
+        yield start, min(start + step, call.queries)
+
+
+def add_biases(
+    call: EagerCall, formula: Formula, spans: KeySpans | None, start: int, stop: int
+) -> Tensor | None:
+    """[batch or 1, head or 1, query or 1, key] float32: what is added to the scores of some rows."""
+    found = None if formula.bias is None else mask_rows(formula.bias, start, stop).float()
+    if spans is None:
+        assert call.mask is not None
+        mask = mask_rows(call.mask, start, stop).float()
+        found = mask if found is None else found + mask
+    return None if found is None else found.contiguous()
+
+
+def broadcast_strides(bias: Tensor) -> tuple[int, ...]:
+    """Strides of the first three axes, 0 where one number is for all."""
+    sides = zip(bias.shape[:3], bias.stride(), strict=False)
+    return tuple(0 if size == 1 else stride for size, stride in sides)
+
+
+def run_threads(library: Library, arguments: Arguments, heads: int, scratch: Sequence[int]) -> None:
+    """Divide the heads over as many threads as there is memory for."""
+    threads = len(scratch)
+    if threads == 1:
+        library.attend(arguments, 0, heads, scratch[0])
+        return
+    ends = [heads * number // threads for number in range(threads + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [
+            pool.submit(library.attend, arguments, first, last, memory)
+            for first, last, memory in zip(ends, ends[1:], scratch, strict=False)
+        ]:
+            done.result()
+
+
+def judge(eager: Attention, call: EagerCall, found: Strip) -> Strip:
+    """Compare the first and the last rows with those of the model's own function, or raise NotCovered."""
+    last = max(0, call.queries - JUDGED_ROWS)
+    own = [compute_strip(eager, call, start, JUDGED_ROWS) for start in dict.fromkeys((0, last))]
+    statistics = found.statistics
+    assert statistics is not None
+    assert found.outputs is not None
+    if not bool(statistics.rows[: ROWS.index("small")].isfinite().all()):
+        raise NotCovered("numbers that are not finite, or too large")
+    for output, strip in own:
+        part = slice(strip.first_query, strip.first_query + output.shape[1])
+        require_same(found.outputs[:, part], output, float(output.abs().max()))
+        for name, theirs in summarise_rows(strip).items():
+            size = max(1.0, float(theirs.abs().max()))
+            require_same(statistics.of_rows(name)[..., part], theirs, size)
+    scored = all(strip.scores is not None for _, strip in own)
+    return found._replace(
+        scores=found.scores if scored else None,
+        sides=own[0][1].sides and MapOperands(call.query, call.key, call.value),
+    )
+
+
+def summarise_rows(strip: Strip) -> dict[str, Tensor]:
+    """What the rows of the model's own function give."""
+    rows = StripRows(strip.weights, *strip[1:5], strip.visible, None, strip.scores)
+    found = {"sums": rows.sums, "entropy": rows.entropy, "largest": rows.largest}
+    more = {} if strip.scores is None else {"best": rows.best}
+    return {**found, "squares": rows.squares, "distances": rows.distances, **more}
+
+
+def require_same(ours: Tensor, theirs: Tensor, size: float) -> None:
+    if (
+        ours.shape != theirs.shape
+        or not float((ours - theirs).abs().max()) <= ONE_PASS_ROW.of() * size
+    ):
+        raise NotCovered("another formula")

@@ -1,0 +1,77 @@
+"""What an observer requests of a map in place of its weights, and the statistics of its rows, columns and diagonals."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from torch import Tensor
+
+from attncli.capture.strips.visible_keys import VisibleKeys
+from attncli.metrics.attention import ATTENTION
+from attncli.metrics.attention._row_statistics import MapSums, RowStatistics
+from attncli.metrics.attention._totals import WITHOUT_WEIGHTS
+
+ROWS = ("best", "sums", "entropy", "largest", "squares", "distances", "on_first", "small")
+"""The numbers of each row, by their names in StripRows, in the order of one_pass.c; listed offsets follow."""
+
+COLUMNS, OFFSETS = 1, 2
+"""Bits of `what` in one_pass.c."""
+
+
+class StatisticsRequest(NamedTuple):
+    """What an observer needs in place of a map's weights."""
+
+    columns: bool
+    """Sums of columns, and how many weights of each row are small."""
+    offsets: bool
+    """Sums over diagonals."""
+    listed: tuple[int, ...]
+    """Offsets r whose weights A_{i, i - r} are wanted one by one."""
+
+    @property
+    def bits(self) -> int:
+        return COLUMNS * self.columns + OFFSETS * self.offsets
+
+
+def request_statistics(names: Collection[str], period: int | None) -> StatisticsRequest | None:
+    """What these metrics need; None where some read weights one by one."""
+    kinds = {ATTENTION.spec(name).of for name in names}
+    if not kinds <= WITHOUT_WEIGHTS:
+        return None
+    repeats = () if period is None else (period - 1, period)
+    listed = tuple(dict.fromkeys((0, 1, *repeats)))
+    columns = "columns" in kinds or "small_share" in names
+    return StatisticsRequest(columns, "offsets" in kinds, listed)
+
+
+class MapStatistics(NamedTuple):
+    """The statistics of one attention, without its weights."""
+
+    request: StatisticsRequest
+    rows: Tensor
+    """[statistic, batch, head, query]: those of ROWS, then of each listed offset; nan where there is no such key."""
+    columns: Tensor
+    """[batch, head, key] in float64; empty where these were not requested."""
+    diagonals: Tensor
+    """[batch, head, offset] in float64, from offset -(keys - 1) on; empty where these were not requested."""
+    visible: VisibleKeys
+
+    def of_rows(self, name: str) -> Tensor:
+        """[batch, head, query]"""
+        return self.rows[ROWS.index(name)]
+
+    def as_rows(
+        self, keys: int, scored: bool, period: int | None, ids: Tensor | None
+    ) -> RowStatistics:
+        visible = self.visible
+        return RowStatistics(
+            dict(zip(ROWS, self.rows, strict=False)),
+            dict(zip(self.request.listed, self.rows[len(ROWS) :], strict=True)),
+            visible.seen,
+            MapSums(
+                self.columns, visible.queries_per_key, self.diagonals, visible.pairs_per_offset
+            ),
+            keys,
+            scored,
+            period,
+            ids,
+        )

@@ -1,0 +1,138 @@
+"""The keys that each query sees: a span of keys for each, wherever the mask is one."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.capture.strips.masks import RowwiseMask, visible_keys
+from attncli.metrics.attention._strip_rows import sum_diagonals
+
+ELEMENTS = 2**18
+"""Numbers of a mask that are read at a time."""
+
+
+class VisibleKeys(NamedTuple):
+    """How many keys a mask shows, of each item of a batch or of all alike."""
+
+    seen: Tensor
+    """[batch or 1, 1, query]: how many keys each query sees."""
+    queries_per_key: Tensor
+    """[batch or 1, 1, key]: how many queries see each key."""
+    pairs_per_offset: Tensor
+    """[batch or 1, 1, offset]: visible pairs, from offset -(keys - 1) on."""
+    spans: Tensor | None
+    """[query, 2]: the first visible key and the one after the last; None where these differ or have gaps."""
+
+
+class KeySpans(NamedTuple):
+    """A span of keys for each query."""
+
+    first: Tensor
+    """[batch or 1, query]: the first key."""
+    stop: Tensor
+    """[batch or 1, query]: the one after the last."""
+    keys: int
+
+    def visible(self) -> VisibleKeys:
+        first, stop, queries = self.first, self.stop, self.first.shape[1]
+        place, offsets = torch.arange(queries) + self.keys, queries + self.keys - 1
+        alike = bool((first == first[:1]).all()) and bool((stop == stop[:1]).all())
+        return VisibleKeys(
+            (stop - first)[:, None].float(),
+            count_covering(first, stop, self.keys),
+            count_covering(place - stop, place - first, offsets),
+            torch.stack([first[0], stop[0]], dim=-1) if alike else None,
+        )
+
+    def as_pairs(self) -> Tensor:
+        """[batch or 1, query, 2] int32."""
+        return torch.stack([self.first, self.stop], dim=-1).int().contiguous()
+
+
+def count_covering(first: Tensor, stop: Tensor, size: int) -> Tensor:
+    """[item, 1, place]: how many of an item's spans contain each place, in float64."""
+    ones = torch.ones_like(first, dtype=torch.float64)
+    steps = ones.new_zeros((len(first), size + 1))
+    steps.scatter_add_(1, first, ones).scatter_add_(1, stop, -ones)
+    return steps.cumsum(dim=1)[:, None, :size]
+
+
+def find_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans | None:
+    """The spans of an additive mask [batch or 1, 1, query or 1, key] that is 0 on one span of each row and hides the rest.
+
+    None for any other mask, also where a query sees no key: eager attention makes such a row uniform.
+    """
+    if mask is None:
+        first = torch.zeros((1, queries), dtype=torch.int64)
+        return KeySpans(first, first + keys, keys)
+    shape = mask.shape
+    if mask.dim() != 4 or shape[1] != 1 or shape[2] not in (1, queries) or shape[3] != keys:
+        return None
+    if not mask.dtype.is_floating_point:
+        return None
+    parts = []
+    step = max(1, ELEMENTS // (shape[0] * keys))
+    for start in range(0, shape[2], step):
+        found = spans_of_rows(mask_rows(mask, start, min(start + step, shape[2])))
+        if found is None:
+            return None
+        parts.append(found)
+    spans = torch.cat(parts, dim=1).expand(-1, queries, -1)
+    return KeySpans(spans[..., 0], spans[..., 1], keys)
+
+
+def mask_rows(mask: Tensor, start: int, stop: int) -> Tensor:
+    if isinstance(mask, RowwiseMask):
+        return mask.rows(start, stop)
+    return mask if mask.shape[2] == 1 else mask[:, :, start:stop]
+
+
+def spans_of_rows(rows: Tensor) -> Tensor | None:
+    """[batch or 1, query, 2] of rows [batch or 1, 1, query, key]."""
+    shown = rows[:, 0] == 0.0
+    hidden = rows[:, 0] <= torch.finfo(rows.dtype).min / 2
+    first, stop = span_ends(shown)
+    whole = (stop - first == shown.sum(dim=-1)) & shown.any(dim=-1)
+    known = bool(whole.all()) and bool((shown | hidden).all())
+    return torch.stack([first, stop], dim=-1) if known else None
+
+
+class CountedKeys:
+    """Counts what any mask shows, a strip of rows at a time, as today's strips see it."""
+
+    def __init__(self, queries: int, keys: int) -> None:
+        self.queries, self.keys = queries, keys
+        self.seen: list[Tensor] = []
+        self.spans: list[Tensor] = []
+        self.gaps = False
+        """Whether some query's keys have gaps, or items of the batch see other keys."""
+        self.per_key = self.per_offset = torch.zeros((), dtype=torch.float64)
+
+    def add(self, mask: Tensor, start: int, stop: int) -> Tensor:
+        """Count rows start … stop; [batch or 1, 1, query, key] bool: what they see."""
+        found = visible_keys(mask, self.keys)
+        if found is None:
+            found = torch.ones((1, 1, 1, self.keys), dtype=torch.bool)
+        visible = found.expand(-1, -1, stop - start, -1)
+        sums = sum_diagonals(visible.float())
+        after = self.queries - start - sums.shape[-1] + self.keys - 1
+        self.per_offset = self.per_offset + torch.nn.functional.pad(sums, (start, after))
+        self.per_key = self.per_key + visible.sum(dim=-2).double()
+        self.seen.append(visible.sum(dim=-1))
+        first, stops = span_ends(visible[0, 0])
+        self.spans.append(torch.stack([first, stops], dim=-1))
+        alike = bool((visible == visible[:1]).all())
+        self.gaps |= not alike or not torch.equal(stops - first, self.seen[-1][0, 0])
+        return visible
+
+    def visible(self) -> VisibleKeys:
+        seen = torch.cat(self.seen, dim=-1).float()
+        spans = None if self.gaps else torch.cat(self.spans)
+        return VisibleKeys(seen, self.per_key, self.per_offset, spans)
+
+
+def span_ends(shown: Tensor) -> tuple[Tensor, Tensor]:
+    """[…]: the first key of […, key] that is shown, and the one after the last."""
+    bits = shown.to(torch.uint8)
+    return bits.argmax(dim=-1), bits.shape[-1] - bits.flip(-1).argmax(dim=-1)

@@ -1,0 +1,376 @@
+"""Attention in one pass: equal to float64, and in every metric to what the models' own functions show."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from one_pass import compiled, needs_library, one_pass
+from oracles.forwards.tiny_models import TINY
+from torch import Tensor, nn
+
+from attncli.analysis.heads.forward_passes.observer import (
+    PassRequest,
+    PassResult,
+    measure_forward_pass,
+)
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.capture import STRIP_MEMORY
+from attncli.capture.one_pass import attend as attend_module
+from attncli.capture.one_pass.attend import (
+    ONE_PASS,
+    Formula,
+    Workspace,
+    compute,
+)
+from attncli.capture.one_pass.library import INSTRUCTIONS, Library, NoLibrary, find_library
+from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.strips.attention_interface import EagerCall
+from attncli.capture.strips.map_statistics import StatisticsRequest
+from attncli.capture.strips.visible_keys import KeySpans, find_spans
+from attncli.errors import NotFinite
+from attncli.metrics.attention import ATTENTION
+from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._totals import WITHOUT_WEIGHTS
+from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.models.random.random_models import build_model
+
+pytestmark = needs_library
+
+torch.set_num_threads(1)
+
+COVERED = tuple(name for name in ATTENTION.names() if ATTENTION.spec(name).of in WITHOUT_WEIGHTS)
+EVERYTHING = StatisticsRequest(columns=True, offsets=True, listed=(0, 1, 7))
+
+
+class Case:
+    """One attention with random numbers, and the same in float64 by the formula."""
+
+    def __init__(
+        self,
+        queries: int = 65,
+        keys: int = 65,
+        heads: int = 2,
+        groups: int = 1,
+        width: int = 8,
+        value_width: int = 8,
+        batch: int = 1,
+        cap: float = 0.0,
+        sinks: bool = False,
+        bias: str = "",
+        spans: str = "",
+        sharp: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        generator = torch.Generator().manual_seed(seed)
+
+        def draw(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=generator)
+
+        self.query = sharp * draw(batch, queries, heads * groups, width).transpose(1, 2)
+        self.key = draw(batch, keys, heads, width).transpose(1, 2)
+        self.value = draw(batch, keys, heads, value_width).transpose(1, 2)
+        self.spans = None
+        mask = None
+        place = torch.arange(queries)[:, None] + max(0, keys - queries)
+        key = torch.arange(keys)[None, :]
+        if spans:
+            shown = key <= place if spans == "causal" else (key - place).abs() < 5
+            shown |= key == place.clamp_max(keys - 1)
+            mask = torch.zeros(queries, keys).masked_fill(~shown, torch.finfo(torch.float32).min)
+            self.spans = find_spans(mask[None, None], queries, keys)
+        elif not bias:
+            self.spans = find_spans(None, queries, keys)
+        else:
+            shape = (batch, heads * groups) if bias == "every" else (1, 1)
+            mask = 3.0 * draw(*shape, queries, keys)
+            mask = mask.masked_fill(draw(*mask.shape) > 1.0, torch.finfo(torch.float32).min)
+        self.mask = mask if mask is None or mask.dim() == 4 else mask[None, None]
+        self.formula = Formula(width**-0.5, cap, draw(heads * groups) if sinks else None, None)
+
+    def ours(self, library: Library) -> Any:
+        call = EagerCall(nn.Identity(), self.query, self.key, self.value, self.mask, {})
+        return compute(call, self.formula, EVERYTHING, library, Workspace(), self.spans)
+
+    def largest_product(self) -> float:
+        """The largest |scale · q k^T|, before any cap."""
+        groups = self.query.shape[1] // self.key.shape[1]
+        products = self.query @ self.key.repeat_interleave(groups, 1).transpose(-1, -2)
+        return self.formula.scale * float(products.abs().max())
+
+    def theirs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Output [batch, query, head, value], weights and scores, in float64."""
+        groups = self.query.shape[1] // self.key.shape[1]
+        key, value = (side.double().repeat_interleave(groups, 1) for side in (self.key, self.value))
+        scores = self.query.double() @ key.transpose(-1, -2) * self.formula.scale
+        if self.formula.cap:
+            scores = self.formula.cap * torch.tanh(scores / self.formula.cap)
+        if self.mask is not None:
+            scores = (scores.float() + self.mask).double()
+        if self.formula.sinks is None:
+            weights = scores.softmax(-1)
+        else:
+            more = self.formula.sinks.double()[None, :, None, None].expand(*scores.shape[:3], 1)
+            weights = torch.cat([scores, more], -1).softmax(-1)[..., :-1]
+        return (weights @ value).transpose(1, 2), weights, scores
+
+
+def require_near(ours: Tensor, theirs: Tensor, allowed: float, what: str) -> None:
+    size = max(1.0, float(theirs.nan_to_num(0.0).abs().max())) if theirs.numel() else 1.0
+    ours, theirs = torch.broadcast_tensors(ours, theirs)
+    assert ours.isnan().equal(theirs.isnan()), what
+    far = (ours.double() - theirs).nan_to_num(0.0).abs()
+    assert not far.numel() or float(far.max()) <= allowed * size, (what, float(far.max()), size)
+
+
+def with_instructions(name: str) -> Library:
+    found = compiled()
+    if INSTRUCTIONS.index(name) > found.level:
+        pytest.skip(f"this processor has no {name}")
+    return found._replace(level=INSTRUCTIONS.index(name))
+
+
+def require_equal(case: Case, library: Library) -> None:
+    """To what float32 leaves of a number, and of scores, which are off by as many ε as they are large."""
+    found = case.ours(library)
+    output, weights, scores = case.theirs()
+    keys = weights.shape[-1]
+    allowed = 2.0**-23 * (16.0 + 4.0 * case.largest_product())
+    visible = None
+    if case.mask is not None:
+        shown = (case.mask > -1e30).any(dim=1, keepdim=True)
+        visible = shown | ~shown.any(dim=-1, keepdim=True)
+    rows = StripRows(weights, visible=visible)
+    ours = found.statistics.as_rows(keys, True, None, None)
+    require_near(found.outputs, output, allowed, "output")
+    entropy = -torch.where(weights > 0, weights * weights.clamp_min(1e-300).log(), 0.0).sum(-1)
+    require_near(ours.entropy, entropy, allowed, "entropy")
+    require_near(ours.best, scores.amax(-1), allowed, "best")
+    for name in ("sums", "largest", "squares", "distances", "on_first"):
+        require_near(getattr(ours, name), getattr(rows, name), allowed, name)
+    for offset in EVERYTHING.listed:
+        require_near(ours.behind(offset), rows.behind(offset), allowed, f"offset {offset}")
+    for ours_sum, theirs_sum in zip(ours.received(), rows.received(), strict=True):
+        require_near(ours_sum, theirs_sum, allowed, "columns")
+    for ours_sum, theirs_sum in zip(ours.diagonals()[:2], rows.diagonals()[:2], strict=True):
+        require_near(ours_sum, theirs_sum, allowed, "diagonals")
+    edge = (weights - 1e-3).abs() < 2e-3 * allowed
+    assert bool(((ours.small - rows.small).abs() <= edge.sum(-1)).all())
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("tokens", [1, 2, 63, 64, 65, 200])
+@pytest.mark.parametrize("width", [1, 80, 576])
+def test_odd_sizes_equal_float64(instructions: str, tokens: int, width: int) -> None:
+    library = with_instructions(instructions)
+    for heads, spans in ((1, "causal"), (3, "")):
+        require_equal(Case(tokens, tokens, heads, 1, width, width, spans=spans), library)
+
+
+cases = st.builds(
+    Case,
+    queries=st.integers(1, 150),
+    keys=st.integers(1, 150),
+    heads=st.integers(1, 3),
+    groups=st.integers(1, 3),
+    width=st.integers(1, 40),
+    value_width=st.integers(1, 140),
+    batch=st.integers(1, 2),
+    cap=st.sampled_from([0.0, 5.0, 50.0]),
+    sinks=st.booleans(),
+    bias=st.sampled_from(["", "one", "every"]),
+    spans=st.sampled_from(["", "causal", "window"]),
+    sharp=st.sampled_from([0.1, 1.0, 20.0]),
+    seed=st.integers(0, 10),
+)
+
+
+@given(case=cases, level=st.integers(0, 2))
+@settings(max_examples=150, deadline=None)
+def test_whatever_is_covered_equals_float64(case: Case, level: int) -> None:
+    found = compiled()
+    require_equal(case, found._replace(level=min(level, found.level)))
+
+
+def test_strips_shrink_as_keys_grow() -> None:
+    require_equal(Case(70, 20_000, 1, 1, 4, 4), compiled())
+
+
+def test_threads_give_the_same_bits() -> None:
+    case = Case(100, 100, 3, 2, 16, 16, batch=2, spans="causal")
+    alone = case.ours(compiled())
+    torch.set_num_threads(4)
+    try:
+        shared = case.ours(compiled())
+    finally:
+        torch.set_num_threads(1)
+    assert torch.equal(alone.outputs, shared.outputs)
+    assert torch.equal(alone.statistics.columns, shared.statistics.columns)
+    assert torch.equal(alone.statistics.rows.nan_to_num(), shared.statistics.rows.nan_to_num())
+
+
+def test_spans_of_masks() -> None:
+    """One span of zeros in each row, and the dtype's minimum or less elsewhere; whatever else is no such mask."""
+    least = torch.finfo(torch.float32).min
+    causal = torch.full((1, 1, 5, 5), least).triu(1)
+    found = find_spans(causal, 5, 5)
+    assert isinstance(found, KeySpans)
+    assert found.stop.tolist() == [[1, 2, 3, 4, 5]]
+    assert find_spans(causal.clamp_min(-10_000.0), 5, 5) is None
+    assert find_spans(causal.masked_fill(causal == 0, least), 5, 5) is None
+    assert find_spans(torch.tensor([0.0, least, 0.0]).expand(1, 1, 3, 3), 3, 3) is None
+    assert find_spans(causal[:, :, -1:], 9, 5) is not None
+
+
+def observe(model: Any, inputs: Any, memory: int = STRIP_MEMORY) -> PassResult:
+    """Every metric that needs no weights one by one, of one forward pass."""
+    wanted = PassRequest(COVERED, period=8)
+    with fix_rng():
+        return measure_forward_pass(
+            model, (), inputs, wanted, UniformControl(), "a text", lambda share: None, strip_memory=memory
+        )  # fmt: skip
+
+
+def worst_difference(first: PassResult, second: PassResult) -> float:
+    """The largest difference of any number, relative to its size if that is above 1; infinite where reasons differ."""
+    assert list(first.heads) == list(second.heads)
+    worst = 0.0
+    for one, other in ((first.heads, second.heads), (first.nulls, second.nulls)):
+        for site, values in one.items():
+            assert values.keys() == other[site].keys()
+            for name, value in values.items():
+                worst = max(worst, value_difference(value, other[site][name]))
+    return worst
+
+
+def value_difference(one: Tensor | str, other: Tensor | str) -> float:
+    if isinstance(one, str) or isinstance(other, str):
+        return 0.0 if isinstance(one, str) and one == other else math.inf
+    if not one.isnan().equal(other.isnan()):
+        return math.inf
+    far = (one - other).abs() / one.abs().clamp_min(1.0)
+    return float(far.nan_to_num(0.0).max()) if far.numel() else 0.0
+
+
+def compare_paths(model: Any, inputs: Any) -> Counter[str]:
+    """Require the same numbers on both paths; how many attentions took which.
+
+    Where the model's own numbers depend on how its maps are cut into strips, which amplifies rounding, by four times that.
+    """
+    with one_pass(on=False):
+        observe(model, inputs)  # BigBird exchanges modules in its first pass
+        own, cut = (observe(model, inputs, memory) for memory in (STRIP_MEMORY, 1))
+    with one_pass():
+        found = observe(model, inputs)
+    assert worst_difference(own, found) <= max(1e-5, 4.0 * worst_difference(own, cut))
+    return found.paths
+
+
+KINDS = (
+    *("gemma2", "gpt_oss", "granite_swa", "inkling2", "inkling_text", "mimo_v2_flash", "openai_privacy_filter"),
+    *("switch_transformers", "wav2vec2-bert", "udop", "swin", "sam3", "doge", "blt", "canary", "eomt"),
+    *("parakeet_ctc", "nemotron_asr_streaming", "phi4_multimodal_vision", "aimv2", "llama4", "evolla"),
+    *("modernbert", "deepseek_v2", "mistral", "gemma3", "cohere2", "whisper", "layoutlm", "idefics2"),
+    *("qwen3_vl", "vjepa2", "timesfm", "bigbird_pegasus", "mistral_large4", "diffllama", "t5gemma2"),
+)  # fmt: skip
+"""Every formula, every kind of mask and bias, and what is not covered."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_metric_is_the_one_of_the_models_own_function(kind: str) -> None:
+    model = build_model(kind, {"tiny": 1}, 0).eval()
+    compare_paths(model, make_example_inputs(model, 24))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TINY)
+def test_tiny_models_have_the_same_metrics(name: str) -> None:
+    model, inputs = TINY[name]()
+    model = model.float().eval()
+    given = {
+        key: value.float() if value.is_floating_point() else value for key, value in inputs.items()
+    }
+    compare_paths(model, given)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_all_of_a_llama_is_computed_in_one_pass(dtype: torch.dtype) -> None:
+    model = build_model("llama", {"tiny": 1}, 0).to(dtype).eval()
+    inputs = make_example_inputs(model, 24)
+    if dtype == torch.float32:
+        assert [*compare_paths(model, inputs)] == [f"{ONE_PASS} ({compiled().instructions})"]
+        return
+    with one_pass():
+        assert [*observe(model, inputs).paths] == [f"{ONE_PASS} ({compiled().instructions})"]
+
+
+def test_another_formula_is_left_to_the_models_own_function() -> None:
+    """Granite's sinks scale the output alone: seen by its rows, not by names."""
+    model = build_model("granite_swa", {"tiny": 1}, 0).eval()
+    assert [*compare_paths(model, make_example_inputs(model, 24))] == [
+        "the model's own function (another formula)"
+    ]
+
+
+@pytest.mark.parametrize("change", ["scale", "cap", "bias"])
+def test_a_wrong_formula_is_noticed(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build_model("llama", {"tiny": 1}, 0).eval()
+    inputs = make_example_inputs(model, 24)
+    own = attend_module.read_formula
+
+    def wrong(call: EagerCall) -> Formula:
+        found = own(call)
+        if change == "scale":
+            return found._replace(scale=found.scale * 1.01)
+        if change == "cap":
+            return found._replace(cap=0.5)
+        bias = torch.zeros(1, 1, call.queries, call.keys)
+        bias[..., -1, 0] = 0.1
+        return found._replace(bias=bias)
+
+    monkeypatch.setattr(attend_module, "read_formula", wrong)
+    assert ONE_PASS not in " ".join(compare_paths(model, inputs))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_is_not_finite_is_refused_alike(number: float) -> None:
+    model = build_model("llama", {"tiny": 1}, 0).eval()
+    inputs = make_example_inputs(model, 24)
+    with torch.no_grad():
+        model.get_parameter("layers.1.self_attn.k_proj.weight")[0, 0] = number
+    said = []
+    for on in (False, True):
+        with one_pass(on), pytest.raises(NotFinite) as error:
+            observe(model, inputs)
+        said.append(str(error.value))
+    assert said[0] == said[1]
+
+
+def test_padding_and_fully_masked_rows_are_the_same() -> None:
+    model = build_model("llama", {"tiny": 1}, 0).eval()
+    inputs = dict(make_example_inputs(model, 24))
+    for side in (slice(0, 5), slice(-5, None)):
+        mask = torch.ones_like(inputs["input_ids"])
+        mask[:, side] = 0
+        compare_paths(model, {**inputs, "attention_mask": mask})
+
+
+def test_short_inputs_are_left_to_the_models_own_function() -> None:
+    model = build_model("llama", {"tiny": 1}, 0).eval()
+    inputs = make_example_inputs(model, 24)
+    with one_pass(fewest_cells=2**16):
+        assert [*observe(model, inputs).paths] == ["the model's own function (short inputs)"]
+
+
+def test_the_environment_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    with one_pass(on=False):
+        assert find_library() == NoLibrary("ATTN_KERNEL=off")
+    with one_pass():
+        monkeypatch.setenv("ATTN_KERNEL", "plain")
+        found = find_library()
+        assert isinstance(found, Library)
+        assert found.instructions == "plain"

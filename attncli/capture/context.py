@@ -86,7 +86,7 @@ class Capture:
         self.one_pass = OnePass(statistics)
         """Attention with statistics in place of strips, where nothing else is needed."""
 
-    def restart(self, *_: Any) -> None:
+    def restart(self, *_: object) -> None:
         """Start a new forward pass."""
         self.sites.restart()
         self.captured, self.shapes, self.rows = [], {}, Counter()
@@ -94,7 +94,7 @@ class Capture:
         self.pairs.restart()
         self.one_pass.restart()
 
-    def finish(self, *_: Any) -> None:
+    def finish(self, *_: object) -> None:
         """End a forward pass: check that exactly the verified attentions were captured, in full."""
         self.refuse_what_was_missed()
         if self.proved is not None:

@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import torch
 from torch import nn
@@ -34,7 +33,7 @@ def calls_flex_attention(model: nn.Module, inputs: Inputs) -> bool:
     """Detect flex_attention by Python's profiler: models import the function by name, so that it cannot be patched."""
     found = []
 
-    def called(frame: FrameType, event: str, _: Any) -> None:
+    def called(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         if code.co_name == FLEX and Path(code.co_filename).stem == FLEX:
             found.append(event)

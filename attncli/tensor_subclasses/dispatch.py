@@ -16,6 +16,9 @@ from attncli.errors import InputError
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Table = dict[Any, Callable[..., Any]]
 
+Operand = torch.Tensor | float
+"""What sums and products have on either side: a tensor, of ours or of torch, or a number."""
+
 KNOWN_WITHOUT_NUMBERS = {
     "__get__", "__len__", "dim", "element_size", "get_device", "is_complex", "is_contiguous", "is_floating_point",
     "is_inference", "ndimension", "nelement", "numel", "requires_grad_", "size", "stride",

@@ -9,15 +9,15 @@ from attncli.capture.strips.masks import materialise_mask
 
 
 def evaluate_sdpa(
-    query: Any,
-    key: Any,
-    value: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> Tensor:
     """Compute sdpa by its definition; dropout is off."""
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]

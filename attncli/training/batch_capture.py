@@ -91,7 +91,7 @@ class BatchCapture:
         return {**bound, **bound.get("kwargs", {})}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def end(self, *_: Any) -> None:
+    def end(self, *_: object) -> None:
         self.defer_errors(self.leave)
 
     def defer_errors(self, work: Callable[[], None]) -> None:

@@ -71,14 +71,14 @@ class AttnCallback(TrainerCallback):
         self.act(self.monitor.first, control)
 
     def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         assert self.monitor is not None
         self.monitor.now = state.global_step - 1
         self.act(self.monitor.step(), control)
 
     def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         assert self.monitor is not None
         self.monitor.close()

@@ -103,11 +103,11 @@ class SoftmaxCapture(TorchFunctionMode):
         with hook_forwards(entered, left, always=True), self:
             yield
 
-    def enter(self, module: nn.Module, _: Any) -> None:
+    def enter(self, module: nn.Module, _: object) -> None:
         self.running.append(module)
         self.keys.append(set())
 
-    def leave(self, module: nn.Module, *_: Any) -> None:
+    def leave(self, module: nn.Module, *_: object) -> None:
         self.running.pop()
         if len(self.keys.pop()) > 1:
             raise InputError(

@@ -6,12 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
 from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, no_rule_error
 
 
 @rule(F.linear)
-def linear(x: Any, weight: Any, bias: Tensor | None = None) -> PathTensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> PathTensor:
     if not isinstance(x, PathTensor) or isinstance(weight, PathTensor):
         raise no_rule_error("a product with a stream as its weights")
     return add_bias(x.like(F.linear(x.numbers, weight)), bias)
@@ -74,7 +75,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
 
 
 @rule(Tensor.add_, Tensor.__iadd__)
-def add_in_place(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
+def add_in_place(x: Operand, y: Operand, *, alpha: float = 1.0) -> PathTensor:
     """Add in place: the same memory is written to, so that every view changes as in the model."""
     if not isinstance(x, PathTensor):
         raise no_rule_error("writing a stream into something else")
@@ -86,12 +87,12 @@ def add_in_place(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
 
 
 @rule(torch.sub, Tensor.sub, Tensor.__sub__)
-def subtract(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
+def subtract(x: Operand, y: Operand, *, alpha: float = 1.0) -> PathTensor:
     return add(x, multiply(y, -alpha) if isinstance(y, PathTensor) else y * -alpha)
 
 
 @rule(Tensor.__rsub__, torch.rsub)
-def subtract_from(x: Any, y: Any) -> PathTensor:
+def subtract_from(x: Operand, y: Operand) -> PathTensor:
     return subtract(y, x)
 
 
@@ -118,7 +119,7 @@ def multiply(x: Any, y: Any) -> PathTensor:
 
 
 @rule(Tensor.mul_, Tensor.__imul__)
-def multiply_in_place(x: Any, y: Any) -> PathTensor:
+def multiply_in_place(x: Operand, y: Operand) -> PathTensor:
     """Multiply in place: the same memory is written to."""
     if not isinstance(x, PathTensor) or isinstance(y, PathTensor):
         raise no_rule_error("a product with a stream that is written into something")

@@ -17,9 +17,9 @@ from attncli.tolerances import PATH_ATTENTION
 
 def attend(
     module: nn.Module,
-    query: Any,
-    key: Any,
-    value: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
     **keywords: Any,
@@ -45,8 +45,13 @@ def attend(
 
 @rule(F.scaled_dot_product_attention)
 def attend_directly(
-    query: Any, key: Any, value: Any, attn_mask: Tensor | None = None, *args: Any, **kwargs: Any
-) -> Any:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Tensor:
     """sdpa called by the model's own code; the mask is that of the full stream, the same for the whole batch."""
     mask = materialise_mask(attn_mask)
     if mask is not None and mask.dim() == query.dim():
@@ -58,7 +63,7 @@ def attend_directly(
     return attend_to_other_stack(query, key, own(*full, mask, *args, **kwargs))
 
 
-def attend_to_other_stack(query: Any, key: Any, output: Tensor) -> Tensor:
+def attend_to_other_stack(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
     """Cross-attention with a fixed map: its output does not depend on the stream's parts, so it is a constant."""
     if isinstance(key, PathTensor):
         raise no_rule_error("an attention with the stream's keys and another stack's values")

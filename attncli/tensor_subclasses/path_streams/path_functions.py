@@ -30,7 +30,7 @@ def layer_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
-    *_: Any,
+    *_: object,
 ) -> PathTensor:
     return norm(x, eps, True, weight, bias)
 

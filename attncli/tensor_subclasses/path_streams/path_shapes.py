@@ -23,7 +23,7 @@ def register_shape_rules(*functions: Any) -> None:
     for function in functions:
 
         @rule(function)
-        def moved(x: Any, *args: Any, function: Any = function, **kwargs: Any) -> Any:
+        def moved(x: Tensor, *args: Any, function: Any = function, **kwargs: Any) -> Any:
             return apply_within_streams(function, x, *args, **kwargs)
 
 
@@ -40,7 +40,7 @@ def result_type(x: Any, y: Any) -> torch.dtype:
 
 
 @rule(F.dropout, torch.dropout)
-def dropout(x: PathTensor, *_: Any, **__: Any) -> PathTensor:
+def dropout(x: PathTensor, *_: object, **__: object) -> PathTensor:
     """Dropout does nothing: models are in evaluation mode here."""
     return x
 

@@ -42,7 +42,7 @@ def is_linear(x: Any, y: Any, one: str, other: str, result: str) -> bool:
     return token not in other and token in result
 
 
-def linear(x: SplitTensor, y: torch.Tensor, equation: str) -> Any:
+def linear(x: SplitTensor, y: torch.Tensor, equation: str) -> SplitTensor:
     """Multiply c and V by the same numbers."""
     one, _, result = equation.replace("->", ",").split(",")
     common, varying = (

@@ -54,7 +54,7 @@ for written in CHANGES:
 
 
 @rule(Tensor.copy_)
-def copy(x: Any, source: Any, *_: Any) -> Any:
+def copy(x: Any, source: Any, *_: object) -> Any:
     """tensor.copy_(source): replaces values, keeps identity and views."""
     if not isinstance(x, SplitTensor):
         return x.copy_(source.plain())

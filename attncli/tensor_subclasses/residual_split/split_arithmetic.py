@@ -15,6 +15,7 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_by_plain,
     multiply_scaled,
 )
+from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms, terms_of_scores
 from attncli.tensor_subclasses.residual_split.split_attention import mix_values_by_weights
 from attncli.tensor_subclasses.residual_split.split_scores import make_scores
@@ -27,18 +28,18 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 
 
 @rule(F.linear)
-def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Any:
+def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return apply_affine(x, to_float64_array(weight).T, bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
-def addmm(bias: Tensor, x: Any, weight: Tensor) -> Any:
+def addmm(bias: Tensor, x: Any, weight: Tensor) -> Tensor:
     """addmm, as GPT-2's Conv1D calls it."""
     return apply_affine(x, to_float64_array(weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: Tensor, y: Any) -> Tensor:
     """Products with weights; of queries and keys, which are scores; of attention weights and values."""
     if isinstance(x, SplitTensor):
         if not isinstance(y, SplitTensor) and y.dim() == 2:
@@ -58,7 +59,7 @@ def matmul(x: Any, y: Any) -> Any:
 
 
 @rule(torch.baddbmm, Tensor.baddbmm)
-def baddbmm(bias: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def baddbmm(bias: Tensor, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """Lazy scores plus a bias."""
     return torch.add(torch.mul(torch.bmm(batch1, batch2), alpha), torch.mul(bias, beta))
 
@@ -68,7 +69,7 @@ def snapshot_terms(x: Tensor) -> Tensor:
     return SplitTensor(x.common, x.varying, x.axis) if isinstance(x, SplitTensor) else x
 
 
-def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
+def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
     """c W + b and V W: neither c nor b enters V."""
     if not isinstance(x, SplitTensor):
         raise no_rule_error("a linear layer whose weights descend from the stream")
@@ -84,7 +85,7 @@ def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
     return SplitTensor(common, varying, x.axis)
 
 
-def mix_tokens_by_weights(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
+def mix_tokens_by_weights(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
     """Mix tokens by a matrix of weights: its column sums are no common row."""
     turned: Any = torch.transpose(x, -1, -2)
     mixed: Any = torch.transpose(mix_values_by_weights(torch.from_numpy(weight.T), turned), -1, -2)
@@ -112,18 +113,18 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
     return centre_split(split.common, add_scaled(split.varying, make_scaled(constant)), split.axis)
 
 
-def is_score_mask(other: Any) -> bool:
+def is_score_mask(other: Operand) -> bool:
     """Whether an added operand is a mask of scores."""
     return isinstance(other, Tensor) and bool((other <= HIDDEN).any())
 
 
 @rule(torch.sub, Tensor.sub, Tensor.__sub__)
-def subtract(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
+def subtract(x: Operand, y: Operand, *, alpha: float = 1.0) -> Any:
     return add(x, multiply(y, -alpha) if isinstance(y, SplitTensor) else y * -alpha)
 
 
 @rule(Tensor.__rsub__, torch.rsub)
-def subtract_from(x: Any, y: Any) -> Any:
+def subtract_from(x: Operand, y: Operand) -> Any:
     return subtract(y, x)
 
 
@@ -164,7 +165,7 @@ def multiply_by_token(x: SplitTensor, factor: Array) -> SplitTensor:
 
 
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
-def divide(x: Any, y: Any) -> Tensor:
+def divide(x: Operand, y: Operand) -> Tensor:
     """(a + r)/(b + s) - a/b = (r - (a/b) s)/(b + s)."""
     if not isinstance(y, SplitTensor):
         return multiply(x, 1.0 / y)
@@ -172,7 +173,7 @@ def divide(x: Any, y: Any) -> Tensor:
 
 
 @rule(Tensor.__rtruediv__, Tensor.__rdiv__)
-def divide_by(x: SplitTensor, y: Any) -> Tensor:
+def divide_by(x: SplitTensor, y: Operand) -> Tensor:
     return multiply(y, reciprocal(x))
 
 
@@ -216,7 +217,7 @@ def require_same_axis(x: SplitTensor, y: SplitTensor) -> None:
         raise SplitTensor.refusal(f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}")
 
 
-def align_plain(other: Any, split: SplitTensor) -> Array:
+def align_plain(other: Operand, split: SplitTensor) -> Array:
     """A number or a plain tensor with as many axes as the split one."""
     array = to_float64_array(other) if isinstance(other, Tensor) else np.asarray(float(other))
     return array.reshape((1,) * (split.dim() - array.ndim) + array.shape)

@@ -126,7 +126,7 @@ def log1p_scaled(part: Scaled) -> Scaled:
 
 
 @rule(torch.allclose)
-def allclose(x: Any, other: Any, rtol: float, atol: float) -> bool:
+def allclose(x: Tensor, other: Tensor, rtol: float, atol: float) -> bool:
     """allclose, on plain numbers."""
     return torch.allclose(to_plain(x), to_plain(other), rtol, atol)
 
@@ -181,13 +181,13 @@ def erf(x: SplitTensor) -> SplitTensor:
 
 
 @rule(torch.mean, Tensor.mean)
-def mean(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
+def mean(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: object) -> Tensor:
     """Mean over features, of c and V alike; over tokens, on plain numbers."""
     return reduce_features(np.mean, torch.mean, x, dim, keepdim)
 
 
 @rule(torch.sum, Tensor.sum)
-def sum_features(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
+def sum_features(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: object) -> Tensor:
     return reduce_features(np.sum, torch.sum, x, dim, keepdim)
 
 
@@ -232,7 +232,7 @@ def standard_deviation(x: SplitTensor, dim: Any = None, **how: Any) -> Tensor:
 
 
 @rule(torch.softmax, Tensor.softmax, F.softmax)
-def softmax(x: SplitTensor, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
+def softmax(x: SplitTensor, dim: int | None = None, *_: object, **__: object) -> Tensor:
     """Softmax over features: of a router's logits, or of attention scores that became a split tensor."""
     if dim is None or dim % x.dim() != x.dim() - 1 or x.axis != x.dim() - 2:
         return torch.softmax(x.plain(), dim if dim is not None else -1)
@@ -248,7 +248,7 @@ def layer_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
-    *_: Any,
+    *_: object,
 ) -> Tensor:
     if len(normalized_shape) != 1:
         raise SplitTensor.refusal("a norm over several axes")

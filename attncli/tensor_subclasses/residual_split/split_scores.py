@@ -22,6 +22,7 @@ from attncli.errors import NoRule
 from attncli.maths.residuals.scaled_arrays import make_scaled
 from attncli.tensor_subclasses.dispatch import (
     KNOWN_WITHOUT_NUMBERS,
+    Operand,
     StreamTensor,
     Table,
     register_rules_in,
@@ -105,7 +106,7 @@ class LazyScores(DeferredTensor):
             scores_as_stream(self.terms) if is_linear_in_queries(self.terms) else self.terms.plain()
         )
 
-    def become(self, other: Any, name: str) -> "LazyScores":
+    def become(self, other: Tensor, name: str) -> "LazyScores":
         """Take over the result of a function that changes these scores in place."""
         if not isinstance(other, LazyScores) or other.shape != self.shape:
             raise self.refusal(name)
@@ -199,7 +200,7 @@ def subtract(x: Any, y: Any) -> Tensor:
 
 
 @score_rule(Tensor.masked_fill, torch.masked_fill)
-def masked_fill(x: Any, mask: Tensor, value: Any) -> Tensor:
+def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     if not isinstance(x, LazyScores) or float(value) > HIDDEN:
         return torch.masked_fill(materialise(x), mask, float(value))
     nothing = torch.zeros(mask.shape, dtype=torch.float64)
@@ -207,7 +208,7 @@ def masked_fill(x: Any, mask: Tensor, value: Any) -> Tensor:
 
 
 @score_rule(torch.where)
-def where(condition: Tensor, x: Any, y: Any) -> Tensor:
+def where(condition: Tensor, x: Any, y: Operand) -> Tensor:
     """where() as a mask: the scores where visible, a very small number elsewhere."""
     hides = isinstance(x, LazyScores) and (not isinstance(y, Tensor) or y.numel() == 1)
     if hides and float(y) <= HIDDEN:
@@ -249,7 +250,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @score_rule(torch.softmax, Tensor.softmax, F.softmax)
-def softmax(x: LazyScores, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
+def softmax(x: LazyScores, dim: int | None = None, *_: object, **__: object) -> Tensor:
     if dim not in (-1, x.dim() - 1):
         return F.softmax(x.compute(), dim)
     terms = x.terms
@@ -287,7 +288,7 @@ def drop_sink_columns(x: LazyWeights, index: Any) -> Tensor:
     return x.compute()[index]
 
 
-def return_same_scores(x: Tensor, *_: Any, **__: Any) -> Tensor:
+def return_same_scores(x: Tensor, *_: object, **__: object) -> Tensor:
     """Return the same tensor, also from casts: everything is float64 here, and dropout is off."""
     return x
 

@@ -31,18 +31,18 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 
 
 @rule(Tensor.view_as, Tensor.detach, torch.detach)
-def alias(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
+def alias(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
     """A separate tensor of the same numbers: a property of one need not hold for the other."""
     return SplitTensor.of(x.numbers, x.axis)
 
 
 @rule(Tensor.clone, torch.clone)
-def copy_split(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
+def copy_split(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
     return SplitTensor(x.common, x.varying, x.axis)
 
 
 @rule(torch.result_type)
-def result_type(*_: Any) -> torch.dtype:
+def result_type(*_: object) -> torch.dtype:
     return torch.float64
 
 
@@ -67,7 +67,7 @@ def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
 
 
 @rule(Tensor.expand_as)
-def expand_as(x: Any, other: Tensor) -> Any:
+def expand_as(x: Tensor, other: Tensor) -> Tensor:
     return x.expand(*other.shape)
 
 
@@ -94,7 +94,7 @@ def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> S
     F.dropout,
     torch.dropout,
 )
-def return_unchanged(x: Tensor, *_: Any, **__: Any) -> Tensor:
+def return_unchanged(x: Tensor, *_: object, **__: object) -> Tensor:
     """Return it unchanged, also from casts: everything is float64 here, and dropout is off."""
     return x
 
@@ -117,7 +117,7 @@ def is_shift(x: SplitTensor, sizes: Sequence[int]) -> bool:
 
 
 @rule(Tensor.reshape_as)
-def reshape_as(x: Any, other: Tensor) -> Any:
+def reshape_as(x: Tensor, other: Tensor) -> Tensor:
     return torch.reshape(x, other.shape)
 
 

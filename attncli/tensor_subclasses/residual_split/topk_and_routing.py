@@ -84,7 +84,7 @@ def index_select(x: SplitTensor, dim: int, index: Tensor) -> Tensor:
 
 
 @rule(torch.zeros_like)
-def zeros_like(x: SplitTensor, *_: Any, dtype: Any = None, **__: Any) -> Tensor:
+def zeros_like(x: SplitTensor, *_: object, dtype: Any = None, **__: object) -> Tensor:
     """A split zero to which parts of a stream are added; a plain one for other dtypes."""
     if dtype is not None and not dtype.is_floating_point:
         return torch.zeros(x.shape, dtype=dtype)
@@ -105,7 +105,7 @@ for maker in MAKERS:
 
 
 @rule(Tensor.index_add_)
-def index_add(x: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1.0) -> Any:
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Add an expert's results to its tokens: as a split tensor if to all of them, else as plain numbers."""
     if not isinstance(x, SplitTensor):
         return x.index_add_(dim, index, to_plain(source), alpha=alpha)
@@ -119,7 +119,7 @@ def index_add(x: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1.
 
 
 @rule(Tensor.scatter_)
-def scatter(x: Any, dim: int, index: Tensor, source: Any, **how: Any) -> Any:
+def scatter(x: Tensor, dim: int, index: Tensor, source: Any, **how: Any) -> Tensor:
     """Scatter numbers into a stream; a constant written to the same features of every token is common to them."""
     made = to_plain(x).clone().scatter_(dim, index, to_plain(source), **how)
     if not isinstance(x, SplitTensor):
@@ -131,7 +131,7 @@ def scatter(x: Any, dim: int, index: Tensor, source: Any, **how: Any) -> Any:
 
 
 @rule(Tensor.__setitem__)
-def setitem(x: Any, index: Any, source: Any) -> None:
+def setitem(x: Tensor, index: Any, source: Any) -> None:
     """Set items; a stream that is written into plain numbers becomes plain."""
     if not isinstance(x, SplitTensor):
         x[index] = to_plain(source)

@@ -4,6 +4,7 @@ depth_descriptions  sentences about metrics of depth
 variant_runs        variants of a model over texts
 network_collapse    synthetic networks over their layers
 regimes             sentences about the regime of each variant
+headlines           the headline of rank-collapse, of networks and models
 significant_digits  digits that rounding leaves of a number
 size_sweep          synthetic networks over a size
 state_metrics       metrics of states and of what blocks do to them, by name

@@ -1,6 +1,5 @@
-"""Sentences of a rank-collapse study: the regime of every variant, and the headline."""
+"""Sentences of a rank-collapse study: the regime of every variant, and what explains it."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,13 +11,8 @@ from attncli.analysis.states.trajectories import (
     is_bound_applicable,
 )
 from attncli.maths.curves.collapse_regime import (
-    DOUBLY,
-    NAMES,
     describe_regime,
-    doubly_exponential_order,
-    name_order,
 )
-from attncli.maths.number_format import format_number
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.records import Finding
@@ -101,36 +95,3 @@ def describe_drag(spec: NetworkSpec, switches: Switches) -> str:
         "gates": spec.attention == "gated",
     }
     return ", ".join(part for part, on in parts.items() if on)
-
-
-def format_headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
-    """The variant that collapses most, and the one whose residual decays least."""
-    regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
-    means = average_curves(ensemble)
-    by_end = sorted(means, key=lambda name: last_known_layer(means[name])[1])
-    worst, best = by_end[0], by_end[-1]
-    text = f"{worst}: {describe_end(means[worst])}, {format_regime(regimes[worst], means[worst])}"
-    if best != worst:
-        text += f"; {best}: {describe_end(means[best])}, {regimes[best]}"
-    return text + "."
-
-
-def last_known_layer(curve: Sequence[float]) -> tuple[int, float]:
-    """The last layer with a number, and that; infinity counts as one."""
-    known = [(layer, value) for layer, value in enumerate(curve) if not math.isnan(value)]
-    return known[-1] if known else (len(curve) - 1, math.nan)
-
-
-def describe_end(curve: Sequence[float]) -> str:
-    layer, value = last_known_layer(curve)
-    if math.isfinite(value):
-        return f"log10 r = {format_number(value)} at layer {layer}"
-    return f"r = 0 at layer {layer}" if value < 0 else f"r at layer {layer}"
-
-
-def format_regime(regime: str, curve: Sequence[float]) -> str:
-    """The regime, and the order of a doubly exponential one, where its name is a word."""
-    order = doubly_exponential_order(curve)
-    if order is None or name_order(order) not in NAMES.values():
-        return regime
-    return regime.replace(DOUBLY, f"{DOUBLY} (order {order:.2f})", 1)

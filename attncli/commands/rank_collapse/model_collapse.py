@@ -8,18 +8,21 @@ from typing import Any
 from attncli.ablation.albert_activation import describe_published_variants
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.states.depth_descriptions import build_depth_findings
+from attncli.analysis.states.headlines import (
+    RANDOM_SUFFIX,
+    combine_arithmetics,
+    describe_unknown,
+    first_unknown_layer,
+    format_model_headline,
+    format_variant,
+)
 from attncli.analysis.states.network_collapse import (
     OWN_METRICS,
     REGIMES,
     build_measured_rows,
     build_order_rows,
 )
-from attncli.analysis.states.regimes import (
-    average_curves,
-    describe_end,
-    describe_support,
-    format_regime,
-)
+from attncli.analysis.states.regimes import average_curves, describe_support
 from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.analysis.states.variant_runs import CollapseModel, Curves, StateLocation, run_variants
@@ -33,9 +36,6 @@ from attncli.models.loading.load import LoadedModel
 from attncli.networks.variants import Switches
 from attncli.processes.work_sharing import rank_share
 from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View
-
-RANDOM_SUFFIX = "@random"
-"""`SAN@random`: the same variant of the same architecture with random weights."""
 
 
 def measure_model_collapse(
@@ -69,7 +69,7 @@ def measure_model_collapse(
     findings = tuple(describe_regimes(ensembles, both, traits))
     return Report(
         study="rank-collapse",
-        headline=format_headline(ensembles, findings),
+        headline=format_model_headline(ensembles, findings),
         rows=tuple(build_rows(everywhere, len(ensembles) > 1, over)),
         metrics={name: metric_definition(name) for name in measured}
         | {"order": OWN_METRICS["order"]},
@@ -144,11 +144,6 @@ def build_stack_findings(ensembles: Mapping[str, Ensemble]) -> Iterator[Finding]
         yield from build_depth_findings(ensemble, f"{stack} " if len(ensembles) > 1 else "")
 
 
-def format_variant(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) -> str:
-    """The variant, and the stack where there are several."""
-    return variant if len(ensembles) == 1 else f"{stack} {variant}"
-
-
 def describe_curve(
     curve: Sequence[float], support: str, drag: str, trajectories: Sequence[Trajectory]
 ) -> str:
@@ -160,69 +155,6 @@ def describe_curve(
     if layer < FEWEST_POINTS:
         return unknown
     return f"{describe_regime(curve[:layer], support, drag)}; {unknown}"
-
-
-def describe_unknown(layer: int, trajectories: Sequence[Trajectory]) -> str:
-    arithmetic = combine_arithmetics(trajectories)
-    if arithmetic != EXACT:
-        return f"not known in {arithmetic} from layer {layer} on"
-    if any(one.unknown and one.unknown[RESIDUAL][layer] for one in trajectories):
-        return f"not known from layer {layer} on: the last bits of the numbers decide it"
-    return f"not resolved from layer {layer} on: tokens coincide to the last bit"
-
-
-def first_unknown_layer(curve: Sequence[float]) -> int | None:
-    """The first layer whose residual is lost to rounding."""
-    return next((i for i, value in enumerate(curve) if math.isnan(value)), None)
-
-
-def format_headline(ensembles: Mapping[str, Ensemble], findings: Sequence[Finding]) -> str:
-    """For every stack, the variant that collapses most and the one that holds best, as far as they
-    are known.
-
-    The user's own model comes first; of the random-init model only the end is given.
-    """
-    regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
-    parts, random = [], []
-    for stack, ensemble in ensembles.items():
-        means = average_curves(ensemble)
-        for name in find_extremes([name for name in means if not is_random_init(name)], means):
-            title = format_variant(stack, name, ensembles)
-            end, known = (
-                describe_model_end(means[name], ensemble[name]),
-                slice_known_layers(means[name]),
-            )
-            regime_text = f", {format_regime(regimes[title], known)}" if known else ""
-            parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else regime_text}")
-        for name in find_extremes(list(filter(is_random_init, means)), means):
-            title = format_variant(stack, name.removesuffix(RANDOM_SUFFIX), ensembles)
-            end = describe_model_end(means[name], ensemble[name])
-            random.append(f"{title} {end}")
-    random_init = [f"with random weights {', '.join(random)}"] if random else []
-    return "; ".join([*parts, *random_init]) + "."
-
-
-def is_random_init(variant: str) -> bool:
-    return variant.endswith(RANDOM_SUFFIX)
-
-
-def slice_known_layers(curve: Sequence[float]) -> Sequence[float]:
-    return curve[: first_unknown_layer(curve)]
-
-
-def find_extremes(names: Sequence[str], means: Mapping[str, Sequence[float]]) -> list[str]:
-    """The variant that ends lowest and the one that ends highest; one name where they are the same."""
-    ends = sorted(names, key=lambda name: (slice_known_layers(means[name]) or [0.0])[-1])
-    return list(dict.fromkeys([*ends[:1], *ends[-1:]]))
-
-
-def describe_model_end(curve: Sequence[float], trajectories: Sequence[Trajectory]) -> str:
-    """Describe where the curve ends, or where it is last known."""
-    layer = first_unknown_layer(curve)
-    if layer is None:
-        return describe_end(curve)
-    unknown = describe_unknown(layer, trajectories)
-    return f"{describe_end(curve[:layer])} and {unknown}" if layer else unknown
 
 
 def build_rows(
@@ -256,11 +188,6 @@ def note_rounding(row: Row, trajectories: Sequence[Trajectory]) -> Row:
         return replace(row, note=next(whys, row.note))
     by = math.fsum(one.uncertain[row.metric][row.layer] for one in plain) / len(trajectories)
     return replace(row, keys=row.keys | {UNCERTAINTY: by})  # type: ignore[operator]
-
-
-def combine_arithmetics(trajectories: Sequence[Trajectory]) -> str:
-    """Exact, if it is so of every text."""
-    return next((one.arithmetic for one in trajectories if one.arithmetic != EXACT), EXACT)
 
 
 def variant_arithmetics(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:

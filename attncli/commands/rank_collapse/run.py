@@ -40,7 +40,8 @@ def prepare_collapse(
     refuse_two_arithmetics(model, arithmetic)
     requested = inputs.to_read(tokens, seed)
     before_the_work()
-    from attncli.commands.rank_collapse.model_collapse import RANDOM_SUFFIX, measure_model_collapse
+    from attncli.analysis.states.headlines import RANDOM_SUFFIX
+    from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
     from attncli.commands.rank_collapse.model_theorem import add_theorem
     from attncli.models.inputs.texts import make_early_check, make_inputs
     from attncli.models.loading.random_init import make_random_init_model

@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from golden.cases import CASES
-from golden.decided import CODES, LINES, PYTHON
+from golden.decided import CODES, DEFAULTS, LINES, PYTHON
 from golden.spelling import sentence_of_design
 
 DECIDED: Mapping[str, str] = {**PYTHON, **{f"refused: {line}": why for why, lines in LINES.items() for line in lines}}  # fmt: skip
@@ -37,7 +37,7 @@ def main() -> int:
     asked = arguments()
     old, new = (json.loads(path.read_text()) for path in (asked.old, asked.new))
     if "outcomes" in old:
-        return told({"defaults": list(differences(old["outcomes"], new["outcomes"]))}, asked.all)
+        return told({"defaults": list(of_defaults(old["outcomes"], new["outcomes"]))}, asked.all)
     redesigned = old["spelling"] != new["spelling"]
     decided = {*DECIDED} if redesigned else set()
     respelt = {case.name: case.respelt() for case in CASES} if redesigned else {}
@@ -72,6 +72,16 @@ def told(found: Mapping[str, list[Difference]], all_of_them: bool) -> int:
     moved = sum(map(bool, found.values()))
     print(f"{moved} of {len(found)} differ.")
     return int(moved > 0)
+
+
+def of_defaults(old: Any, new: Any) -> Iterator[Difference]:
+    """Every default of every run of which something else becomes, and that is not decided."""
+    for command, run in ((command, run) for command, runs in old.items() for run in runs):
+        for option, was in old[command][run].items():
+            now = new[command][run].get(option)
+            is_decided = any(all(map(re.fullmatch, own, (option, was, now))) for own in DEFAULTS.values())  # fmt: skip
+            if was != now and not is_decided:
+                yield f"{command} {run}: {option}", f"{short(was)} → {short(now)}"
 
 
 def of_case(

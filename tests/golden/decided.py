@@ -98,3 +98,33 @@ PYTHON: Final[Mapping[str, str]] = {
     "python refuses: attn.measure('maps')": "`inspect_maps` takes files too, so that a text names one",
 }
 """The same of Python calls, by the case's name."""
+
+DEFAULTS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "options of models apply to `approximate` only where a pattern names a model's head": (
+        "allow-missing|random-tokens|revision|samples|text|text-file|token-ids",
+        "applies",
+        r"left out: .* goes with a model: give --pattern MODEL:LAYER\.HEAD:top=4\.",
+    ),
+    "the length is what a sweep of lengths varies": (
+        "length",
+        "applies",
+        r"left out: --sweep length=\.\.\. sets the length.*",
+    ),
+    "a folder has no revisions, also where its weights alone are read": (
+        "revision",
+        "applies",
+        r"left out: --revision is for models of the hub: \./bert has none\.",
+    ),
+    "only the run knows the attention of a network file, and the groups and sizes that a name means; its error names the line": (
+        "gates|metric|sort|sweep|top",
+        "left out: .*",
+        "applies",
+    ),
+    "the option, or the run, belongs to a command of its own, whose table knows only its own keys": (
+        ".*",
+        ".*",
+        r"exit 2: attn: attn\.toml, line 2: (--\S+ has become a command: .*|unknown option .*)",
+    ),
+    "the same in another sentence": (".*", "left out: .*", "left out: .*"),
+}
+"""Outcomes of defaults (`defaults.json`) that are other ones now, by the reason: the option, what became of it, what does now."""

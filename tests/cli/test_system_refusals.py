@@ -78,14 +78,14 @@ import signal, sys
 for name in ("SIGTERM", "SIGHUP"):  # which who starts this may have had ignored
     signal.signal(getattr(signal, name), signal.SIG_DFL)
 from pathlib import Path
-from attncli.io.atomic_files import write_whole
+from attncli.io.atomic_files import write_atomically
 
 def write(path):
     path.write_text("half")
     print("half", flush=True)
     sys.stdin.read()
 
-write_whole(Path("whole.txt"), write)
+write_atomically(Path("whole.txt"), write)
 """
 
 

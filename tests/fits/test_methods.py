@@ -285,10 +285,10 @@ def test_synthetic_work_imports_no_torch() -> None:
         "from attncli.patterns import build_pattern\n"
         "from attncli.commands.approximate.least_sizes import frontier, scale_growth, width_growth\n"
         "from attncli.commands.approximate.one_module.module_fits import approximate\n"
-        "from attncli.commands.approximate.one_module.solutions import solve\n"
+        "from attncli.commands.approximate.one_module.solutions import solve_pattern\n"
         "from attncli.commands.verify_fit import report as verify_fit\n"
         "targets = {'window': build_pattern('window', 16, np.random.default_rng(0))}\n"
-        "approximate(solve(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
+        "approximate(solve_pattern(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
         "assert not {'torch', 'transformers'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -8,8 +8,8 @@ from processes import outcomes, two_ranks
 SCRIPT = """
 import os, signal, sys
 from attncli.errors import InputError, LimitError
-from attncli.processes.collectives import OtherRankFailed, exit_process, leave_together, synchronize_ranks
-from attncli.ranks import read_launch
+from attncli.processes.collectives import OtherRankFailed, exit_process, exit_all_ranks, synchronize_ranks
+from attncli.ranks import read_launch_environment
 from attncli.processes.work_sharing import WORK, share_work
 
 def told(action):
@@ -23,15 +23,15 @@ def fails(item):
         raise InputError(f"text {item}")
     if item == 9:
         raise type("Local", (Exception,), {})("cannot travel")
-    return item, read_launch().rank
+    return item, read_launch_environment().rank
 
 def killed(item):
-    if read_launch().rank == 1:
+    if read_launch_environment().rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return item
 
 synchronize_ranks()
-rank = read_launch().rank
+rank = read_launch_environment().rank
 print(share_work(range(3), fails, str))
 print(told(lambda: share_work(range(6), fails, str)))
 print(told(lambda: share_work([0, 9], fails, str)))
@@ -43,10 +43,10 @@ WORK.together = False
 if sys.argv[1] == "killed":
     print(told(lambda: share_work(range(2), killed, str)))
 elif rank == 1:
-    print(leave_together(3, "rank 1 has no such file"))
+    print(exit_all_ranks(3, "rank 1 has no such file"))
 else:
     print(told(lambda: share_work(range(2), fails, str)))
-print(leave_together(0, ""), flush=True)
+print(exit_all_ranks(0, ""), flush=True)
 exit_process(7)
 """
 
@@ -85,11 +85,11 @@ SHARES = """
 import os
 from attncli import limits
 from attncli.processes import collectives
-from attncli.ranks import read_launch
+from attncli.ranks import read_launch_environment
 
-rank = read_launch().rank
+rank = read_launch_environment().rank
 collectives.free_memory = lambda: 10**9 * (2 + rank)
-limits.used_memory = lambda: 0
+limits.process_memory = lambda: 0
 collectives.synchronize_ranks()
 print(limits.available_memory(), flush=True)
 collectives.exit_process(0)

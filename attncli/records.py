@@ -77,7 +77,8 @@ class Row:
     def axis(self, name: str) -> Scalar | None:
         """The row's coordinate on an axis: `variant`, `layer`, `head`, `layer.head`, or one of `keys`."""
         if name in ("variant", "layer", "head"):
-            return getattr(self, name)  # type: ignore[no-any-return]
+            own: Scalar | None = getattr(self, name)
+            return own
         if name == "layer.head":
             return None if self.head is None else f"{self.layer}.{self.head}"
         return self.keys.get(name)

@@ -175,9 +175,10 @@ def operator_index(value: Any) -> int | None:
     if isinstance(value, bool):
         return None
     try:
-        return value.__index__()  # type: ignore[no-any-return]
+        index: int = value.__index__()
     except (AttributeError, TypeError, RuntimeError):
         return None
+    return index
 
 
 def as_number(value: Any) -> float | None:

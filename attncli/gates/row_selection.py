@@ -131,8 +131,9 @@ def list_available(rows: Sequence[Row], axis: str) -> str:
     if not values:
         axes = [name for name in ("variant", "layer", "head") if rows[0].axis(name) is not None]
         return f"its rows have {', '.join([*axes, *rows[0].keys]) or 'no axes'}"
-    if all(isinstance(value, int) for value in values) and len(values) > 6:
-        return f"there are {min(values)} … {max(values)}"  # type: ignore[type-var]
+    whole = [value for value in values if isinstance(value, int)]
+    if len(whole) == len(values) > 6:
+        return f"there are {min(whole)} … {max(whole)}"
     return f"there are {', '.join(map(str, values))}"
 
 

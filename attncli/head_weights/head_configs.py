@@ -119,10 +119,10 @@ class HeadConfig:
 
     def positive(self, name: str, value: object, most: float) -> float:
         """Require a number above 0, within the largest size."""
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
-        if not plain or not 0 < value <= min(most, sys.float_info.max):  # type: ignore[operator]
-            raise InputError(f"{self.path} has no usable {name}: {value!r}.")
-        return float(value)  # type: ignore[arg-type]
+        largest = min(most, sys.float_info.max)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= largest:
+            return float(value)
+        raise InputError(f"{self.path} has no usable {name}: {value!r}.")
 
     def refuse_other_layouts(self) -> None:
         for name in (self.family.layers, self.family.heads, self.family.hidden):

@@ -26,9 +26,10 @@ def open_file_system(address: str) -> tuple[Any, str]:
     except ImportError:
         raise UsageError(f"{address} needs fsspec: pip install 'attncli[remote]'.") from None
     try:
-        return fsspec.core.url_to_fs(address)  # type: ignore[no-any-return]
+        found: tuple[Any, str] = fsspec.core.url_to_fs(address)
     except (ImportError, ValueError) as error:
         raise UsageError(f"{address} cannot be reached: {str(error).rstrip('.')}.") from None
+    return found
 
 
 def find_address(address: str) -> int | None:

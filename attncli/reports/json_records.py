@@ -58,8 +58,8 @@ def build_reader(kind: Any) -> Reader:
         return tuple_reader(build_reader(get_args(kind)[0]))
     if origin is Mapping:
         return mapping_reader(build_reader(get_args(kind)[1]))
-    if dataclasses.is_dataclass(kind):
-        return record_reader(kind)  # type: ignore[arg-type]
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return record_reader(kind)
     return scalar_reader((kind,))
 
 

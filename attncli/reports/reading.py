@@ -103,9 +103,10 @@ def from_json(text: str | bytes) -> Report:
     if isinstance(rows, list):
         document["rows"] = [gather_keys(row, f"rows[{index}]") for index, row in enumerate(rows)]
     try:
-        return validate_value(Report, document, "the report")  # type: ignore[no-any-return]
+        report: Report = validate_value(Report, document, "the report")
     except InputError as error:
         raise InputError(f"{error}: {ADVICE}.") from None
+    return report
 
 
 def parse_json(text: str | bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -98,12 +99,12 @@ class AttnCallback(TrainerCallback):
 def find_calling_trainer() -> Trainer:
     """Find the calling Trainer on the stack: callbacks receive the model and the state, but not the
     logger."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         found = frame.f_locals.get("self")
         if isinstance(found, Trainer):
             return found
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     raise UsageError(
         "AttnCallback is for transformers' Trainer: in a loop of your own use `attncli.Monitor`."
     )

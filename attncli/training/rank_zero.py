@@ -23,9 +23,9 @@ def broadcast_from_rank_zero(value: T) -> T:
     """Broadcast the first process's value; all processes must call it at the same point."""
     if not is_distributed():
         return value
-    box: list[Any] = [value]
+    box = [value]
     several.broadcast_object_list(box, src=0)
-    return box[0]  # type: ignore[no-any-return]
+    return box[0]
 
 
 def gather_from_all_ranks(values: list[T]) -> list[T]:

@@ -117,7 +117,8 @@ def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
     if tag is not None and tag.run is not run:
         return Tag(run)
     if tag is not None and version == tensor_version(tensor):
-        return tag  # type: ignore[no-any-return]
+        current: Tag = tag
+        return current
     with unseen():
         base = tensor._base
     written = None if base is None else tag_of(base, run)

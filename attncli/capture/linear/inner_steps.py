@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -99,11 +99,11 @@ class CodeTracer(TorchFunctionMode):
         self.code = code
 
     def place(self) -> int | None:
-        frame = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             if frame.f_code is self.code:
                 return frame.f_lasti
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return None
 
 

@@ -219,7 +219,8 @@ class EagerCall(NamedTuple):
             return None
         if isinstance(self.mask, RowwiseMask):
             return self.mask.rows(start, stop)
-        return self.cut(self.mask, start, stop)  # type: ignore[no-any-return]
+        rows: Tensor = self.cut(self.mask, start, stop)
+        return rows
 
     def cut(self, value: Any, start: int, stop: int) -> Any:
         """Cut the rows of anything that has one row per query, such as a position bias [1, head, query, key]."""

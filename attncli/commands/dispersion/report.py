@@ -91,10 +91,10 @@ def slope_definition(name: str) -> Definition:
 
 def build_slope_rows(rows: Sequence[Row], lengths: Sequence[int]) -> Iterator[Row]:
     """Of each head and metric: the mean over the texts of their slopes, the lines' standard error, uniform attention's slope."""
-    groups: dict[tuple[Scalar | None, ...], list[Row]] = {}
+    groups: dict[tuple[str | tuple[str, Scalar], ...], list[Row]] = {}
     for row in rows:
         place = {key: v for key, v in row.coordinates.items() if key != TOKENS}
-        groups.setdefault((row.metric, *place.items()), []).append(row)  # type: ignore[arg-type]
+        groups.setdefault((row.metric, *place.items()), []).append(row)
     places = np.log(np.asarray(lengths, dtype=float))
     for group in groups.values():
         yield build_slope_row(group, places)

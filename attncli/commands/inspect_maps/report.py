@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from attncli.analysis import Progress, ignore_progress
@@ -202,12 +203,12 @@ def observe_maps(
             look(site, strip)
         return observer.strip(site, strip)
 
+    def take(saved: SavedMap) -> None:
+        observe_in_rounds(lambda _: file.strips(saved), partial(show, saved.site))
+
     with force_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):
-            observe_in_rounds(
-                lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]
-                lambda strip, saved=saved: show(saved.site, strip),  # type: ignore[misc]
-            )
+            take(saved)
             progress(done + 1, len(maps), "maps")
         observer.finish()
     return observer.seen

@@ -187,7 +187,7 @@ def note_rounding(row: Row, trajectories: Sequence[Trajectory]) -> Row:
         whys = filter(None, (one.unknown[row.metric][row.layer] for one in plain))
         return replace(row, note=next(whys, row.note))
     by = math.fsum(one.uncertain[row.metric][row.layer] for one in plain) / len(trajectories)
-    return replace(row, keys=row.keys | {UNCERTAINTY: by})  # type: ignore[operator]
+    return replace(row, keys={**row.keys, UNCERTAINTY: by})
 
 
 def variant_arithmetics(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:

@@ -169,8 +169,8 @@ class StripRows:
         A row's own constant is lost in the softmax, so these are the scores too, less their mean. Where there are none,
         a map's weights are all that is known; `cut_off` tells of those that have become 0.
         """
-        if self.scored:
-            told = self.shown(self.scores)  # type: ignore[arg-type]
+        if self.scores is not None and self.scored:
+            told = self.shown(self.scores)
         else:
             told = self.shown(self.weights.clamp_min(smallest_weight(self.weights)).log_())
         if self.visible is None:

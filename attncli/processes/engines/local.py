@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from selectors import EVENT_READ, DefaultSelector
+from typing import IO
 
 from attncli.errors import UsageError
 from attncli.limits import MEMORY, free_memory, parse_whole_number
@@ -52,6 +53,11 @@ class LocalWorker:
         )
         self.place = -1
 
+    @property
+    def output(self) -> IO[str]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
     def take(self, job: Job) -> None:
         assert self.process.stdin is not None
         self.place = job.place
@@ -60,8 +66,7 @@ class LocalWorker:
 
     def outcome(self) -> ProcessRun:
         """The outcome of the job; a worker that closes its pipe has died."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self.output.readline()
         return ProcessRun(*json.loads(line)) if line else describe_exit(self.process.wait())
 
     @property
@@ -111,11 +116,11 @@ class LocalWorkerPool:
                 return
             worker = self.free.pop() if self.free else LocalWorker(self.environment)
             self.busy.append(worker)
-            self.selector.register(worker.process.stdout, EVENT_READ, worker)  # type: ignore[arg-type]
+            self.selector.register(worker.output, EVENT_READ, worker)
             worker.take(job)
 
     def rest(self, worker: LocalWorker) -> None:
-        self.selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
+        self.selector.unregister(worker.output)
         self.busy.remove(worker)
         if worker.lives:
             self.free.append(worker)

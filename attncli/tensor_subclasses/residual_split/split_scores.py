@@ -227,7 +227,8 @@ def move_axes(function: Any, x: DeferredTensor, *args: Any, **kwargs: Any) -> Te
     """Move axes; queries and keys keep theirs, or the numbers are computed."""
     shape = function(torch.empty(x.shape, device="meta"), *args, **kwargs).shape
     if len(shape) < 2 or shape[-2:] != x.shape[-2:]:
-        return function(x.compute(), *args, **kwargs)  # type: ignore[no-any-return]
+        numbers: Tensor = function(x.compute(), *args, **kwargs)
+        return numbers
     made: Tensor = type(x).of(broadcast_terms(x.terms, shape[:-2]), shape)
     return made
 

@@ -154,8 +154,8 @@ def test_rows_and_closed_form() -> None:
     [
         ((0.40, 0.41), (0.10, 0.11), "8 heads of rank 1 do worse than 1 head of rank 8 (40.50 ± 0.71 % against 10.50 ± 0.71 %)"),
         ((0.10, 0.11), (0.40, 0.41), "8 heads of rank 1 do better than 1 head of rank 8 (10.50"),
-        ((0.3, 0.5), (0.25, 0.4), "2 seeds do not rank 8 heads of rank 1 and 1 head of rank 8 (40 ± 14 % and 32 ± 11 %)"),
-        ((0.4,), (0.1,), "1 seed does not rank 8 heads of rank 1 and 1 head of rank 8 (40 % and 10 %)"),
+        ((0.3, 0.5), (0.25, 0.4), "2 seeds cannot rank 8 heads of rank 1 and 1 head of rank 8 (40 ± 14 % and 32 ± 11 %)"),
+        ((0.4,), (0.1,), "1 seed cannot rank 8 heads of rank 1 and 1 head of rank 8 (40 % and 10 %)"),
     ],
 )  # fmt: skip
 def test_the_first_line_ranks_only_what_the_seeds_tell_apart(

@@ -193,8 +193,10 @@ def compare_ranks(
     if len(ranks) == 1:
         return f"{format_share(low)} with {many}"
     if not is_significant(low, high):
-        does = f"{format_count(len(low), 'seed')} {'do' if len(low) > 1 else 'does'} not rank"
-        return f"{does} {many} and {few} ({format_share(low)} and {format_share(high)})"
+        seeds = format_count(len(low), "seed")
+        return (
+            f"{seeds} cannot rank {many} and {few} ({format_share(low)} and {format_share(high)})"
+        )
     does = "worse" if mean(low) > mean(high) else "better"
     return f"{many} do {does} than {few} ({format_share(low)} against {format_share(high)})"
 

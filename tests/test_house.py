@@ -252,7 +252,7 @@ def test_functions_can_be_taken_in_at_a_glance(path: Path) -> None:
 def is_declaration(decorators: list[ast.expr]) -> bool:
     """Of a command: its signature is its options."""
     source = " ".join(map(ast.unparse, decorators))
-    return "question(" in source or "grouped" in source
+    return "question(" in source or "flatten_groups" in source
 
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")

@@ -38,7 +38,9 @@ def parameters(function: ast.FunctionDef) -> list[str]:
 def is_question(function: ast.FunctionDef) -> bool:
     """Whether its parameters are the options of a command."""
     declared = " ".join(map(ast.unparse, function.decorator_list))
-    return "question(" in declared or "grouped" in declared or function.name in attncli.PUBLIC
+    return (
+        "question(" in declared or "flatten_groups" in declared or function.name in attncli.PUBLIC
+    )
 
 
 def test_functions_with_many_parameters_become_fewer() -> None:

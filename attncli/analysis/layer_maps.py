@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps
-from attncli.analysis.heads.model_heads import VerifiedModel, keep_all
+from attncli.analysis.heads.model_heads import VerifiedModel, keep_every_head
 from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
 from attncli.models.loading.precision import run_in_model_precision
@@ -24,7 +24,7 @@ class LayerMaps:
     """Takes the strips of some attentions as they pass."""
 
     sites: frozenset[AttentionSite]
-    kept: CollectedMaps = field(default_factory=lambda: CollectedMaps(None, keep_all))
+    kept: CollectedMaps = field(default_factory=lambda: CollectedMaps(None, keep_every_head))
     windows: dict[AttentionSite, int] = field(default_factory=dict)
     """Attention layers that run in windows and so have no single map, with the number of windows.
     """

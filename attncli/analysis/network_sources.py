@@ -20,8 +20,8 @@ SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
 
 def build_spec(options: NetworkOptions) -> NetworkSpec:
     """The network that the options describe."""
-    given: dict[str, Any] = options.given()
-    return NetworkSpec(**given)
+    sizes: dict[str, Any] = options.set_values()
+    return NetworkSpec(**sizes)
 
 
 def generate_networks(spec: NetworkSpec, run: RunOptions) -> "Sequence[GeneratedNetwork]":

@@ -74,7 +74,7 @@ def examine_model(model: "PreTrainedModel") -> ExaminedModel:
                 except NoAttention:
                     proof = NOTHING_ATTENDS
                 anatomy = recognise_anatomy(body, short)
-                traits = {
+                properties = {
                     stack: replace(
                         found, mixers=anatomy.has_mixers(stack), mlps=anatomy.has_mlps(stack)
                     )
@@ -82,7 +82,7 @@ def examine_model(model: "PreTrainedModel") -> ExaminedModel:
                         body, anatomy.stacks, short, proof
                     ).items()
                 }
-    unseen = (each.said() for each in proof.left_out if each.reaches is not False)
+    unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
     anatomy = replace(anatomy, notes=(*anatomy.notes, *unseen))
     subject = CollapseModel(body, anatomy, exact=False, eager_alone=proof.eager_alone)
-    return ExaminedModel(subject, traits, proof, short, cut)
+    return ExaminedModel(subject, properties, proof, short, cut)

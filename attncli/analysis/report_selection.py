@@ -142,8 +142,8 @@ def build_views_of_metric(report: Report, name: str) -> Iterator[View]:
         yield View(title, "layer", (name,))
         return
     for where in list_locations(rows):
-        said = ", ".join(map(str, where.values()))
-        yield View(f"{said}: {title}" if said else title, "layer", (name,), across, where)
+        location = ", ".join(map(str, where.values()))
+        yield View(f"{location}: {title}" if location else title, "layer", (name,), across, where)
 
 
 def list_locations(rows: Iterable[Row]) -> list[dict[str, Scalar]]:

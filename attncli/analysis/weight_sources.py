@@ -54,7 +54,7 @@ def open_in_memory_weights(
     from attncli.models.loading.in_memory.in_memory_model import state_with_saved_names
 
     config = build_in_memory_config(model, name)
-    refuse_quantised(Path(name), config.said)
+    refuse_quantised(Path(name), config.settings)
     tensors = require_matching_config(InMemoryTensors(name, state_with_saved_names(model)), config)
     return OpenedWeights(config, tensors, identity, warnings)
 

@@ -192,9 +192,9 @@ class AttentionTracer(TorchFunctionMode):
         same = known[0] if name in UNCHANGED and known else passed
         scores = result_has_scores(name, len(known), scored)
         passed = passed._replace(scores=scores, left=same.left, gave=same.gave)
-        given = {id(tensor) for tensor, _ in inputs}
+        known_ids = {id(tensor) for tensor, _ in inputs}
         for tensor in iter_tensors(result):
-            if id(tensor) not in given:
+            if id(tensor) not in known_ids:
                 self.attach(tensor, passed)
         for tensor, version in inputs:
             if tensor_version(tensor) != version:

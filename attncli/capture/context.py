@@ -18,9 +18,9 @@ from attncli.capture.strips.attention_interface import (
     EagerCall,
     Strip,
     attend_in_strips,
+    find_unpatched_eager,
     rows_per_strip,
     to_float32,
-    unpatched_eager,
 )
 from attncli.capture.strips.attention_sites import AttentionSite, MapShape, SiteNamer
 from attncli.capture.strips.differential import (
@@ -125,7 +125,7 @@ class Capture:
         self.watcher.silent = True
         try:
             with torch.autocast(query.device.type, enabled=False):  # or it rounds the scores
-                eager = unpatched_eager(module)
+                eager = find_unpatched_eager(module)
                 whole = None if pair or self.group else self.one_pass.attend(eager, call)
                 if whole is not None and whole.outputs is not None:
                     self.hand_on(site, module, whole)
@@ -224,18 +224,18 @@ def capture_attention(
         hook_forwards([(model, stream.restart)], [(model, stream.finish)]),
         force_eager_attention(model),
         replace_eager_interface(stream.attend),
-        stream.watcher.watching(),
-        stream.pairs.watching(),
-        stream.sites.watching(),
+        stream.watcher.hook_modules(),
+        stream.pairs.check_inputs(),
+        stream.sites.count_runs(),
     ):
         yield stream
 
 
 def refuse_changed_capture(
-    found: Mapping[AttentionSite, MapShape], proved: Mapping[AttentionSite, MapShape]
+    shapes: Mapping[AttentionSite, MapShape], proved: Mapping[AttentionSite, MapShape]
 ) -> None:
     """Refuse attentions other than the verified ones: a longer input may take another path through the model's code."""
-    for site, shape in found.items():
+    for site, shape in shapes.items():
         if site not in proved:
             raise InputError(
                 f"{site.name} attends here as layer {site.layer} ({site.kind}) of {site.stack}, and did not on the short "
@@ -248,7 +248,7 @@ def refuse_changed_capture(
                 "proved: which is which is not understood."
             )
     for site in proved:
-        if site not in found:
+        if site not in shapes:
             raise InputError(
                 f"{site.name} attends on the short input on which the capture was proved, and does not here: how often "
                 "the model attends depends on its input, which is not understood."

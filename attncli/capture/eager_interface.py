@@ -38,7 +38,7 @@ def swap_functions(
                 table[name] = function
 
 
-def registered_attention(name: str) -> Function | None:
+def find_registered_attention(name: str) -> Function | None:
     """The function of that name; None: each model has its own."""
     found: Function | None = AttentionInterface._global_mapping.get(name)
     return found

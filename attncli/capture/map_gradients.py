@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_functions
-from attncli.capture.strips.attention_interface import unpatched_eager
+from attncli.capture.strips.attention_interface import find_unpatched_eager
 from attncli.capture.strips.attention_sites import AttentionSite, SiteNamer
 from attncli.errors import InputError
 
@@ -29,7 +29,7 @@ def retain_maps(
     The model's own eager functions compute them. Parameters before the `blocks` require gradients, so that every map is in
     the graph; the model is restored afterwards.
     """
-    sites, kept = SiteNamer(model), list[DifferentiableMap]()
+    sites, retained = SiteNamer(model), list[DifferentiableMap]()
 
     def attend(
         module: nn.Module,
@@ -40,17 +40,19 @@ def retain_maps(
         *args: Any,
         **how: Any,
     ) -> Any:
-        output, weights = unpatched_eager(module)(module, query, key, value, mask, *args, **how)
-        kept.append(DifferentiableMap(sites.site(module), weights))
+        output, weights = find_unpatched_eager(module)(
+            module, query, key, value, mask, *args, **how
+        )
+        retained.append(DifferentiableMap(sites.site(module), weights))
         return output, weights
 
     with (
         force_eager_attention(model),
-        sites.watching(),
+        sites.count_runs(),
         require_input_gradients(model, blocks),
         swap_functions({EAGER: attend}),
     ):
-        yield kept
+        yield retained
 
 
 @contextmanager
@@ -72,17 +74,17 @@ def require_input_gradients(model: nn.Module, blocks: Collection[nn.Module]) -> 
 
 
 def refuse_incomplete_maps(
-    kept: Collection[DifferentiableMap], proved: Collection[AttentionSite]
+    maps: Collection[DifferentiableMap], proved: Collection[AttentionSite]
 ) -> None:
     """Refuse incomplete maps: all known attentions must be there, whole, and depend on the input."""
-    missed = set(proved) - {each.site for each in kept}
+    missed = set(proved) - {each.site for each in maps}
     if missed:
         site = min(missed, key=lambda site: site.name)
         raise InputError(
             f"{site.name} computes its attention apart from transformers' interface, where its map is not to be "
             "differentiated by: relevance cannot be told for this model."
         )
-    for site, weights in kept:
+    for site, weights in maps:
         queries, keys = weights.shape[-2:]
         if len(weights) != 1 or (site.is_self and queries != keys) or not weights.requires_grad:
             raise InputError(

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from attncli.call_types import Function
 from attncli.capture.eager_interface import (
     EAGER,
+    find_registered_attention,
     iter_module_configs,
-    registered_attention,
     swap_functions,
 )
-from attncli.capture.strips.attention_interface import EagerCall, to_float32, unpatched_eager
+from attncli.capture.strips.attention_interface import EagerCall, find_unpatched_eager, to_float32
 
 SDPA = "sdpa"
 
@@ -32,18 +32,21 @@ def attention_implementations(model: nn.Module) -> set[str]:
     return {str(name or EAGER) for name in found}
 
 
-def observe_attention(model: nn.Module, beside: Beside) -> AbstractContextManager[None]:
+def observe_attention(model: nn.Module, observer: Beside) -> AbstractContextManager[None]:
     """Within, observe every attention on the interface after it was computed.
 
     Functions are wrapped, not replaced: output and gradients must come from the function that the model uses.
     """
     names = attention_implementations(model) & {SDPA, EAGER}
     return swap_functions(
-        {name: wrap_attention_function(name, registered_attention(name), beside) for name in names}
+        {
+            name: wrap_attention_function(name, find_registered_attention(name), observer)
+            for name in names
+        }
     )
 
 
-def wrap_attention_function(name: str, usual: Function | None, beside: Beside) -> Function:
+def wrap_attention_function(name: str, usual: Function | None, observer: Beside) -> Function:
     """Wrap a function of the interface: the observer is called after it."""
 
     def attend(
@@ -55,14 +58,14 @@ def wrap_attention_function(name: str, usual: Function | None, beside: Beside) -
         *args: Any,
         **how: Any,
     ) -> Any:
-        function = usual or unpatched_eager(module)
+        function = usual or find_unpatched_eager(module)
         result = function(module, query, key, value, mask, *args, **how)
         device = query.device.type
         with torch.no_grad(), torch.autocast(device, enabled=False):
             q, k, v = (to_float32(side.detach()) for side in (query, key, value))
             shown = to_eager_mask(module, query, mask, how) if name == SDPA else mask
             quiet = {name: to_float32(each) for name, each in how.items()} | {"dropout": 0.0}
-            beside(EagerCall(module, q, k, v, to_float32(shown), quiet))
+            observer(EagerCall(module, q, k, v, to_float32(shown), quiet))
         return result
 
     return attend
@@ -77,8 +80,8 @@ def to_eager_mask(module: nn.Module, query: Tensor, mask: Tensor | None, how: An
             if mask.dtype == torch.bool
             else mask
         )
-    said = how.get("is_causal")
-    causal = getattr(module, "is_causal", True) if said is None else said
+    is_causal = how.get("is_causal")
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     length = query.shape[2]
     if not causal or length < 2:
         return None

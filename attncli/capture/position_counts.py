@@ -25,9 +25,9 @@ class FirstBlockProber(ForwardProber):
         self.watch.on_attention = self.stop
 
     def enter(
-        self, call: ModuleCall, stream: torch.Tensor | None, given: list[torch.Tensor]
+        self, call: ModuleCall, stream: torch.Tensor | None, states: list[torch.Tensor]
     ) -> None:
-        super().enter(call, stream, given)
+        super().enter(call, stream, states)
         self.given[call] = stream
 
     def stop(self) -> None:

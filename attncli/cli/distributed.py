@@ -38,17 +38,17 @@ def run_distributed(
 
     report_sigterm(print_signal_message)
     code = run_rank(arguments, run, complain)
-    from attncli.processes.collectives import LINE, exit_all_ranks, exit_process
+    from attncli.processes.collectives import LINE, exchange_exits, exit_process
     from attncli.processes.resume_cache import PARTS
 
     if code == INTERRUPTED:  # the others are not asked: they are interrupted, too
         exit_process(code)
-    said = last_line(heard) if heard is not None and code else ""
-    ended = exit_all_ranks(code, said)
-    if said and LINE.broken:  # there is nobody left to say it
-        print_to_stderr(said, sys.__stderr__)
+    message = last_line(heard) if heard is not None and code else ""
+    ended = exchange_exits(code, message)
+    if message and LINE.broken:  # there is nobody left to say it
+        print_to_stderr(message, sys.__stderr__)
     if first and ended.code and not code:
-        complain(ended.said, ended.code)
+        complain(ended.message, ended.code)
     if first and ended.code and TORCHRUN in os.environ:
         print_signal_message(explain_torchrun_exit(ended.code, line))
     if ended.code in FINISHED:
@@ -58,12 +58,12 @@ def run_distributed(
 
 def explain_torchrun_exit(code: int, line: Any) -> str:
     """Explain the exit code that torchrun hides: it exits with 1 for any failure."""
-    said = (
+    message = (
         f"this is exit code {code}; torchrun itself ends with 1, after a traceback that is not ours"
     )
     if code in FINISHED and line.params.get("output") is not None:
-        said += ": the report is written, gate it with `attn check`"
-    return f"{said}."
+        message += ": the report is written, gate it with `attn check`"
+    return f"{message}."
 
 
 def silence_output() -> io.StringIO:

@@ -164,11 +164,11 @@ def format_usage_error(error: Exception) -> str:
     return f"{message[:1].lower()}{message[1:]} (see `{where} --help`)."
 
 
-def suggest_option(found: re.Match[str]) -> str:
+def suggest_option(match: re.Match[str]) -> str:
     """Return the most similar of typer's suggestions, which are in alphabetical order."""
     import difflib
 
-    typed, possible = found[1], found[2].split(", ")
+    typed, possible = match[1], match[2].split(", ")
     best = difflib.get_close_matches(typed, possible, 1, 0.0)
     return f"{typed}: did you mean {best[0]}?"
 

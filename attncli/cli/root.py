@@ -64,10 +64,12 @@ def parse_command(words: Sequence[str]) -> Any:
     A line that cannot be parsed has the parameters before the mistake; the command that runs it
     reports the error.
     """
-    return reached(root_command(), words, {}, resilient_parsing=True)
+    return make_command_context(root_command(), words, {}, resilient_parsing=True)
 
 
-def reached(command: Any, words: Sequence[str], defaults: Mapping[str, Any], **how: Any) -> Any:
+def make_command_context(
+    command: Any, words: Sequence[str], defaults: Mapping[str, Any], **how: Any
+) -> Any:
     """The context of the last command that the words reach, with the defaults that are set."""
     found = prepare_arguments(words)
     context = command.make_context("attn", found, default_map=dict(defaults), **how)

@@ -11,7 +11,7 @@ from attncli.analysis import Say
 from attncli.cli.typer_options import set_signature
 from attncli.declare.applies import ANY_MODEL, Applies
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
-from attncli.declare.groups import flat_parameters, gathered, group_parameters
+from attncli.declare.groups import flat_parameters, gather_groups, group_parameters
 from attncli.declare.options import Option
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.io.atomic_files import is_device_or_pipe
@@ -42,10 +42,10 @@ class QuietOptions:
 def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
     """The function that typer calls: the question's options and the options of its kind of answer."""
     if question.__annotations__["return"] is Path:
-        return with_group(question, QuietOptions, written)
+        return with_group(question, QuietOptions, run_and_write)
     if entry.runs_models and entry.reads_texts:
-        return with_group(question, ProcessOptions, answered_by_several)
-    return with_group(question, OutputOptions, answered)
+        return with_group(question, ProcessOptions, run_in_several_processes)
+    return with_group(question, OutputOptions, run_and_emit)
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,17 @@ class ProcessOptions(OutputOptions):
     ] = None
 
 
-def with_group(asked: Callable[..., Any], group: type, run: Run) -> Callable[..., int]:
-    own = list(flat_parameters(asked))
+def with_group(function: Callable[..., Any], group: type, run: Run) -> Callable[..., int]:
+    own = list(flat_parameters(function))
     shared = list(group_parameters(group))
 
-    @functools.wraps(asked)
+    @functools.wraps(function)
     def command(**values: Any) -> int:
         output = group(**{each.name: values.pop(each.name) for each in shared})
         PARTS.folder = None
         if getattr(output, "file", None) is not None:
-            keep_parts(asked, values, output)
-        code = run(asked, gathered(asked, values), output)
+            keep_parts(function, values, output)
+        code = run(function, gather_groups(function, values), output)
         if (
             code in FINISHED and not read_launch_environment().several
         ):  # of several the last one out puts them away
@@ -85,14 +85,16 @@ def with_group(asked: Callable[..., Any], group: type, run: Run) -> Callable[...
     return set_signature(command, (*own, *shared))
 
 
-def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:
+def run_and_emit(
+    function: Callable[..., Any], options: dict[str, Any], output: OutputOptions
+) -> int:
     """Validate, run the question, decide the gates, write."""
     from attncli.cli.writer import emit_report, prepare_output, resolve_format
     from attncli.python.progress import progress_bar, status_callback
     from attncli.render import format_spec
     from attncli.reports.provenance import add_provenance
 
-    output, module = module_file(asked, output)
+    output, module = module_file(function, output)
     conditions = prepare_output(output, module, options.get("save_maps"))
     drawn = output.plot is not None
     with progress_bar(output.shows_progress) as progress:
@@ -111,35 +113,35 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
             save_module=module,
         )
         with TURNS.question():  # in which libraries say nothing, as in Python
-            report = asked(**options, how=how)
+            report = function(**options, how=how)
     return emit_report(add_provenance(report), output, conditions)
 
 
-def answered_by_several(
-    asked: Callable[..., Any], options: dict[str, Any], output: ProcessOptions
+def run_in_several_processes(
+    function: Callable[..., Any], options: dict[str, Any], output: ProcessOptions
 ) -> int:
     """Start several processes if requested; each of them answers as usual."""
     if output.processes is not None and not is_started_by_attn():
         refuse_processes(output.processes)
         if output.processes > 1:
-            rehearse_alone(asked, options, output)
+            rehearse_alone(function, options, output)
             from attncli.processes.spawn import run_in_processes
 
             return run_in_processes(output.processes, sys.argv[1:], PARTS.folder)
-    return answered(asked, options, output)
+    return run_and_emit(function, options, output)
 
 
 def rehearse_alone(
-    asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions
+    function: Callable[..., Any], options: dict[str, Any], output: OutputOptions
 ) -> None:
     """Do a dry run before any process is started: it refuses whatever can be refused without the
     model."""
-    from attncli.declare.dry_run import STAGE, Rehearsed
+    from attncli.declare.dry_run import STAGE, DryRunReached
 
     STAGE.rehearsing = True
     try:
-        answered(asked, options, output)
-    except Rehearsed:
+        run_and_emit(function, options, output)
+    except DryRunReached:
         return
     finally:
         STAGE.rehearsing = False
@@ -156,9 +158,9 @@ def refuse_processes(count: int) -> None:
         )
 
 
-def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
+def keep_parts(function: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
     """Save the results of single texts next to the report until it is complete."""
-    path, command = output.file, asked.__name__.replace("_", "-")
+    path, command = output.file, function.__name__.replace("_", "-")
     if command not in MODEL_COMMANDS or is_device_or_pipe(path):
         return
 
@@ -176,20 +178,22 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
 
 
 def module_file(
-    asked: Callable[..., Any], output: OutputOptions
+    function: Callable[..., Any], output: OutputOptions
 ) -> tuple[OutputOptions, Path | None]:
     """Split the output: -o FILE.safetensors of a fit is for the module, and the report then goes to
     stdout."""
     from attncli.io.tensor_file_names import TENSORS
 
     path = output.file
-    if "save_module" not in vars(asked)["own"] or path is None or path.suffix != TENSORS:
+    if "save_module" not in vars(function)["own"] or path is None or path.suffix != TENSORS:
         return output, None
     return replace(output, output=None), path
 
 
-def written(asked: Callable[..., Any], options: dict[str, Any], output: QuietOptions) -> int:
-    asked(**options, how=RunContext(say=say_unless(output.quiet)))
+def run_and_write(
+    function: Callable[..., Any], options: dict[str, Any], output: QuietOptions
+) -> int:
+    function(**options, how=RunContext(say=say_unless(output.quiet)))
     return 0
 
 

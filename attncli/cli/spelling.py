@@ -34,7 +34,7 @@ def spell_as_options(sentence: str) -> str:
     """The sentence with every parameter in it as its option; other words in backticks stay."""
     if "`" not in sentence:
         return sentence
-    options, commands = known_spellings()
+    options, commands = list_known_spellings()
 
     def typed(match: re.Match[str]) -> str:
         return spell_call(match[1], options, commands) or match[0]
@@ -43,7 +43,7 @@ def spell_as_options(sentence: str) -> str:
 
 
 @cache
-def known_spellings() -> tuple[Mapping[str, str], Mapping[str, str]]:
+def list_known_spellings() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Options by parameter, commands by function, of the whole command line."""
     from attncli.cli.root import iterate_commands, root_command
 

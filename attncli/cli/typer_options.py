@@ -8,17 +8,17 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from attncli.declare.groups import flat_parameters, gathered
+from attncli.declare.groups import flat_parameters, gather_groups
 from attncli.declare.options import Argument, Option
 from attncli.declare.settle import rules_of
 
 
-def grouped(command: Callable[..., int]) -> Callable[..., int]:
+def flatten_groups(command: Callable[..., int]) -> Callable[..., int]:
     """Let a command take whole groups: typer sees a group's fields, the command gets the filled dataclass."""
 
     @functools.wraps(command)
     def flat(**values: Any) -> int:
-        return command(**gathered(command, values))
+        return command(**gather_groups(command, values))
 
     return set_signature(flat, flat_parameters(command))
 
@@ -49,9 +49,9 @@ def to_typer_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
     """Convert a declared parameter to one with typer's annotations."""
     if get_origin(parameter.annotation) is not Annotated:
         return parameter
-    kind, *said = get_args(parameter.annotation)
+    kind, *annotations = get_args(parameter.annotation)
     kind = str if kind is Any else kind  # Python takes arrays there, too
-    words = [to_typer_option(one, number_metavar(kind)) for one in said]
+    words = [to_typer_option(one, number_metavar(kind)) for one in annotations]
     return parameter.replace(annotation=Annotated[kind, *words])
 
 
@@ -61,24 +61,24 @@ def number_metavar(kind: Any) -> str | None:
     return {frozenset({int}): "N", frozenset({float}): "X"}.get(frozenset(kinds))
 
 
-def to_typer_option(said: Any, number: str | None) -> Any:
-    if isinstance(said, Option):
+def to_typer_option(annotations: Any, number: str | None) -> Any:
+    if isinstance(annotations, Option):
         return typer.Option(
-            *said.flags,
-            help=said.help,
-            metavar=said.metavar or number,
-            autocompletion=completion_of(said),
-            rich_help_panel=said.panel,
+            *annotations.flags,
+            help=annotations.help,
+            metavar=annotations.metavar or number,
+            autocompletion=completion_of(annotations),
+            rich_help_panel=annotations.panel,
             show_default=False,
         )
-    if isinstance(said, Argument):
+    if isinstance(annotations, Argument):
         return typer.Argument(
-            metavar=said.metavar,
-            help=said.help,
-            autocompletion=said.complete,
+            metavar=annotations.metavar,
+            help=annotations.help,
+            autocompletion=annotations.complete,
             show_default=False,
         )
-    return said
+    return annotations
 
 
 def completion_of(option: Option) -> Callable[[str], list[str]]:

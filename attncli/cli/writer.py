@@ -86,7 +86,9 @@ def write_report(report: Report, options: OutputOptions) -> int:
         write_content(options.output, text.encode(errors="backslashreplace"))
     if name == "github":
         append_step_summary(report)
-    write_notes(report, options, told=options.output is None and format_spec(name).tells_verdicts)
+    write_notes(
+        report, options, written=options.output is None and format_spec(name).tells_verdicts
+    )
     if undrawn is not None:
         raise undrawn
     return gates.exit_code(report)
@@ -203,7 +205,7 @@ def append_step_summary(report: Report) -> None:
             file.write(render_report(report, "markdown", None, plot=False))
 
 
-def write_notes(report: Report, options: OutputOptions, told: bool) -> None:
+def write_notes(report: Report, options: OutputOptions, written: bool) -> None:
     """Print what the data does not contain: warnings, the path of the file, failed gates."""
     if options.quiet:
         return
@@ -211,7 +213,7 @@ def write_notes(report: Report, options: OutputOptions, told: bool) -> None:
     lines = [] if annotated else [f"warning: {warning}" for warning in report.warnings]
     if options.output is not None:
         lines.append(f"{report.headline} → {options.output}")
-    if not told:
+    if not written:
         lines += [f"FAIL  {v.condition}  ({v.text})" for v in report.verdicts if v.failed]
     for line in lines:
         print_to_stderr(line)

@@ -4,8 +4,8 @@
 """
 
 
-class Rehearsed(Exception):
-    """A rehearsal has come to where the work would begin."""
+class DryRunReached(Exception):
+    """Raised in a dry run where the work would begin."""
 
 
 class Stage:
@@ -20,4 +20,4 @@ STAGE = Stage()
 def before_the_work() -> None:
     """Called before a model is loaded whose texts can be divided among processes."""
     if STAGE.rehearsing:
-        raise Rehearsed
+        raise DryRunReached

@@ -37,7 +37,7 @@ def group_parameters(group: Any) -> Iterator[inspect.Parameter]:
         )
 
 
-def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def gather_groups(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Flat values as the function takes them: those of a group as the filled dataclass."""
     rest = dict(values)
     found = {}

@@ -56,7 +56,7 @@ class Option:
         of_any_model: bool = False,
         in_words: Callable[[Any], Any] | None = None,
     ) -> None:
-        said = {
+        described = {
             "flags": flags,
             "help": help,
             "metavar": metavar,
@@ -67,7 +67,7 @@ class Option:
             "of_any_model": of_any_model,
             "in_words": in_words,
         }
-        for name, value in said.items():
+        for name, value in described.items():
             object.__setattr__(self, name, value)
 
 

@@ -27,7 +27,7 @@ Rules = Mapping[str, tuple[Applies, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SetOption:
     """An option that is set."""
 
     name: str
@@ -49,10 +49,10 @@ class Settled:
 
 def rules_of(declared: Iterable[inspect.Parameter]) -> Rules:
     """Collect the rules of every option of a command."""
-    said = {each.name: get_args(each.annotation)[1:] for each in declared}
+    annotations = {each.name: get_args(each.annotation)[1:] for each in declared}
     return {
         name: next((one.applies for one in each if isinstance(one, Option)), ())
-        for name, each in said.items()
+        for name, each in annotations.items()
     }
 
 
@@ -63,14 +63,14 @@ def is_set(declared: inspect.Parameter, value: Any) -> bool:
     return hasattr(type(value), "shape") or bool(value != declared.default)
 
 
-def settle(rules: Rules, given: Sequence[Given], subject: Subject | None) -> Settled:
+def settle(rules: Rules, options: Sequence[SetOption], subject: Subject | None) -> Settled:
     """Refuse typed options that break a rule; leave out settings that do not apply."""
-    typed = [one for one in given if not one.where]
+    typed = [one for one in options if not one.where]
     refuse_kinds(rules, typed, subject)
     refuse_exclusions(rules, typed, subject)
     left_out: dict[str, str] = {}
-    defaults: list[Given] = []
-    for one in sorted((one for one in given if one.where), key=lambda one: one.of_any_model):
+    defaults: list[SetOption] = []
+    for one in sorted((one for one in options if one.where), key=lambda one: one.of_any_model):
         before = [each for each in defaults if one.of_any_model and not each.of_any_model]
         reason = misfit(rules, one, [*typed, *before], subject)
         if reason is None:
@@ -88,7 +88,7 @@ def settle(rules: Rules, given: Sequence[Given], subject: Subject | None) -> Set
 
 
 def misfit(
-    rules: Rules, one: Given, before: Iterable[Given], subject: Subject | None
+    rules: Rules, one: SetOption, before: Iterable[SetOption], subject: Subject | None
 ) -> str | None:
     """Why a setting does not apply, given what goes before it; None if it does."""
     rule = other_kind(rules, one, subject)
@@ -97,9 +97,9 @@ def misfit(
     return next(filter(None, (exclusion(rules, one, each, subject) for each in before)), None)
 
 
-def refuse_kinds(rules: Rules, typed: Iterable[Given], subject: Subject | None) -> None:
+def refuse_kinds(rules: Rules, typed: Iterable[SetOption], subject: Subject | None) -> None:
     """All that are refused for one reason, in one sentence."""
-    refused: dict[Applies, list[Given]] = {}
+    refused: dict[Applies, list[SetOption]] = {}
     for one in typed:
         rule = other_kind(rules, one, subject)
         if rule is not None:
@@ -107,27 +107,27 @@ def refuse_kinds(rules: Rules, typed: Iterable[Given], subject: Subject | None) 
             refused.setdefault(same, []).append(one)
     if subject is not None:
         for rule, names in refused.items():
-            said = sentence_of_kind(rule, names, subject)
-            raise UsageError(said, about=[one.name for one in names])
+            annotations = sentence_of_kind(rule, names, subject)
+            raise UsageError(annotations, about=[one.name for one in names])
 
 
-def refuse_exclusions(rules: Rules, given: Sequence[Given], subject: Subject | None) -> None:
-    for one, other in combinations(given, 2):
+def refuse_exclusions(rules: Rules, options: Sequence[SetOption], subject: Subject | None) -> None:
+    for one, other in combinations(options, 2):
         reason = exclusion(rules, one, other, subject)
         if reason is not None:
             places = ", ".join(dict.fromkeys(filter(None, (one.where, other.where))))
-            said = f"{places}: {reason}" if places else reason
-            raise UsageError(said, about=[one.name, other.name])
+            annotations = f"{places}: {reason}" if places else reason
+            raise UsageError(annotations, about=[one.name, other.name])
 
 
-def refuse_needs(rules: Rules, typed: Iterable[Given], given: Sequence[Given]) -> None:
+def refuse_needs(rules: Rules, typed: Iterable[SetOption], options: Sequence[SetOption]) -> None:
     for one in typed:
-        lack = unmet(rules, one, given)
+        lack = unmet(rules, one, options)
         if lack is not None:
             raise UsageError(lack, about=[one.name])
 
 
-def other_kind(rules: Rules, one: Given, subject: Subject | None) -> Applies | None:
+def other_kind(rules: Rules, one: SetOption, subject: Subject | None) -> Applies | None:
     """The rule of the option that names other kinds of SOURCE, if any."""
     if subject is None:
         return None
@@ -141,10 +141,10 @@ def is_model(subject: Subject | None) -> bool:
     return subject is not None and subject.kind in ANY_MODEL
 
 
-def sentence_of_kind(rule: Applies, given: Sequence[Given], subject: Subject) -> str:
-    names, source = [switch(one) for one in given], subject.source
+def sentence_of_kind(rule: Applies, options: Sequence[SetOption], subject: Subject) -> str:
+    names, source = [switch(one) for one in options], subject.source
     if rule.why:
-        return in_words(rule, given[0], source=str(source))
+        return in_words(rule, options[0], source=str(source))
     if is_model(subject):
         return f"{parameters_with_verb(names, 'goes', 'go')} with synthetic networks: {source} is a model."
     if source.is_file and "synthetic" in rule.to:
@@ -153,7 +153,9 @@ def sentence_of_kind(rule: Applies, given: Sequence[Given], subject: Subject) ->
     return f"{parameters_with_verb(names, 'goes', 'go')} with a model: {what}."
 
 
-def exclusion(rules: Rules, one: Given, other: Given, subject: Subject | None) -> str | None:
+def exclusion(
+    rules: Rules, one: SetOption, other: SetOption, subject: Subject | None
+) -> str | None:
     """Why the two do not go together, whichever declares it."""
     source = "" if subject is None else str(subject.source)
     for own, its in ((one, other), (other, one)):
@@ -170,17 +172,17 @@ def exclusion(rules: Rules, one: Given, other: Given, subject: Subject | None) -
     return None
 
 
-def switch(one: Given) -> str:
+def switch(one: SetOption) -> str:
     """Spell a switch, such as `skip=False`."""
     return f"{one.name}=False" if one.value is False else one.name
 
 
-def unmet(rules: Rules, one: Given, given: Sequence[Given]) -> str | None:
+def unmet(rules: Rules, one: SetOption, options: Sequence[SetOption]) -> str | None:
     """The option that this one needs and that is not set, as a message; None if there is none."""
     for rule in rules.get(one.name, ()):
-        known = {*rules, *(each.name for each in given)}
+        known = {*rules, *(each.name for each in options)}
         needed = [each for each in rule.needs if each.partition(":")[0] in known]
-        there = any(names_it(each, its.name, its.value) for each in needed for its in given)
+        there = any(names_it(each, its.name, its.value) for each in needed for its in options)
         if needed and not there and rule.concerns(one.value):
             names = dict.fromkeys(each.partition(":")[0] for each in needed)
             usual = (
@@ -190,6 +192,6 @@ def unmet(rules: Rules, one: Given, given: Sequence[Given]) -> str | None:
     return None
 
 
-def in_words(rule: Applies, one: Given, **others: str) -> str:
+def in_words(rule: Applies, one: SetOption, **others: str) -> str:
     setting = f"`{one.name}={one.value!r}`"
     return rule.why.format(name=quote_parameter(one.name), setting=setting, **others)

@@ -33,9 +33,9 @@ def second_names(names: Iterable[str]) -> dict[str, str]:
     return {both[name]: name for name in names if name in both}
 
 
-def require_known(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+def require_known(function: str, names: Iterable[str], known: Iterable[str]) -> None:
     """Raise TypeError for unknown keywords, as Python does, with the most similar known one."""
-    for name in given:
+    for name in names:
         if name not in known:
             raise TypeError(str(unknown_name(f"keyword of {function}()", name, known)))
 
@@ -63,35 +63,39 @@ def takes_numbers(parameter: inspect.Parameter) -> bool:
 
 def of_python(name: str, kind: Any, default: Any, help: str) -> inspect.Parameter:
     """Declare a keyword that the command line spells differently or lacks."""
-    said = Annotated[kind, Option(help=help)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=said)
+    annotations = Annotated[kind, Option(help=help)]
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations
+    )
 
 
 def metavar(parameter: inspect.Parameter) -> str:
-    _, said = parts_of(parameter)
-    return next((one.metavar or "" for one in said if isinstance(one, Option | Argument)), "")
+    _, annotations = parts_of(parameter)
+    return next(
+        (one.metavar or "" for one in annotations if isinstance(one, Option | Argument)), ""
+    )
 
 
-def takes_reports(said: Iterable[Any]) -> bool:
-    return any(isinstance(one, Argument) and one.takes_reports for one in said)
+def takes_reports(annotations: Iterable[Any]) -> bool:
+    return any(isinstance(one, Argument) and one.takes_reports for one in annotations)
 
 
-def is_input(said: Iterable[Any]) -> bool:
+def is_input(annotations: Iterable[Any]) -> bool:
     """Whether the option is an input of the model: an empty list of texts is not the default text."""
-    return any(isinstance(one, Option) and one.panel == INPUT for one in said)
+    return any(isinstance(one, Option) and one.panel == INPUT for one in annotations)
 
 
-def words_of(said: Iterable[Any]) -> Callable[[Any], Any] | None:
+def words_of(annotations: Iterable[Any]) -> Callable[[Any], Any] | None:
     """The converter of Python-only values to text, if one is declared."""
-    return next((one.in_words for one in said if isinstance(one, Option)), None)
+    return next((one.in_words for one in annotations if isinstance(one, Option)), None)
 
 
 def parts_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
     """The type, and the declarations in its `Annotated`."""
     if get_origin(parameter.annotation) is not Annotated:
         return parameter.annotation, ()
-    kind, *said = get_args(parameter.annotation)
-    return kind, tuple(said)
+    kind, *annotations = get_args(parameter.annotation)
+    return kind, tuple(annotations)
 
 
 def kinds_of(kind: Any) -> tuple[Any, ...]:
@@ -99,28 +103,28 @@ def kinds_of(kind: Any) -> tuple[Any, ...]:
     return tuple(one for one in every if one is not type(None))
 
 
-def converted(parameter: inspect.Parameter, value: Any) -> Any:
+def convert_value(parameter: inspect.Parameter, value: Any) -> Any:
     """Convert a Python value to the option's type, or refuse it with the parameter's name; None is
     the default."""
-    kind, said = parts_of(parameter)
-    if kind is Any or (takes_reports(said) and isinstance(value, Report)):
+    kind, annotations = parts_of(parameter)
+    if kind is Any or (takes_reports(annotations) and isinstance(value, Report)):
         return value
     has_default = parameter.default is not parameter.empty
     empty = isinstance(value, tuple) and not value
     if has_default and (value is None or (empty and parameter.default is None)):
         return [] if parameter.default == [] else parameter.default
-    given, in_texts = value, words_of(said)
+    raw, in_texts = value, words_of(annotations)
     if in_texts and (hasattr(type(value), "shape") or not isinstance(value, bytes | Mapping)):
-        given = in_texts(value)
+        raw = in_texts(value)
     for one in kinds_of(kind):
-        found = as_kind(one, given, parameter)
+        found = as_kind(one, raw, parameter)
         if found is not None:
-            if found == [] and (not has_default or (is_input(said) and not empty)):
+            if found == [] and (not has_default or (is_input(annotations) and not empty)):
                 out = ", or leave it out" if has_default else ""
                 raise UsageError(f"`{parameter.name}` is empty: give at least one{out}.")
             return found
-    names = " or ".join(WORDS.get(one) or told_as(one) for one in kinds_of(kind))
-    names += " or a report" if takes_reports(said) else ""
+    names = " or ".join(WORDS.get(one) or describe_kind(one) for one in kinds_of(kind))
+    names += " or a report" if takes_reports(annotations) else ""
     raise UsageError(f"`{parameter.name}` must be {names}, not {in_a_line(value)}.")
 
 
@@ -138,7 +142,7 @@ WORDS = {
 }
 
 
-def told_as(kind: Any) -> str:
+def describe_kind(kind: Any) -> str:
     return "a list of texts" if get_origin(kind) is list else "a function"
 
 
@@ -146,7 +150,7 @@ def as_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
     """Convert the value to this type, or return None."""
     if get_origin(kind) is list:
         return as_texts(value, parameter)
-    value = single(value)
+    value = to_python_number(value)
     if kind is bool or isinstance(value, bool):
         return value if kind is bool and isinstance(value, bool) else None
     if kind is Path:
@@ -160,7 +164,7 @@ def as_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
     return value if callable(value) else None
 
 
-def single(value: Any) -> Any:
+def to_python_number(value: Any) -> Any:
     """Convert a numpy or torch scalar to a Python number; gradients are ignored."""
     if isinstance(value, str | int | float) or not hasattr(value, "item"):
         return value
@@ -204,13 +208,13 @@ def as_text(value: Any, parameter: inspect.Parameter) -> str | None:
 
 def as_texts(value: Any, parameter: inspect.Parameter) -> list[str] | None:
     """Convert one text or several."""
-    one = as_text(single(value), parameter)
+    one = as_text(to_python_number(value), parameter)
     if one is not None:
         return [one]
     if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
         return None
     try:
-        found = [as_text(single(each), parameter) for each in value]
+        found = [as_text(to_python_number(each), parameter) for each in value]
     except TypeError:  # what says that it can be gone through, such as an array without axes
         return None
     return None if None in found else [each for each in found if each is not None]

@@ -247,19 +247,17 @@ def excess_loss(target_map: TargetMap, rounding: float) -> Loss:
 
 def row_weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
     """Σ_i e_i KL(A_i ‖ M_i) up to a constant, for maps without zeros."""
-    target_map, rows = weights.astype(np.float32), emphasis.astype(np.float32)
-    visible = target_map > 0.0
+    target, rows = weights.astype(np.float32), emphasis.astype(np.float32)
+    visible = target > 0.0
 
     def loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
         logits -= logits.max(axis=1, keepdims=True)
-        on = np.multiply(target_map, logits, out=np.zeros_like(target_map), where=visible).sum(
-            axis=1
-        )
+        on = np.multiply(target, logits, out=np.zeros_like(target), where=visible).sum(axis=1)
         np.exp(logits, out=logits)
         total = logits.sum(axis=1)
         value = float(rows @ (np.log(total) - on))
         logits /= total[:, None]
-        logits -= target_map
+        logits -= target
         logits *= rows[:, None]
         return value, logits
 

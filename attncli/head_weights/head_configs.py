@@ -25,7 +25,7 @@ class HeadConfig:
     """The config of a known family."""
 
     path: Path
-    said: Mapping[str, Any]
+    settings: Mapping[str, Any]
     family: HeadFamily
 
     @classmethod
@@ -35,16 +35,16 @@ class HeadConfig:
         return cls.of(path, read_config_json(folder))
 
     @classmethod
-    def of(cls, path: Path, said: Mapping[str, Any]) -> "HeadConfig":
+    def of(cls, path: Path, settings: Mapping[str, Any]) -> "HeadConfig":
         """Wrap a parsed config.json, or the config of an in-memory model."""
-        config = cls(path, said, find_family(str(path), said))
-        refuse_oversized_values(str(path), said)
+        config = cls(path, settings, find_family(str(path), settings))
+        refuse_oversized_values(str(path), settings)
         config.refuse_other_layouts()
         return config
 
     @property
     def kind(self) -> str:
-        return str(self.said["model_type"])
+        return str(self.settings["model_type"])
 
     @property
     def layers(self) -> int:
@@ -57,7 +57,7 @@ class HeadConfig:
     @property
     def key_heads(self) -> int:
         """The number of key heads, fewer than query heads under grouped-query attention."""
-        values = self.said.get("num_key_value_heads")
+        values = self.settings.get("num_key_value_heads")
         return self.heads if values is None else self.number("num_key_value_heads")
 
     @property
@@ -66,35 +66,37 @@ class HeadConfig:
 
     @property
     def key_width(self) -> int:
-        values = self.said.get("head_dim")
+        values = self.settings.get("head_dim")
         return self.hidden // self.heads if values is None else self.number("head_dim")
 
     def number(self, name: str) -> int:
-        value = self.said.get(name)
+        value = self.settings.get(name)
         if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
             raise InputError(f"{self.path} has no usable {name}: {value!r}.")
         return value
 
     def place(self, layer: int) -> int:
         """The index in the layer's tensor names: ALBERT's layers share a group's weights."""
-        values = self.said.get("num_hidden_groups")
+        values = self.settings.get("num_hidden_groups")
         groups = self.layers if values is None else self.number("num_hidden_groups")
         return int(layer / (self.layers / groups))
 
     def logit_scale(self, layer: int) -> float:
         """The scale of the logits: 1 / √d, except for GPT-2's switches."""
         scale = (
-            1.0 / math.sqrt(self.key_width) if self.said.get("scale_attn_weights", True) else 1.0
+            1.0 / math.sqrt(self.key_width)
+            if self.settings.get("scale_attn_weights", True)
+            else 1.0
         )
-        by_layer = self.said.get("scale_attn_by_inverse_layer_idx", False)
+        by_layer = self.settings.get("scale_attn_by_inverse_layer_idx", False)
         return scale / (layer + 1) if by_layer else scale
 
     def window(self, layer: int) -> int | None:
         """How many keys a query of this layer sees, where the model has sliding windows."""
-        size = self.said.get("sliding_window")
-        kinds = self.said.get("layer_types")
+        size = self.settings.get("sliding_window")
+        kinds = self.settings.get("layer_types")
         full = isinstance(kinds, list) and layer < len(kinds) and kinds[layer] == "full_attention"
-        if not isinstance(size, int) or self.said.get("use_sliding_window") is False or full:
+        if not isinstance(size, int) or self.settings.get("use_sliding_window") is False or full:
             return None
         return size
 
@@ -102,7 +104,7 @@ class HeadConfig:
         """Base and width of the rotary positions; scaled variants are refused."""
         if not self.family.rotary:
             return None
-        rope = self.said.get("rope_parameters") or self.said.get("rope_scaling") or {}
+        rope = self.settings.get("rope_parameters") or self.settings.get("rope_scaling") or {}
         if not isinstance(rope, dict):
             raise InputError(f"{self.path} describes rotary positions by {rope!r}, which is none.")
         kind = rope.get("rope_type", rope.get("type", "default"))
@@ -110,9 +112,9 @@ class HeadConfig:
             raise UsageError(
                 f"{self.path}: rotary positions of type '{kind}' cannot be undone here, only 'default' ones."
             )
-        base = first_set_value(rope, self.said, "rope_theta", "rotary_emb_base")
+        base = first_set_value(rope, self.settings, "rope_theta", "rotary_emb_base")
         base = ROTARY_BASE if base is None else base
-        share = first_set_value(rope, self.said, "partial_rotary_factor", "rotary_pct")
+        share = first_set_value(rope, self.settings, "partial_rotary_factor", "rotary_pct")
         share = self.family.rotary if share is None else share
         width = int(self.key_width * self.positive("a share of rotary features", share, 1.0))
         return Rotary(self.positive("rope_theta", base, math.inf), width)
@@ -127,9 +129,9 @@ class HeadConfig:
     def refuse_other_layouts(self) -> None:
         for name in (self.family.layers, self.family.heads, self.family.hidden):
             self.number(name)
-        if (self.said.get("inner_group_num") or 1) != 1:
+        if (self.settings.get("inner_group_num") or 1) != 1:
             raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
-        if self.said.get("do_layer_norm_before") is False:
+        if self.settings.get("do_layer_norm_before") is False:
             raise UsageError(f"{self.path}: OPT with its norm after the skip is not read here.")
         self.refuse_layers_of_their_own()
         if self.heads % self.key_heads:
@@ -139,7 +141,7 @@ class HeadConfig:
 
     def refuse_layers_of_their_own(self) -> None:
         """Refuse attention sizes that differ between layers: one number for all is read."""
-        names = {name for layer in find_differing_layers(self.said) for name in layer} - OF_MLPS
+        names = {name for layer in find_differing_layers(self.settings) for name in layer} - OF_MLPS
         if names:
             raise UsageError(
                 f"{self.path}: {PER_LAYER} gives layers their own {min(names)}, which is not read here."
@@ -151,12 +153,12 @@ class HeadConfig:
             raise UsageError(
                 f"model type '{self.kind}' ({self.path}) cannot be used: {self.family.logits}."
             )
-        positions = self.said.get("position_embedding_type") or "absolute"
+        positions = self.settings.get("position_embedding_type") or "absolute"
         if positions != "absolute":
             raise UsageError(
                 f"{self.path}: position_embedding_type '{positions}' adds terms to the logits that are not read here."
             )
-        if self.said.get("is_decoder"):
+        if self.settings.get("is_decoder"):
             raise UsageError(
                 f"{self.path}: is_decoder masks an encoder's keys, which is not read here."
             )

@@ -17,7 +17,7 @@ OWN = ("weight", "bias")
 
 def open_tensors(folder: Path, config: HeadConfig, allow_pickle: bool = False) -> TensorReader:
     """Open the folder's tensors, and check that they fit the config and are complete and unmodified."""
-    refuse_changed_weights(folder, config.said)
+    refuse_changed_weights(folder, config.settings)
     if choose_pickles(folder, allow_pickle):
         return require_matching_config(read_pickled_tensors(folder), config)
     return require_matching_config(TensorReader(folder), config)

@@ -37,7 +37,7 @@ def explain_not_covered(config: HeadConfig, tensors: TensorReader) -> str:
         return "the theorem is about logits that are bilinear, and queries and keys are normalised here"
     if family.logits:
         return f"the theorem is about scaled products of queries and keys: {family.logits}"
-    positions = config.said.get("position_embedding_type") or "absolute"
+    positions = config.settings.get("position_embedding_type") or "absolute"
     if positions != "absolute":
         return (
             f"the theorem is about attention on content alone, and positions are '{positions}' here"

@@ -53,8 +53,8 @@ class MetricSpec(Declaration):
     """What the function is given: its first parameter's name, such as `state`, `rows` or `qk`."""
 
     def __call__(self, function: Function) -> Function:
-        given = next(iter(inspect.signature(function).parameters))
-        return Declaration.__call__(replace(self, of=given), function)
+        parameter = next(iter(inspect.signature(function).parameters))
+        return Declaration.__call__(replace(self, of=parameter), function)
 
 
 metric = MetricSpec

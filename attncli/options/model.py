@@ -66,7 +66,7 @@ class FetchOptions:
         bool, model_option("--offline", help="Use only files that are already in the cache.")
     ] = False
 
-    def given(self) -> list[str]:
+    def set_names(self) -> list[str]:
         """Names of the options that the command line sets."""
         return [name for name, value in asdict(self).items() if value]
 
@@ -110,9 +110,9 @@ class CheckpointOptions(WeightFileOptions):
         ),
     ] = False
 
-    def given_for_runs(self) -> list[str]:
+    def set_for_runs(self) -> list[str]:
         """Options that do not apply where files are read and no model is run."""
-        return [name for name in self.given() if name not in OF_FILES]
+        return [name for name in self.set_names() if name not in OF_FILES]
 
     def to_load(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
@@ -174,8 +174,8 @@ class ModelOptions(CheckpointOptions):
         from attncli.models.loading.load_options import LoadOptions
 
         self.refuse_other_processes()
-        said = asdict(self) | {"device": self.own_device()}
-        return LoadOptions(**said, seed=validate_seed(seed))
+        settings = asdict(self) | {"device": self.own_device()}
+        return LoadOptions(**settings, seed=validate_seed(seed))
 
     def refuse_other_processes(self) -> None:
         """Refuse options that need several processes in one, or one process in several."""
@@ -245,7 +245,7 @@ class ModelSwitchOptions:
         variants = without_norms(variants) if self.no_norms else variants
         return with_mlp_norm(variants) if self.mlp_norm else variants
 
-    def given(self) -> list[str]:
+    def set_names(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]
 
 
@@ -284,7 +284,7 @@ class TextOptions:
         ),
     ] = field(default_factory=list)
 
-    def given(self) -> list[str]:
+    def set_names(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]
 
     def to_read(self, tokens: int | None, seed: int) -> "RequestedInput":
@@ -293,7 +293,7 @@ class TextOptions:
 
         own = asdict(self)
         samples = 1 if own["samples"] is None else own["samples"]
-        wanted = RequestedInput(
+        request = RequestedInput(
             tuple(self.text),
             self.text_file,
             tuple(self.token_ids),
@@ -302,8 +302,8 @@ class TextOptions:
             tokens,
             validate_seed(seed),
         )
-        refuse_impossible(wanted)
-        return wanted
+        refuse_impossible(request)
+        return request
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ class NetworkOptions:
         ),
     ] = None
 
-    def given(self) -> dict[str, int | float | str | bool]:
+    def set_values(self) -> dict[str, int | float | str | bool]:
         """The options that are set."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
@@ -160,7 +160,7 @@ class SwitchOptions:
     ] = None
 
     @property
-    def given(self) -> bool:
+    def any_set(self) -> bool:
         return bool(self.named())
 
     def named(self) -> list[str]:
@@ -215,6 +215,6 @@ def resolve_variants(
     """The variants by name or by single switches, which exclude each other."""
     return (
         switches.chosen()
-        if switches.given
+        if switches.any_set
         else parse_variants(split_names(variants.variants) or [default])
     )

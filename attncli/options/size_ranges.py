@@ -25,7 +25,7 @@ def parse_range(where: str, name: str, values: str, kind: type) -> list[float]:
         return list(dict.fromkeys(points))
     first, last, *steps = values.split(":")
     ends = convert_parameter(where, "FROM", first, kind), convert_parameter(where, "TO", last, kind)
-    doublings = steps or [str(doubling_steps(*ends))]
+    doublings = steps or [str(count_doubling_steps(*ends))]
     count = convert_parameter(where, "STEPS", ":".join(doublings), int)
     if not 0 < ends[0] < ends[1] < math.inf or not 2 <= count <= MOST_STEPS:
         raise UsageError(f"{where}: the range must go up from above 0, in 2 to {MOST_STEPS} steps.")
@@ -34,7 +34,7 @@ def parse_range(where: str, name: str, values: str, kind: type) -> list[float]:
     return list(dict.fromkeys(points))
 
 
-def doubling_steps(first: float, last: float) -> int:
+def count_doubling_steps(first: float, last: float) -> int:
     return (
         max(2, round(math.log2(last) - math.log2(first)) + 1) if 0 < first < last < math.inf else 2
     )

@@ -207,16 +207,16 @@ def parse_coordinates(
 
 def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: str) -> Entries:
     """Parse values column by column; of a symmetric matrix those on and below the diagonal, of a skew one below."""
-    arrays, expected = (
+    count, expected = (
         sum(len(line.split()) for line in lines),
         count_stored_numbers(sizes[0], sizes[1], symmetry),
     )
-    if arrays != expected:  # checked before memory is taken for the declared sizes
+    if count != expected:  # checked before memory is taken for the declared sizes
         raise InputError(
-            f"{path} cannot be read as mtx: it holds {format_count(arrays, 'number')} and should {expected}."
+            f"{path} cannot be read as mtx: it holds {format_count(count, 'number')} and should {expected}."
         )
     words = (word for line in lines for word in line.split())
-    values = np.fromiter(map(parse_number, words), np.float64, arrays)
+    values = np.fromiter(map(parse_number, words), np.float64, count)
     at = np.flatnonzero(values)
     rows, columns = index_stored_numbers(at, sizes[0], symmetry)
     return rows, columns, values[at]

@@ -35,7 +35,7 @@ class RankExit(NamedTuple):
     """How a rank has ended."""
 
     code: int
-    said: str
+    message: str
     """Its last sentence; empty where it was fine."""
 
 
@@ -43,7 +43,7 @@ class OtherRankFailed(AttnError):
     """Another rank has failed, so this one ends too, with its code."""
 
     def __init__(self, left: RankExit) -> None:
-        super().__init__(left.said or LOST)
+        super().__init__(left.message or LOST)
         self.exit_code = left.code or LimitError.exit_code
 
 
@@ -106,7 +106,7 @@ def gather_from_ranks(mine: object) -> list[Any]:
     return found
 
 
-def exit_all_ranks(code: int, message: str) -> RankExit:
+def exchange_exits(code: int, message: str) -> RankExit:
     """Exchange how all ranks have ended, in the last call of each; the first failure counts before all else."""
     mine = RankExit(code, message)
     if LINE.over or LINE.group is None:

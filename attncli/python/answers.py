@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from attncli import gates
-from attncli.declare.values import as_number, operator_index, single
+from attncli.declare.values import as_number, operator_index, to_python_number
 from attncli.errors import UsageError
 from attncli.io.atomic_files import require_writable, write_atomically
 from attncli.io.remote_files import is_address
@@ -57,8 +57,8 @@ class Answer(Report):
                     f"`conditions` must be texts, each by itself, such as 'mean(sink) > 0.5', not {text!r:.80}."
                 )
         parsed = [gates.parse_condition(text) for text in dict.fromkeys(conditions)]
-        against, held = build_baseline(baseline, fail_on, family_wise)
-        decided = against.verdicts(self, parsed, held or against.read())
+        against, baseline_report = build_baseline(baseline, fail_on, family_wise)
+        decided = against.verdicts(self, parsed, baseline_report or against.read())
         again = {verdict.condition for verdict in decided}
         before = [verdict for verdict in self.verdicts if verdict.condition not in again]
         return to_answer(self.with_verdicts([*before, *decided]))
@@ -196,7 +196,11 @@ def require_path(path: Any) -> Path:
 
 def require_figure_size(size: Any) -> tuple[float, float]:
     """Width and height that a figure may have."""
-    sides = [as_number(single(side)) for side in size] if isinstance(size, list | tuple) else []
+    sides = (
+        [as_number(to_python_number(side)) for side in size]
+        if isinstance(size, list | tuple)
+        else []
+    )
     found = [side for side in sides if side and SMALLEST_FIGURE <= side <= LARGEST_FIGURE]
     if len(sides) != 2 or len(found) != 2:
         raise UsageError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.declare.groups import group_parameters
 from attncli.declare.options import Option
-from attncli.declare.values import converted
+from attncli.declare.values import convert_value
 from attncli.errors import NoBaseline, UsageError
 from attncli.records import Report
 
@@ -103,14 +103,14 @@ def build_baseline(
     baseline: Any, fail_on: Any, family_wise: Any
 ) -> "tuple[BaselineOptions, Report | None]":
     """As Python gives them: the earlier report may be at hand."""
-    held = baseline if isinstance(baseline, Report) else None
-    given = {
-        "baseline": AT_HAND if held is not None else baseline,
+    baseline_report = baseline if isinstance(baseline, Report) else None
+    set_keywords = {
+        "baseline": AT_HAND if baseline_report is not None else baseline,
         "fail_on": fail_on,
         "family_wise": family_wise,
     }
-    said = {name: converted(KEYWORDS[name], value) for name, value in given.items()}
-    return BaselineOptions(**said), held
+    values = {name: convert_value(KEYWORDS[name], value) for name, value in set_keywords.items()}
+    return BaselineOptions(**values), baseline_report
 
 
 KEYWORDS = {each.name: each for each in group_parameters(BaselineOptions)}

@@ -16,8 +16,8 @@ def add_keyword_help(docstring: str | None, parameters: Iterable[inspect.Paramet
 
 
 def format_keyword(parameter: inspect.Parameter) -> str:
-    _, said = parts_of(parameter)
-    text = next((one.help for one in said if isinstance(one, Option | Argument)), "")
+    _, annotations = parts_of(parameter)
+    text = next((one.help for one in annotations if isinstance(one, Option | Argument)), "")
     more = " Or a module that you hold." if parameter.name == SOURCE else ""
     form = metavar(parameter)
     choices = f"{form} – " if CHOICES.search(form) else ""

@@ -74,16 +74,16 @@ def plural_parameter(
 ) -> inspect.Parameter:
     """A second name of a keyword, for whom its value is several."""
     (found,) = (each for each in parameters if each.name == usual)
-    kind, said = parts_of(found)
-    in_texts, form = words_of(said), metavar(found)
+    kind, annotations = parts_of(found)
+    in_texts, form = words_of(annotations), metavar(found)
     option = Option(help=f"The same as `{usual}`.", metavar=form, in_words=in_texts)
     return found.replace(name=name, default=None, annotation=Annotated[kind, option])
 
 
 def display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
-    _, said = parts_of(parameter)
+    _, annotations = parts_of(parameter)
     required = parameter.default is parameter.empty
-    first = required or any(isinstance(each, Argument) for each in said)
+    first = required or any(isinstance(each, Argument) for each in annotations)
     way = parameter.POSITIONAL_OR_KEYWORD if first else parameter.KEYWORD_ONLY
     default = () if parameter.default == [] else parameter.default
     return parameter.replace(annotation=type_hint(parameter), kind=way, default=default)
@@ -92,16 +92,16 @@ def display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
 def type_hint(parameter: inspect.Parameter) -> Any:
     """Type annotation for type checkers: all that `converted` accepts, and None where there is a
     default."""
-    kind, said = parts_of(parameter)
-    if kind is Any or parameter.name == SOURCE or words_of(said):
+    kind, annotations = parts_of(parameter)
+    if kind is Any or parameter.name == SOURCE or words_of(annotations):
         return Any
-    found = [one for each in kinds_of(kind) for one in accepted_types(each, parameter)]
-    found += [Report] if takes_reports(said) else []
+    found = [one for each in kinds_of(kind) for one in list_accepted_types(each, parameter)]
+    found += [Report] if takes_reports(annotations) else []
     found += [] if parameter.default is parameter.empty else [None]
     return union_of(found)
 
 
-def accepted_types(kind: Any, parameter: inspect.Parameter) -> list[Any]:
+def list_accepted_types(kind: Any, parameter: inspect.Parameter) -> list[Any]:
     """The types of values that are taken for one of this."""
     known: dict[Any, list[Any]] = {
         int: [SupportsIndex],
@@ -109,9 +109,9 @@ def accepted_types(kind: Any, parameter: inspect.Parameter) -> list[Any]:
         Path: [str, os.PathLike[str]],
     }
     if kind is str:
-        return accepted_text_types(parameter)
+        return list_accepted_text_types(parameter)
     if get_origin(kind) is list:
-        texts = accepted_text_types(parameter)
+        texts = list_accepted_text_types(parameter)
         return [*texts, Iterable[union_of(texts)]]  # type: ignore[misc]
     return known.get(kind, [kind])
 
@@ -120,6 +120,6 @@ def union_of(kinds: Iterable[Any]) -> Any:
     return functools.reduce(operator.or_, dict.fromkeys(kinds))
 
 
-def accepted_text_types(parameter: inspect.Parameter) -> list[Any]:
+def list_accepted_text_types(parameter: inspect.Parameter) -> list[Any]:
     paths = [os.PathLike[str]] if takes_paths(parameter) else []
     return [str, *paths, *([SupportsIndex] if takes_numbers(parameter) else [])]

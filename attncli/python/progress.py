@@ -27,9 +27,9 @@ NARROWEST, USUAL = 20, 80
 
 
 @contextlib.contextmanager
-def progress_bar(wanted: bool) -> Iterator[Progress]:
+def progress_bar(requested: bool) -> Iterator[Progress]:
     """Yield a progress callback for studies; it draws nothing unless stderr is a terminal."""
-    if not (wanted and sys.stderr.isatty() and is_first_rank()):
+    if not (requested and sys.stderr.isatty() and is_first_rank()):
         yield ignore_progress
         return
     bar = ProgressBar()

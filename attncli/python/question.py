@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from attncli.analysis import Progress, Say, ignore_progress
-from attncli.declare.groups import flat_parameters, gathered
+from attncli.declare.groups import flat_parameters, gather_groups
 from attncli.declare.moved import refuse_moved_keyword
-from attncli.declare.settle import Given, is_set, rules_of, settle
+from attncli.declare.settle import SetOption, is_set, rules_of, settle
 from attncli.declare.subject import subject_of
-from attncli.declare.values import converted, require_known, second_names
+from attncli.declare.values import convert_value, require_known, second_names
 from attncli.errors import UsageError, translate_system_error
 from attncli.gates import Condition
 from attncli.python.answers import Answer, to_answer
@@ -92,75 +92,79 @@ def question(
     from transformers.
     """
 
-    def front_door(asked: Callable[..., Any]) -> Callable[..., Any]:
-        parameters = list(flat_parameters(asked))
+    def front_door(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = list(flat_parameters(function))
         apart = {name: OF_PYTHON[name] for name in (*own, *OF_ALL)}
-        answered = Answer if asked.__annotations__["return"] is Report else Path
+        answered = Answer if function.__annotations__["return"] is Report else Path
         plural = second_names(parameter.name for parameter in parameters)
         seconds = [plural_parameter(name, usual, parameters) for name, usual in plural.items()]
         signature = build_signature([*parameters, *seconds, *apart.values()], answered)
 
-        @functools.wraps(asked)
+        @functools.wraps(function)
         def ask(*args: Any, **keywords: Any) -> Any:
             for name in keywords:
-                refuse_moved_keyword(asked.__name__, name)
-            require_known(asked.__name__, keywords, signature.parameters)
+                refuse_moved_keyword(function.__name__, name)
+            require_known(function.__name__, keywords, signature.parameters)
             bound = signature.bind(*args, **keywords)
             bound.apply_defaults()
             values = dict(bound.arguments)
-            beside = {name: converted(each, values.pop(name)) for name, each in apart.items()}
+            python_only = {
+                name: convert_value(each, values.pop(name)) for name, each in apart.items()
+            }
             for name, usual in plural.items():
                 take_plural(values, name, usual)
-            found = run_asked(asked, parameters, values, beside, any_module)
+            found = run_question(function, parameters, values, python_only, any_module)
             if not isinstance(found, Report):
                 return found
             from attncli.reports.provenance import add_provenance
 
-            words = format_call(asked.__name__, keywords, args)
+            words = format_call(function.__name__, keywords, args)
             return to_answer(add_provenance(found, words))
 
-        ask.__doc__ = add_keyword_help(asked.__doc__, [*parameters, *seconds, *apart.values()])
+        ask.__doc__ = add_keyword_help(function.__doc__, [*parameters, *seconds, *apart.values()])
         ask.__annotations__ = annotations_of(signature)
         ask.__signature__ = signature  # type: ignore[attr-defined]
-        ask.asked = asked  # type: ignore[attr-defined]
-        vars(asked)["own"] = tuple(own)
+        ask.asked = function  # type: ignore[attr-defined]
+        vars(function)["own"] = tuple(own)
         return ask
 
     return front_door
 
 
-def run_asked(
-    asked: Callable[..., Any],
+def run_question(
+    function: Callable[..., Any],
     parameters: Sequence[inspect.Parameter],
     values: Mapping[str, Any],
-    beside: Mapping[str, Any],
+    python_only: Mapping[str, Any],
     any_module: bool,
 ) -> Any:
     """Convert the options, refuse those that do not fit the source, and call the question as a program would run it."""
-    options = {p.name: converted(p, values[p.name]) for p in parameters if p.name != SOURCE}
+    options = {p.name: convert_value(p, values[p.name]) for p in parameters if p.name != SOURCE}
     with TURNS.question(), ExitStack() as around:
         around.enter_context(one_blas_thread())
         if SOURCE in values:
-            at_hand = resolve_subject(values[SOURCE], beside, any_module)
+            at_hand = resolve_subject(values[SOURCE], python_only, any_module)
             options[SOURCE] = around.enter_context(at_hand)
-        watch = around.enter_context(open_progress(beside["progress"]))
+        watch = around.enter_context(open_progress(python_only["progress"]))
         around.enter_context(translate_system_errors())
-        refuse_misfits(parameters, options | set_beside(beside), asked.__name__)
+        refuse_misfits(parameters, options | list_python_keywords(python_only), function.__name__)
         how = RunContext(
             watch,
             status_callback(watch),
-            pictures=beside["pictures"],
-            maps=beside["pictures"],
-            save_module=beside.get("save_module"),
+            pictures=python_only["pictures"],
+            maps=python_only["pictures"],
+            save_module=python_only.get("save_module"),
             settings=NO_CONFIGURATION,
         )
-        return asked(**gathered(asked, options), how=how)
+        return function(**gather_groups(function, options), how=how)
 
 
-def set_beside(beside: Mapping[str, Any]) -> dict[str, Any]:
+def list_python_keywords(python_only: Mapping[str, Any]) -> dict[str, Any]:
     """Python-only keywords that are set, for rules of options that exclude them."""
     return {
-        name: beside[name] for name in ("inputs", "save_module") if beside.get(name) is not None
+        name: python_only[name]
+        for name in ("inputs", "save_module")
+        if python_only.get(name) is not None
     }
 
 
@@ -170,12 +174,12 @@ def refuse_misfits(
     """Refuse keywords that exclude each other, or that do not apply to the kind of SOURCE."""
     known = {each.name: each for each in declared}
     subject = subject_of(function.replace("_", "-"), values)
-    given = [
-        Given(name, value)
+    positional = [
+        SetOption(name, value)
         for name, value in values.items()
         if name not in known or is_set(known[name], value)
     ]
-    settle(rules_of(known.values()), given, subject)
+    settle(rules_of(known.values()), positional, subject)
 
 
 @contextmanager
@@ -188,13 +192,13 @@ def translate_system_errors() -> Iterator[None]:
         with np.errstate(under="ignore"):
             yield
     except (MemoryError, OSError) as error:
-        refused = None if raised_by_caller(error) else translate_system_error(error)
+        refused = None if is_raised_by_caller(error) else translate_system_error(error)
         if refused is None:
             raise
         raise refused from error
 
 
-def raised_by_caller(error: BaseException) -> bool:
+def is_raised_by_caller(error: BaseException) -> bool:
     """Whether code outside of this package has raised it, called by it, such as a function for `progress`."""
     names = [
         frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
@@ -208,12 +212,12 @@ def raised_by_caller(error: BaseException) -> bool:
 
 def take_plural(values: dict[str, Any], plural: str, usual: str) -> None:
     """The value under its usual name."""
-    given = values.pop(plural)
-    if given is None:
+    positional = values.pop(plural)
+    if positional is None:
         return
     if values[usual] is not None and not (isinstance(values[usual], tuple) and not values[usual]):
         raise UsageError(f"`{usual}` and `{plural}` are the same: leave one out.")
-    values[usual] = given
+    values[usual] = positional
 
 
 def annotations_of(signature: inspect.Signature) -> dict[str, Any]:
@@ -222,12 +226,12 @@ def annotations_of(signature: inspect.Signature) -> dict[str, Any]:
 
 
 @contextmanager
-def resolve_subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator[Any]:
+def resolve_subject(value: Any, python_only: Mapping[str, Any], any_module: bool) -> Iterator[Any]:
     """Put an in-memory module into eval mode while it is measured; resolve names and paths.
 
-    `beside`: Python-only keywords; `any_module`: as of the question.
+    `python_only`: Python-only keywords; `any_module`: as of the question.
     """
-    tokenizer, inputs = beside.get("tokenizer"), beside.get("inputs")
+    tokenizer, inputs = python_only.get("tokenizer"), python_only.get("inputs")
     if value is None or isinstance(value, str | os.PathLike):
         if tokenizer is not None:
             raise UsageError("`tokenizer` goes with a live module: a checkpoint brings its own.")
@@ -258,11 +262,11 @@ def open_progress(progress: Progress | bool | None) -> AbstractContextManager[Pr
 
 def format_call(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> list[str]:
     """Format the call for the report; values that are not plain data by their type."""
-    said = [format_argument(each) for each in args]
-    said += [
+    annotations = [format_argument(each) for each in args]
+    annotations += [
         f"{key}={format_argument(value)}" for key, value in keywords.items() if key != "progress"
     ]
-    return [f"attncli.{name}({', '.join(said)})"]
+    return [f"attncli.{name}({', '.join(annotations)})"]
 
 
 def format_argument(value: Any) -> str:

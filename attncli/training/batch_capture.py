@@ -17,8 +17,8 @@ from attncli.capture.passive import SDPA, attention_implementations, observe_att
 from attncli.capture.strips.attention_interface import (
     EagerCall,
     emit_maps_only,
+    find_unpatched_eager,
     rows_per_strip,
-    unpatched_eager,
 )
 from attncli.capture.strips.attention_sites import SiteNamer
 from attncli.capture.strips.differential import is_differential
@@ -125,7 +125,7 @@ class StepCapture(BatchCapture):
         self.groups: dict[tuple[int, int], TextGroup] | None = None
         self.around = ExitStack()
         self.running = True
-        self.around.enter_context(self.sites.watching())
+        self.around.enter_context(self.sites.count_runs())
         self.around.enter_context(observe_attention(self.runs.trained.model, self.attention))
 
     def leave(self) -> None:
@@ -152,7 +152,7 @@ class StepCapture(BatchCapture):
         for (start, stop), group in self.groups.items():
             own = slice_call(call, [piece.item for piece in group.pieces], start, stop)
             rows = rows_per_strip(STRIP_MEMORY, own.row)
-            emit_maps_only(unpatched_eager(call.module), own, rows, group.observe(site))
+            emit_maps_only(find_unpatched_eager(call.module), own, rows, group.observe(site))
 
 
 class TextGroup(HeadObserver):

@@ -89,9 +89,9 @@ class AttnCallback(TrainerCallback):
         """Log the numbers, and stop the training if required."""
         assert self.trainer is not None
         if numbers:
-            settings = control.should_log
+            was_logging = control.should_log
             self.trainer.log(numbers)
-            control.should_log = settings  # which the Trainer's log has taken for its own
+            control.should_log = was_logging  # which the Trainer's log has taken for its own
         if self.stopped:
             control.should_training_stop = True
 

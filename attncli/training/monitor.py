@@ -11,7 +11,7 @@ from torch import nn
 
 import attncli
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics, group_members
-from attncli.declare.values import converted, of_python, with_suggestions
+from attncli.declare.values import convert_value, of_python, with_suggestions
 from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line_of_error
 from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.options.shared import split_names
@@ -237,7 +237,7 @@ def convert_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if arguments["metric"] and arguments["metrics"]:
         raise UsageError("`metric` and `metrics` are the same: leave one out.")
     return {
-        name: converted(each, merged[name]) for name, each in KEYWORDS.items() if name in merged
+        name: convert_value(each, merged[name]) for name, each in KEYWORDS.items() if name in merged
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
 from attncli.analysis.heads.forward_passes.observer import PassResult
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.model_heads import VerifiedModel, describe_layers, keep_all
+from attncli.analysis.heads.model_heads import VerifiedModel, describe_layers, keep_every_head
 from attncli.analysis.heads.rows.head_rows import (
     Observations,
     build_head_rows,
@@ -77,7 +77,7 @@ class StepReports:
     def measured(self, own: Observations) -> list[Row]:
         metrics = self.metrics
         keys = site_keys(own.sites, self.subject.stacks)
-        rows = list(build_head_rows(metrics.heads, own, {}, keys, keep_all))
+        rows = list(build_head_rows(metrics.heads, own, {}, keys, keep_every_head))
         units = {name: metrics.definitions()[name].unit for name in metrics.states}
         roles = build_role_rows(classify_heads(rows)) if metrics.roles else []
         return [*roles, *rows, *build_state_rows(metrics.states, units, own, {})]

@@ -14,7 +14,7 @@ from attncli.capture import AttentionSite, Strip, capture_attention, verify_capt
 from attncli.capture.saved_maps.map_names import NAME, map_tensor_name
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.capture.strips import differential
-from attncli.capture.strips.attention_sites import SiteNamer, distinguishing_words
+from attncli.capture.strips.attention_sites import SiteNamer, words_beyond_kind
 from attncli.capture.verification import refuse_duplicate_sites
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION
@@ -83,7 +83,7 @@ def test_two_attentions_of_one_name_are_refused() -> None:
     ],
 )
 def test_what_a_path_says_beside_the_kind(path: str, words: str) -> None:
-    assert distinguishing_words(path) == words
+    assert words_beyond_kind(path) == words
 
 
 class Attention(nn.Module):

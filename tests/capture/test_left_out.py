@@ -79,7 +79,7 @@ def test_what_is_not_seen_is_named_and_tried(
         f"model.layers.{layer}.attention" for layer in (0, 1)
     ]
     assert found.left_out == (("other.*", type(other).__name__, reaches),)
-    said = found.left_out[0].said()
+    said = found.left_out[0].describe()
     assert ("reaches no other token" in said) == (reaches is False)
     if reaches is not False:
         with pytest.raises(InputError, match="never weighs whole rows of values"):

@@ -14,7 +14,7 @@ from small_checkpoints import saved
 from attncli.cli.app import build_app
 from attncli.cli.root import iterate_commands
 from attncli.declare.commands import COMMANDS, GATE, NETWORKS_AND_MODELS
-from attncli.declare.settle import Given, Rules, rules_of, settle
+from attncli.declare.settle import Rules, SetOption, rules_of, settle
 from attncli.declare.subject import Subject
 from attncli.errors import UsageError
 from attncli.sources import Source
@@ -207,7 +207,9 @@ def acceptances(command: str, option: Any, options: Mapping[str, Any], rules: Ru
         values[option.name] = any_value(command, option)
         try:
             settle(
-                rules, [Given(*each) for each in values.items()], Subject(Source(kind, "SOURCE"))
+                rules,
+                [SetOption(*each) for each in values.items()],
+                Subject(Source(kind, "SOURCE")),
             )
             yield ""
         except UsageError as refused:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies, is_value
-from attncli.declare.settle import Given, settle
+from attncli.declare.settle import SetOption, settle
 from attncli.declare.subject import Subject, reads_no_words
 from attncli.errors import UsageError
 from attncli.sources import Source
@@ -32,12 +32,12 @@ MODEL, NETWORK, NOTHING = (
 )
 
 
-def typed(**values: object) -> list[Given]:
-    return [Given(name, value) for name, value in values.items()]
+def typed(**values: object) -> list[SetOption]:
+    return [SetOption(name, value) for name, value in values.items()]
 
 
-def set_elsewhere(**values: object) -> list[Given]:
-    return [Given(name, value, f"attn.toml, line {line}") for line, (name, value) in enumerate(values.items(), 1)]  # fmt: skip
+def set_elsewhere(**values: object) -> list[SetOption]:
+    return [SetOption(name, value, f"attn.toml, line {line}") for line, (name, value) in enumerate(values.items(), 1)]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def said(report: Report) -> str:
     """What a person is told beside the file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stderr", stream := io.StringIO())
-        write_notes(report, OutputOptions(output=None, format="csv"), told=False)
+        write_notes(report, OutputOptions(output=None, format="csv"), written=False)
         complain(report.headline, 3)
         return stream.getvalue()
 

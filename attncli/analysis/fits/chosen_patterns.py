@@ -57,8 +57,8 @@ class ChosenPatterns:
         """The report with the models and matrices that patterns were taken from."""
         from attncli.patterns._user_matrices import describe_matrices
 
-        said = {"models": self.models, "matrices": describe_matrices(self.options.chosen)}
-        input = {**report.input, **{key: value for key, value in said.items() if value}}
+        described = {"models": self.models, "matrices": describe_matrices(self.options.chosen)}
+        input = {**report.input, **{key: value for key, value in described.items() if value}}
         return replace(report, input=input, warnings=(*self.warnings, *report.warnings))
 
 
@@ -83,10 +83,10 @@ def choose_patterns(
         head for head in map(parse_model_head, dict.fromkeys(options.chosen)) if head is not None
     ]
     if not heads:
-        if inputs.given():
+        if inputs.set_names():
             raise UsageError(
                 "texts and tokens are for heads of models: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave them out.",
-                about=inputs.given(),
+                about=inputs.set_names(),
             )
         if idle:
             raise UsageError(
@@ -99,9 +99,9 @@ def choose_patterns(
     warnings: list[str] = []
     for model in dict.fromkeys(head.model for head in heads):
         own = [head for head in heads if head.model == model]
-        found, models[model], told = capture_head_maps(model, own, options, inputs, files, seed)
+        found, models[model], notes = capture_head_maps(model, own, options, inputs, files, seed)
         maps |= found
-        warnings += told
+        warnings += notes
     return ChosenPatterns(options, maps, models, tuple(warnings))
 
 
@@ -118,9 +118,9 @@ def capture_head_maps(
     from attncli.models.inputs.texts import make_early_check, make_inputs
     from attncli.models.loading.load import load_model
 
-    wanted = inputs.to_read(options.length, seed)
-    checkpoint = load_model(model, files.to_load(seed), make_early_check(wanted))
-    texts = make_inputs(checkpoint, wanted)
+    requested = inputs.to_read(options.length, seed)
+    checkpoint = load_model(model, files.to_load(seed), make_early_check(requested))
+    texts = make_inputs(checkpoint, requested)
     if len(texts) > 1:
         raise UsageError(f"{len(texts)} inputs are given: a pattern is a map of one, so give one.")
     maps = capture_model_patterns(checkpoint, texts[0], heads)

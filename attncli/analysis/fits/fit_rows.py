@@ -167,13 +167,13 @@ def describe_fits(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, An
         described["module"] = {
             "d": fits[0].module.w_q.shape[1],
             "hidden": fits[0].module.w_q.shape[0],
-            "weights_sha256": shared_weights_hash(fits),
+            "weights_sha256": hash_shared_weights(fits),
             "patterns": [fit.pattern for fit in fits],
         }
     return described
 
 
-def shared_weights_hash(fits: Sequence[SavedFit]) -> str:
+def hash_shared_weights(fits: Sequence[SavedFit]) -> str:
     """The hash of w_q and w_k, which all fits must share."""
     hashes = {weights_hash(fit.module) for fit in fits}
     assert len(hashes) == 1, "patterns of one run have different weights"

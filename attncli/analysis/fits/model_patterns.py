@@ -61,14 +61,14 @@ def capture_model_patterns(
     strip_memory: int = STRIP_MEMORY,
 ) -> Mapping[str, csr_array]:
     """Capture every head's pattern, by its name, in one forward pass."""
-    kept = [SparseMapBuilder(head) for head in heads]
+    builders = [SparseMapBuilder(head) for head in heads]
     layers: set[int] = set()
 
     def observe(site: AttentionSite, strip: Strip) -> None:
         if site.kind != "self":
             return
         layers.add(site.layer)
-        for one in kept:
+        for one in builders:
             if one.head.layer == site.layer:
                 one.add(site, strip)
 
@@ -80,10 +80,10 @@ def capture_model_patterns(
         capture_attention(body, observe, strip_memory, proved),
     ):
         body(**text.kwargs)
-    for one in kept:
+    for one in builders:
         if not one.parts:
             known = ", ".join(map(str, sorted(layers))) or "none"
             raise UsageError(
                 f"{one.head.text}: there is no attention in layer {one.head.layer}; layers with: {known}."
             )
-    return {one.head.text: one.pattern() for one in kept}
+    return {one.head.text: one.pattern() for one in builders}

@@ -25,16 +25,16 @@ class HeadSelection:
         keeps: Callable[[int, int], bool],
     ) -> "HeadSelection":
         """`heads`: the numbers of every attention's heads in the whole model."""
-        kept = {
+        selected = {
             site: sum(keeps(site.layer, head) for head in own)
             for site, own in heads.items()
             if layers is None or site.layer in layers
         }
-        looked_at = [site for site, count in kept.items() if count]
+        looked_at = [site for site, count in selected.items() if count]
         return cls(
             count_attention_layers(looked_at),
             count_attention_layers(heads),
-            sum(kept.values()),
+            sum(selected.values()),
             sum(map(len, heads.values())),
         )
 

@@ -104,12 +104,12 @@ def choose_metrics(names: Iterable[str], pairs: int = 0) -> MetricSelection:
     for name in names:
         for member in expand_name(name):
             (states if member in state_names() else heads).append(member)
-    told = bool({"roles", "all", ROLE} & set(names))
-    wanted = [name for name in heads if name != ROLE]
+    needs_roles = bool({"roles", "all", ROLE} & set(names))
+    names_but_role = [name for name in heads if name != ROLE]
     return MetricSelection(
-        tuple(dict.fromkeys([*wanted, *(roles.MEASURED if told else ())])),
+        tuple(dict.fromkeys([*names_but_role, *(roles.MEASURED if needs_roles else ())])),
         tuple(dict.fromkeys(states)),
-        told,
+        needs_roles,
         pairs,
     )
 

@@ -100,7 +100,7 @@ PERCENT = 100
 texts."""
 
 
-def keep_all(layer: int, head: int) -> bool:
+def keep_every_head(layer: int, head: int) -> bool:
     return True
 
 
@@ -139,7 +139,7 @@ class HeadPlan:
 
     metrics: MetricSelection
     layers: frozenset[int] | None = None
-    keeps: Keeps = keep_all
+    keeps: Keeps = keep_every_head
     ranking: HeadRanking | None = None
     shuffle: bool = False
     seed: int = 0
@@ -167,39 +167,43 @@ class ModelAndControls:
     nulls: dict[str, Observations] = field(default_factory=dict)
 
 
+TakesMetadata = Callable[[MapMetadata, Mapping[AttentionSite, Mapping[str, Scalar]]], None]
+"""Receives the metadata that maps lack, and each attention layer's row keys."""
+
+
 def inspect_model(
     checkpoint: LoadedModel,
     subject: VerifiedModel,
-    twin: VerifiedModel | None,
+    control: VerifiedModel | None,
     texts: Sequence[ModelInput],
     plan: HeadPlan,
     also: Look | None = None,
     progress: Progress = ignore_progress,
-    beyond: Callable[[MapMetadata, Mapping[AttentionSite, Mapping[str, Scalar]]], None]
-    | None = None,
+    beyond: TakesMetadata | None = None,
 ) -> Report:
-    """Inspect the model. `twin`: the random-init model; `also` receives the strips of the first text.
+    """Inspect the model. `control`: the random-init model; `also` receives the strips of the first text.
 
     `beyond` is called with the metadata that these maps lack, and each attention layer's row keys.
     """
-    runs = observe_with_controls(subject, twin, checkpoint.identity, texts, plan, also, progress)
+    runs = observe_with_controls(subject, control, checkpoint.identity, texts, plan, also, progress)
     rows, heads = build_rows(runs, subject, plan, list(map(TokenNames.of_text, texts)))
-    streams = measure_stream_gains(subject, texts) if plan.metrics.roles else None
+    roles = plan.metrics.roles
+    streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.rows(len(texts)) if streams else ()
     layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
     labels = [text.labels for text in texts]
     if beyond is not None:
         keys = site_keys(runs.own.sites, subject.stacks)
         beyond(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
-    told = said_of(rows, heads, labels, layers, subject, runs.own) if plan.metrics.roles else ()
-    told += (streams.finding(),) if streams else ()
+    findings = list_findings(rows, heads, labels, layers, subject, runs.own) if roles else ()
+    findings += (streams.finding(),) if streams else ()
     return Report(
         study="inspect-model",
         headline=format_headline(
             checkpoint.identity,
             runs.own,
             [head for head in heads if not is_linear(head)],
-            [f.about for f in told],
+            [f.about for f in findings],
             select_heads(subject, plan),
             layers,
             "; ".join(filter(None, (linear_headline(heads), describe_maps(rows, heads)))),
@@ -218,10 +222,10 @@ def inspect_model(
         environment=describe_paths(runs.own.texts),
         seeds=(plan.seed,),
         views=tuple(build_views(rows, plan.metrics, plan.ranking, len(texts))),
-        findings=told,
+        findings=findings,
         warnings=(
             *checkpoint.warnings,
-            *(each.said() for each in subject.left_out),
+            *(each.describe() for each in subject.left_out),
             *describe_extra_inputs(texts),
             *collect_warnings(runs, plan),
             *warn_sampled_channels(subject.chosen_linear(plan)),
@@ -231,7 +235,7 @@ def inspect_model(
 
 def observe_with_controls(
     subject: VerifiedModel,
-    twin: VerifiedModel | None,
+    control: VerifiedModel | None,
     identity: Mapping[str, Any],
     texts: Sequence[ModelInput],
     plan: HeadPlan,
@@ -240,15 +244,15 @@ def observe_with_controls(
 ) -> ModelAndControls:
     """Run every forward pass that is needed, of the model and its controls."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffle_tokens(text, plan.seed))]
-    passes = len(rank_share(texts)) * (2 if twin else 1) + len(rank_share(mixed))
+    passes = len(rank_share(texts)) * (2 if control else 1) + len(rank_share(mixed))
     attentions = len(subject.shapes) + len(subject.chosen_linear(plan).layers)
     meter = ProgressMeter(progress, passes * attentions)
     null = UniformControl()
     runs = ModelAndControls(
         observe_model(subject, identity, OWN, texts, plan, null=null, meter=meter, also=also)
     )
-    if twin is not None:
-        runs.nulls[RANDOM] = observe_model(twin, identity, RANDOM, texts, plan, null, meter)
+    if control is not None:
+        runs.nulls[RANDOM] = observe_model(control, identity, RANDOM, texts, plan, null, meter)
     if mixed:
         runs.nulls[SHUFFLED] = observe_model(
             subject, identity, SHUFFLED, mixed, plan, null, meter, like=runs.own
@@ -281,14 +285,14 @@ def observe_model(
     elsewhere = (like or found).not_on_texts(metrics.on_repeats, metrics.on_generated())
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
     pairs = metrics.pairs if what == OWN else 0
-    wanted = PassRequest(on_text, metrics.states, plan.layers, pairs=pairs)
+    request = PassRequest(on_text, metrics.states, plan.layers, pairs=pairs)
 
     def work(place: int, text: ModelInput) -> PassResult:
         return measure_forward_pass(
             subject.body,
             subject.stacks,
             text.kwargs,
-            wanted,
+            request,
             null,
             where=text.name,
             tick=meter.advance,
@@ -314,15 +318,15 @@ def observe_repeats(
     repeated = make_repeated_tokens(subject.body, plan.seed) if names else None
     if repeated is None:
         return []
-    wanted = PassRequest(names, layers=plan.layers, period=repeated.period)
+    request = PassRequest(names, layers=plan.layers, period=repeated.period)
     where, linear = ON_RANDOM, subject.chosen_linear(plan)
     run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
 
     def alone(draw: int) -> PassResult:
-        observer = HeadObserver(wanted, null, where, ignore_share)
+        observer = HeadObserver(request, null, where, ignore_share)
         return run(observer, kwargs=repeated.alone(draw), linear=linear, apart=subject.apart)
 
-    together = DrawObserver(wanted, null, where, DRAWS)
+    together = DrawObserver(request, null, where, DRAWS)
     with suppress(
         AttnError
     ):  # what does not run, or is not understood, in a batch: each alone says why
@@ -373,13 +377,13 @@ def collect_map_metadata(
 
     Over several texts those would be means, and the maps are those of the first.
     """
-    asked = replace(plan, metrics=choose_metrics([ON_REPEATS]))
-    repeated = observe_repeats(subject, asked, UniformControl())
+    repeats_plan = replace(plan, metrics=choose_metrics([ON_REPEATS]))
+    repeated = observe_repeats(subject, repeats_plan, UniformControl())
     own = Observations(repeated, repeated)
     roles = [
         row
         for row in build_head_rows(
-            asked.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps
+            repeats_plan.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps
         )
         if row.keys.get("span") != LINEAR  # whose maps no file has
     ]
@@ -397,8 +401,8 @@ def collect_map_metadata(
     )
 
 
-def describe_role_input(own: Observations) -> str:
-    return ON_RANDOM if own.repeated else "texts"
+def describe_role_input(observed: Observations) -> str:
+    return ON_RANDOM if observed.repeated else "texts"
 
 
 def build_rows(
@@ -417,7 +421,7 @@ def build_rows(
     return [*rows, *build_completeness_rows(runs.own, keys), *states], heads
 
 
-def said_of(
+def list_findings(
     rows: Sequence[Row],
     heads: Sequence[ClassifiedHead],
     labels: Sequence[Sequence[str]],
@@ -443,8 +447,8 @@ def measure_stream_gains(subject: VerifiedModel, texts: Sequence[ModelInput]) ->
     stream."""
     if all(each.reaches is not False for each in subject.left_out):
         return None
-    given = {text.name: text.kwargs for text in texts}
-    with translate_model_errors(subject.body, given), run_in_model_precision(subject.body):
+    inputs = {text.name: text.kwargs for text in texts}
+    with translate_model_errors(subject.body, inputs), run_in_model_precision(subject.body):
         found = [find_stream_mixings(subject.body, subject.left_out, text.kwargs) for text in texts]
     return compute_stream_gains(found, subject.stacks)
 
@@ -469,7 +473,7 @@ WITHOUT_ROLES = ("entropy_normalised", "distance")
 
 def format_headline(
     identity: Mapping[str, Any],
-    own: Observations,
+    observed: Observations,
     heads: Sequence[ClassifiedHead],
     about: Sequence[str],
     chosen: HeadSelection,
@@ -479,7 +483,7 @@ def format_headline(
     """Headline: the model, its roles, its most serious finding, and the clearest pair if requested."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     hybrid = layers.headline() if layers is not None and chosen.whole else ""
-    length = format_lengths([seen.tokens for seen in own.texts])
+    length = format_lengths([seen.tokens for seen in observed.texts])
     size = f"{hybrid}; {length}" if hybrid else f"{chosen.describe_layers()}, {length}"
     played = describe_roles(heads, chosen.heads)
     sick = [word for word in about if word in SICK]
@@ -503,10 +507,10 @@ SICK = ("massive activations", "over-smoothing", "idle heads")
 """Findings that belong into the headline."""
 
 
-def describe_layers(own: Observations) -> list[dict[str, Any]]:
+def describe_layers(observed: Observations) -> list[dict[str, Any]]:
     """Which layers attend, how, and with how many heads."""
     found: dict[tuple[str, str, str], list[int]] = {}
-    for site in own.sites:
+    for site in observed.sites:
         if site.is_linear:
             continue
         found.setdefault((site.stack, site.kind, site.span), []).append(site.layer)
@@ -517,15 +521,19 @@ def describe_layers(own: Observations) -> list[dict[str, Any]]:
 
 
 def describe_source(
-    texts: Sequence[ModelInput], own: Observations, metrics: MetricSelection
+    texts: Sequence[ModelInput], observed: Observations, metrics: MetricSelection
 ) -> dict[str, Any]:
     """The texts, and which metrics were measured on others, that attn has drawn."""
-    made = {"copying_on": {kind: len(seen) for kind, seen in own.made.items()}} if own.made else {}
-    draws = {"role_draws": len(own.repeated)} if own.repeated else {}
-    elsewhere = sorted(own.not_on_texts(metrics.on_repeats, metrics.on_generated()))
+    made = (
+        {"copying_on": {kind: len(seen) for kind, seen in observed.made.items()}}
+        if observed.made
+        else {}
+    )
+    draws = {"role_draws": len(observed.repeated)} if observed.repeated else {}
+    elsewhere = sorted(observed.not_on_texts(metrics.on_repeats, metrics.on_generated()))
     return {
         "texts": [text.described() for text in texts],
-        "roles_on": describe_role_input(own),
+        "roles_on": describe_role_input(observed),
         **draws,
         **made,
         **({"not_on_texts": elsewhere} if elsewhere else {}),

@@ -59,6 +59,6 @@ def rank_rows(rows: Sequence[Row], ranking: HeadRanking | None) -> list[Row]:
     }
     order = sorted(values, key=lambda each: values[each] or 0.0, reverse=not ranking.rising)
     rank = {each: index for index, each in enumerate(order[: ranking.top])}
-    kept = [row for row in rows if location_key(row) in rank]
+    ranked = [row for row in rows if location_key(row) in rank]
     rest = [row for row in rows if row.head is None]
-    return [*sorted(kept, key=lambda row: rank[location_key(row)]), *rest]
+    return [*sorted(ranked, key=lambda row: rank[location_key(row)]), *rest]

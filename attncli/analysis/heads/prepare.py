@@ -76,7 +76,7 @@ def prepare_linear_layers(
     linear = find_linear_layers(body, mixers, short, tokens)
     if linear.found:
         return VerifiedModel(body, stacks, {}, mixers, linear)
-    why = "; ".join(f"{kind}: {said}" for kind, said in linear.refused.items())
+    why = "; ".join(f"{kind}: {reason}" for kind, reason in linear.refused.items())
     raise NoAttention(
         f"{str(reason).rstrip('.')}, and no linear layer{f' ({why})' if why else ''}."
     )

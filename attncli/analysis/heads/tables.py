@@ -92,7 +92,7 @@ def describe_controls(rows: Sequence[Row], metrics: Sequence[str], where: dict[s
                 value
                 for row in rows
                 if row.metric == metric
-                and all(row.keys.get(key) == wanted for key, wanted in where.items())
+                and all(row.keys.get(key) == value for key, value in where.items())
                 and isinstance(value := row.keys.get(null), float)
             ]
             if values:

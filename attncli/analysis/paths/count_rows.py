@@ -24,8 +24,8 @@ def sort_by_length(rows: Iterable[Row]) -> list[Row]:
 def build_count_row(count: int, at: dict[str, Any]) -> Row:
     if log10_of_integer(count) > 308:
         exact = log10_of_integer(count) < MOST_DIGITS
-        told = f"exactly {count}" if exact else "its logarithm is log10_path_count"
-        note = f"{NOT_APPLICABLE}beyond float range: {told}"
+        count_text = f"exactly {count}" if exact else "its logarithm is log10_path_count"
+        note = f"{NOT_APPLICABLE}beyond float range: {count_text}"
         return Row("path_count", None, "paths", note=note, **at)
     inexact = int(float(count)) != count
     return Row(

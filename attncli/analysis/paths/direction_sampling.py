@@ -62,10 +62,10 @@ def jackknife(back: Array, width: int, of: Callable[[Array], Array]) -> TokenEst
         return TokenEstimates(values.tolist(), [math.nan] * len(values))
     without = np.stack([of(np.delete(back, left_out, axis=0)) for left_out in range(k)])
     square = (k - 1) / k * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
-    return TokenEstimates(values.tolist(), np.sqrt(remaining_variance(k, width) * square).tolist())
+    return TokenEstimates(values.tolist(), np.sqrt(variance_factor(k, width) * square).tolist())
 
 
-def remaining_variance(k: int, width: int) -> float:
+def variance_factor(k: int, width: int) -> float:
     """Factor of the variance that k of `width` orthonormal directions leave."""
     return max(0.0, 1.0 - k / width)
 
@@ -78,7 +78,7 @@ def estimate_correlation(back: Array, width: int, other: Sequence[float], seed: 
         return Estimate(value, 0.0 if k >= width else math.nan)
     drawn = np.random.default_rng(seed).integers(0, k, (RESAMPLES, k))
     found = [rank_correlation(jacobian_norms(back[rows], width).tolist(), other) for rows in drawn]
-    return Estimate(value, float(np.std(found)) * math.sqrt(remaining_variance(k, width)))
+    return Estimate(value, float(np.std(found)) * math.sqrt(variance_factor(k, width)))
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:

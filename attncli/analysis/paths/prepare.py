@@ -36,10 +36,10 @@ def prepare_paths(
     model.refuse_tensor_parallel()
     model.refuse_half()
     options = model.to_load(seed)
-    wanted = inputs.to_read(tokens, seed)
+    requested = inputs.to_read(tokens, seed)
     before_the_work()
     subject = select_stack(
-        load_model(source, replace(options, half=False), make_early_check(wanted)), stack
+        load_model(source, replace(options, half=False), make_early_check(requested)), stack
     )
     single = subject.checkpoint.model.dtype == torch.float32
     drawn = options.allow_missing  # in another type other weights would be drawn
@@ -48,7 +48,7 @@ def prepare_paths(
         subject = replace(
             subject, wider=cache(lambda: select_stack(load_model(source, wide), stack))
         )
-    return subject, make_inputs(subject.checkpoint, wanted)
+    return subject, make_inputs(subject.checkpoint, requested)
 
 
 def select_stack(checkpoint: LoadedModel, name: str | None) -> PathModel:

@@ -18,9 +18,9 @@ def build_depth_findings(ensemble: Ensemble, title: str = "") -> Iterator[Findin
     for variant, trajectories in ensemble.items():
         curves = average_curves(trajectories)
         for metric, words in WORDS.items():
-            said = words(curves[metric]) if metric in curves else ""
-            if said:
-                yield Finding(f"{title}{variant}", said)
+            sentence = words(curves[metric]) if metric in curves else ""
+            if sentence:
+                yield Finding(f"{title}{variant}", sentence)
 
 
 def average_curves(trajectories: Sequence[Trajectory]) -> Mapping[str, list[float]]:

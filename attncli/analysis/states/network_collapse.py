@@ -93,7 +93,7 @@ def run_networks(
     logits: bool = False,
 ) -> Ensemble:
     """Run every network; the residuals that the regime and the bound need are always among the metrics."""
-    wanted = required_metrics(metrics)
+    metrics_to_measure = with_residual_metrics(metrics)
     ensemble: dict[str, list[Trajectory]] = {name: [] for name in variants}
     total = len(networks) * networks[0].spec.layers * len(variants)
     done = 0
@@ -104,17 +104,21 @@ def run_networks(
         progress(done, total, "layers")
 
     for network in networks:
-        for name, trajectory in run_variants(network, variants, wanted, tick, over, logits).items():
+        for name, trajectory in run_variants(
+            network, variants, metrics_to_measure, tick, over, logits
+        ).items():
             ensemble[name].append(trajectory)
     return ensemble
 
 
-def required_metrics(metrics: Sequence[str]) -> list[str]:
+def with_residual_metrics(metrics: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([RESIDUAL, *metrics, RESIDUAL_NORM]))
 
 
 def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
-    return {name: metric_definition(name) for name in required_metrics(metrics)} | dict(OWN_METRICS)
+    return {name: metric_definition(name) for name in with_residual_metrics(metrics)} | dict(
+        OWN_METRICS
+    )
 
 
 def describe_source(

@@ -45,9 +45,9 @@ def metric_definition(name: str) -> Definition:
 class StateMeters:
     """The metrics of one run."""
 
-    def __init__(self, wanted: Iterable[str]) -> None:
+    def __init__(self, metrics: Iterable[str]) -> None:
         known = set(STEPS.names())
-        chosen = list(wanted)
+        chosen = list(metrics)
         self.of_state: Mapping[str, Metric] = {n: METRICS[n] for n in chosen if n not in known}
         self.of_step: Mapping[str, StepMetric] = {n: STEPS[n] for n in chosen if n in known}
 

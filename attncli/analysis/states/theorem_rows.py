@@ -58,12 +58,10 @@ def describe_bound_coverage(rows: Sequence[Row]) -> str:
     found = [row.value for row in rows if row.metric == "bound_slack" and row.value is not None]
     if not found:
         return "no residual to compare with the one-layer bound"
-    kept = sum(value >= 0.0 for value in found)
+    within_bound = sum(value >= 0.0 for value in found)
     span = f"{format_number(min(found))} … {format_number(max(found))}"
     layers = format_count(len(found), "layer")
-    return (
-        f"{describe_hypothesis(rows)}; it is seen to hold in {kept} of {layers}, by {span} decades"
-    )
+    return f"{describe_hypothesis(rows)}; it is seen to hold in {within_bound} of {layers}, by {span} decades"
 
 
 def describe_hypothesis(rows: Sequence[Row]) -> str:

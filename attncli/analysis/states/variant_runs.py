@@ -141,10 +141,10 @@ class StateRecorder:
             store_state(self.before, place, index, state)
 
     def note(
-        self, lines: Lines, place: StateLocation, index: int, found: Mapping[str, float]
+        self, lines: Lines, place: StateLocation, index: int, numbers: Mapping[str, float]
     ) -> None:
-        line = self.place(lines, place, found)
-        for name, value in found.items():
+        line = self.place(lines, place, numbers)
+        for name, value in numbers.items():
             line[name][index] = value
 
 
@@ -343,7 +343,7 @@ class VariantRun:
         return first
 
     def once(
-        self, record: StateRecorder, beside: AbstractContextManager[None] | None = None
+        self, record: StateRecorder, within: AbstractContextManager[None] | None = None
     ) -> None:
         """Run once in the model's arithmetic, with a recorder."""
         body = self.subject.body
@@ -351,7 +351,7 @@ class VariantRun:
             fix_rng(),
             self.code(record),
             observe_states(body, self.subject.stacks, record.after_block),
-            beside or nullcontext(),
+            within or nullcontext(),
         ):
             body(**self.text.kwargs)
 

@@ -71,8 +71,8 @@ class RecordedSteps:
         if step.taken not in made or step.told not in made:
             return None
 
-        def replayed(**given: Tensor) -> Tensor:
-            (instead,) = given.values()
+        def replayed(**value: Tensor) -> Tensor:
+            (instead,) = value.values()
             with StepReplayer(self.code, step, instead):
                 try:
                     self.forward(*self.args, **self.kwargs)
@@ -86,9 +86,9 @@ class RecordedSteps:
 class StopForward(Exception):
     """Raised once the output step has its tensor."""
 
-    def __init__(self, found: Tensor) -> None:
+    def __init__(self, value: Tensor) -> None:
         super().__init__()
-        self.found = found
+        self.found = value
 
 
 class CodeTracer(TorchFunctionMode):
@@ -168,12 +168,15 @@ def find_linear_step(seen: RecordedSteps, tokens: int) -> tuple[InnerStep, Value
     """Find the last tensor of a forward that is linear in an earlier one which affects other tokens, and that one."""
     made = seen.once()
     for number in reversed(range(len(made))):
-        told, output = made[number]
+        known_ids, output = made[number]
         for taken, value in made[:number]:
             if value.shape != output.shape or not can_be_values(value, tokens):
                 continue
             step = InnerStep(
-                taken, told, variable_name_at(seen.code, taken), variable_name_at(seen.code, told)
+                taken,
+                known_ids,
+                variable_name_at(seen.code, taken),
+                variable_name_at(seen.code, known_ids),
             )
             call = seen.call(step)
             values = None if call is None else find_value_argument(call, tokens)

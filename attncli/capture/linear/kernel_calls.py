@@ -81,8 +81,8 @@ class KernelCall:
 
     def answer(self, key: Key, instead: Tensor) -> Any:
         """Run the call; return its whole result."""
-        given = self.with_arguments(lambda place, value: instead if place == key else value)
-        return self.function(*given.args, **given.kwargs)
+        arguments = self.with_arguments(lambda place, value: instead if place == key else value)
+        return self.function(*arguments.args, **arguments.kwargs)
 
 
 class CallRecorder:

@@ -74,39 +74,39 @@ def find_values_in_native_precision(
 
 
 def first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
-    for key, given in call.arguments().items():
-        if given.ndim not in (3, 4) or given.shape[0] != 1 or tokens not in given.shape[1:]:
+    for key, value in call.arguments().items():
+        if value.ndim not in (3, 4) or value.shape[0] != 1 or tokens not in value.shape[1:]:
             continue
-        if call.output(key, given).shape == given.shape:
-            found = classify_axes(call, key, given, tokens)
+        if call.output(key, value).shape == value.shape:
+            found = classify_axes(call, key, value, tokens)
             if found is not None:
                 return found
     return None
 
 
-def classify_axes(call: KernelCall, key: Key, given: Tensor, tokens: int) -> ValueArgument | None:
+def classify_axes(call: KernelCall, key: Key, value: Tensor, tokens: int) -> ValueArgument | None:
     """Classify the axes of an argument, if the output is linear in it."""
-    draw = RandomDraw(given)
+    draw = RandomDraw(value)
 
     def apply(values: Tensor) -> Tensor:
         return call.output(key, values) - rest
 
-    rest = torch.zeros_like(given)
+    rest = torch.zeros_like(value)
     rest = apply(rest)  # the part that does not depend on the values, such as a bias
     if not is_linear(apply, draw):
         return None
     mixing = [
-        axis for axis in candidate_token_axes(given, tokens) if mixes_along_axis(apply, draw, axis)
+        axis for axis in candidate_token_axes(value, tokens) if mixes_along_axis(apply, draw, axis)
     ]
     if len(mixing) != 1:
         return None
     (token,) = mixing
-    others = [axis for axis in range(1, given.ndim) if axis != token]
+    others = [axis for axis in range(1, value.ndim) if axis != token]
     shared = next((axis for axis in reversed(others) if is_shared_axis(apply, draw, axis)), None)
     if not all(is_independent_along_axis(apply, draw, axis) for axis in others if axis != shared):
         return None
     wide = shared is not None and accepts_more_features(call, key, draw, shared)
-    return ValueArgument(key, token, shared, wide, is_causal(apply, draw, token), given.ndim)
+    return ValueArgument(key, token, shared, wide, is_causal(apply, draw, token), value.ndim)
 
 
 class RandomDraw:
@@ -121,14 +121,14 @@ class RandomDraw:
         return found.to(self.like)
 
 
-def candidate_token_axes(given: Tensor, tokens: int) -> Iterator[int]:
-    return (axis for axis in range(1, given.ndim) if given.shape[axis] == tokens)
+def candidate_token_axes(value: Tensor, tokens: int) -> Iterator[int]:
+    return (axis for axis in range(1, value.ndim) if value.shape[axis] == tokens)
 
 
-def is_close(found: Tensor, wanted: Tensor) -> bool:
-    most = float(wanted.abs().max())
-    allowed = LINEAR_ARGUMENT.of(wanted.dtype) * most
-    return most > 0.0 and float((found - wanted).abs().max()) <= allowed
+def is_close(value: Tensor, target: Tensor) -> bool:
+    most = float(target.abs().max())
+    allowed = LINEAR_ARGUMENT.of(target.dtype) * most
+    return most > 0.0 and float((value - target).abs().max()) <= allowed
 
 
 def is_linear(apply: Function, draw: RandomDraw) -> bool:
@@ -174,8 +174,8 @@ def accepts_more_features(call: KernelCall, key: Key, draw: RandomDraw, axis: in
         found = call.output(key, torch.cat(parts, axis))
     except Exception:
         return False
-    wanted = torch.cat([call.output(key, part) for part in parts], axis)
-    return found.shape == wanted.shape and is_close(found, wanted)
+    expected = torch.cat([call.output(key, part) for part in parts], axis)
+    return found.shape == expected.shape and is_close(found, expected)
 
 
 def is_causal(apply: Function, draw: RandomDraw, token: int) -> bool:

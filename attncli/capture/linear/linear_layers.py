@@ -67,10 +67,10 @@ class LinearLayer:
 
     def chosen(self, keeps: Callable[[int, int], bool]) -> list[int]:
         """The heads that are measured."""
-        asked = [head for head in range(self.heads) if keeps(self.site.layer, head)]
+        requested = [head for head in range(self.heads) if keeps(self.site.layer, head)]
         named = not keeps(self.site.layer, NO_HEAD)
         if named or not self.is_channels or self.heads <= LOOKED_AT:
-            return asked
+            return requested
         return [place * self.heads // LOOKED_AT for place in range(LOOKED_AT)]
 
 
@@ -99,10 +99,10 @@ class LinearHeads:
         layers: Collection[int] | None,
         keeps: Callable[[int, int], bool],
     ) -> "LinearHeads":
-        asked = [layer for layer in found if layers is None or layer.site.layer in layers]
-        heads = {layer.site: layer.chosen(keeps) for layer in asked}
-        kept = tuple(layer for layer in asked if heads[layer.site])
-        return cls(kept, {layer.site: heads[layer.site] for layer in kept})
+        requested = [layer for layer in found if layers is None or layer.site.layer in layers]
+        heads = {layer.site: layer.chosen(keeps) for layer in requested}
+        with_heads = tuple(layer for layer in requested if heads[layer.site])
+        return cls(with_heads, {layer.site: heads[layer.site] for layer in with_heads})
 
 
 NO_LINEAR = LinearHeads()
@@ -182,11 +182,13 @@ def find_linear_calls(
     there is no other. Methods come last, as the functions inside them say more where these can be seen; a call that only
     permutes tokens is no mixer's map.
     """
-    told = [call for call in calls if len(call.arguments()) > 1]
+    candidates = [call for call in calls if len(call.arguments()) > 1]
     others = [call for call in calls if len(call.arguments()) <= 1 and not call.is_method]
-    methods = [call for call in told if call.is_method]
-    told = [call for call in told if not call.is_method]
-    for tokens, last in product(lengths, (*reversed(told), *reversed(others), *reversed(methods))):
+    methods = [call for call in candidates if call.is_method]
+    candidates = [call for call in candidates if not call.is_method]
+    for tokens, last in product(
+        lengths, (*reversed(candidates), *reversed(others), *reversed(methods))
+    ):
         values = find_value_argument(last, tokens)
         if values is not None and (not last.is_method or weighs_values(last, values)):
             found = {

@@ -141,13 +141,13 @@ class LinearMap:
             output = self.call.output(self.values.key, leaf)
 
         def rows(first: int, last: int) -> Tensor:
-            wanted = torch.zeros_like(output)
+            expected = torch.zeros_like(output)
             if shared is None:
-                wanted.movedim(token, 0)[first] = 1.0
+                expected.movedim(token, 0)[first] = 1.0
             else:
-                place = torch.arange(last - first, device=wanted.device)
-                wanted.movedim((token, shared), (0, 1))[first + place, place] = 1.0
-            (found,) = torch.autograd.grad(output, leaf, wanted, retain_graph=True)
+                place = torch.arange(last - first, device=expected.device)
+                expected.movedim((token, shared), (0, 1))[first + place, place] = 1.0
+            (found,) = torch.autograd.grad(output, leaf, expected, retain_graph=True)
             return self.as_heads(found)[0].transpose(-2, -1)[:, : last - first]
 
         return rows, 1 if shared is None else shape[shared]

@@ -46,8 +46,8 @@ class CarriedState:
     ) -> tuple[Tensor, Tensor]:
         """Run the call; return its output and final state."""
         kwargs = {**call.kwargs, self.given: state, self.asked: True}
-        given = replace(call, kwargs=kwargs)
-        output, left = list(iter_tensors(given.answer(key, values)))[:2]
+        with_state = replace(call, kwargs=kwargs)
+        output, left = list(iter_tensors(with_state.answer(key, values)))[:2]
         return output, left
 
 
@@ -79,15 +79,15 @@ def try_carried_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]
     if values.shared is None or not values.wide or not values.causal:
         return {}
     named = inspect.signature(inspect.unwrap(call.function)).parameters
-    given = next((name for name in STATES if name in named and STATES[name] in named), None)
-    if given is None or call.kwargs.get(given) is not None:
+    with_state = next((name for name in STATES if name in named and STATES[name] in named), None)
+    if with_state is None or call.kwargs.get(with_state) is not None:
         return {}
     value = call.arguments()[values.key]
     tokens = find_axes(call, value.shape[values.token])
     whole = call.output(values.key, value)
     size = value.shape[values.token]
     half = size // 2
-    carried = CarriedState(given, STATES[given], 0, tokens)
+    carried = CarriedState(with_state, STATES[with_state], 0, tokens)
     first, wider = (
         carried.run(
             carried.part(call, 0, half), values.key, each.narrow(values.token, 0, half), None
@@ -119,8 +119,8 @@ def try_batch(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
     draw = RandomDraw(call.arguments()[values.key])
     parts = [draw(), draw()]
     found = repeat_in_batch(call, 2).output(values.key, torch.cat(parts))
-    wanted = torch.cat([call.output(values.key, part) for part in parts])
-    return {"batched": found.shape == wanted.shape and is_close(found, wanted)}
+    expected = torch.cat([call.output(values.key, part) for part in parts])
+    return {"batched": found.shape == expected.shape and is_close(found, expected)}
 
 
 def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
@@ -143,8 +143,10 @@ def try_channels(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
     chosen = range(0, value.shape[axis], 2)
     few = select_channels(call, found, chosen)
     alone = few.output(values.key, few.arguments()[values.key])
-    wanted = call.output(values.key, value).index_select(axis, torch.tensor(chosen))
-    return {"channels": found if alone.shape == wanted.shape and is_close(alone, wanted) else None}
+    expected = call.output(values.key, value).index_select(axis, torch.tensor(chosen))
+    return {
+        "channels": found if alone.shape == expected.shape and is_close(alone, expected) else None
+    }
 
 
 def select_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]) -> KernelCall:

@@ -28,13 +28,13 @@ class StreamMixing(NamedTuple):
 
 
 def find_stream_mixings(
-    model: nn.Module, found: Collection[UncapturableAttention], inputs: Inputs
+    model: nn.Module, uncapturable: Collection[UncapturableAttention], inputs: Inputs
 ) -> list[StreamMixing]:
     """All mixings of one forward in their order; none where no module receives several streams of a token.
 
     Modules of one class are treated alike wherever they are: before an MLP they are not tested for attention.
     """
-    kinds = {one.kind for one in found if one.reaches is False}
+    kinds = {one.kind for one in uncapturable if one.reaches is False}
     modules = {
         module: name for name, module in model.named_modules() if type(module).__name__ in kinds
     }
@@ -58,9 +58,9 @@ class StreamProducts(TorchFunctionMode):
 
     def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         output = forward(*args, **kwargs)
-        given = find_stream_input(args, kwargs)
-        if given is not None and given.ndim == 4:
-            self.streams = given
+        stream = find_stream_input(args, kwargs)
+        if stream is not None and stream.ndim == 4:
+            self.streams = stream
             self.found.append(StreamMixing(self.modules[module], None))
         return output
 

@@ -15,5 +15,5 @@ def format_layers(layers: Iterable[int]) -> str:
         [layer for _, layer in run]
         for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
     ]
-    said = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"layer{'' if len(ordered) == 1 else 's'} {said}"
+    ranges = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"layer{'' if len(ordered) == 1 else 's'} {ranges}"

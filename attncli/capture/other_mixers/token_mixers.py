@@ -77,7 +77,7 @@ def find_mixers_besides_attention(
     calls = [(stack, call) for stack in stacks for call in stack.calls]
     makes = {call.module: block_signature(call.module, seen) for _, call in calls}
     chosen = {make: module for module, make in makes.items()}
-    given = record_module_inputs(
+    inputs_by_module = record_module_inputs(
         model, inputs, {part for block in chosen.values() for part in block.modules()}
     )
     tokens = {
@@ -88,7 +88,9 @@ def find_mixers_besides_attention(
     }
     with torch.no_grad():
         kinds = {
-            make: group_by_kind(block, iter_mixing_parts(block, given, seen, tokens[block]))
+            make: group_by_kind(
+                block, iter_mixing_parts(block, inputs_by_module, seen, tokens[block])
+            )
             for make, block in chosen.items()
         }
     return tuple(
@@ -100,10 +102,12 @@ def find_mixers_besides_attention(
     )
 
 
-def group_by_kind(block: nn.Module, found: Iterator[tuple[str, nn.Module]]) -> dict[str, list[str]]:
+def group_by_kind(
+    block: nn.Module, modules: Iterator[tuple[str, nn.Module]]
+) -> dict[str, list[str]]:
     """The paths of the submodules of a block that mix tokens, by kind."""
     kinds: dict[str, list[str]] = {}
-    for path, part in found:
+    for path, part in modules:
         kinds.setdefault(name_mixer_kind(part, path, block), []).append(path)
     return kinds
 
@@ -117,21 +121,21 @@ def record_module_inputs(
     model: nn.Module, inputs: Inputs, modules: Collection[nn.Module]
 ) -> dict[nn.Module, ModuleInputs]:
     """Record the inputs of these modules in a forward of the model."""
-    given: dict[nn.Module, ModuleInputs] = {}
+    inputs_by_module: dict[nn.Module, ModuleInputs] = {}
 
     def around(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
-        given[module] = ModuleInputs(args, kwargs)
+        inputs_by_module[module] = ModuleInputs(args, kwargs)
         return forward(*args, **kwargs)
 
     if modules:
         with torch.no_grad(), wrap_forwards(modules, around):
             model(**inputs)
-    return given
+    return inputs_by_module
 
 
 def iter_mixing_parts(
     block: nn.Module,
-    given: Mapping[nn.Module, ModuleInputs],
+    inputs: Mapping[nn.Module, ModuleInputs],
     attentions: Collection[nn.Module],
     tokens: int,
 ) -> Iterator[tuple[str, nn.Module]]:
@@ -141,28 +145,28 @@ def iter_mixing_parts(
     """
     inside = [
         (f"{path}.{deeper}".rstrip("."), part)
-        for path, child in iter_called_parts(block, given)
+        for path, child in iter_called_parts(block, inputs)
         if not is_torch_layer(child)
-        and (child in attentions or mixes_tokens(child, given[child], tokens))
-        for deeper, part in iter_mixing_parts(child, given, attentions, tokens)
+        and (child in attentions or mixes_tokens(child, inputs[child], tokens))
+        for deeper, part in iter_mixing_parts(child, inputs, attentions, tokens)
     ]
     whole = any(isinstance(child, CONVOLUTIONS) for child in block.children())
     if any(part in attentions for part in block.modules()) or (len(inside) == 1 and not whole):
         yield from inside
-    elif mixes_tokens(block, given[block], tokens):
+    elif mixes_tokens(block, inputs[block], tokens):
         yield "", block
 
 
 def iter_called_parts(
-    module: nn.Module, given: Mapping[nn.Module, ModuleInputs], path: str = ""
+    module: nn.Module, inputs: Mapping[nn.Module, ModuleInputs], path: str = ""
 ) -> Iterator[tuple[str, nn.Module]]:
     """The submodules that a module runs, also those in its lists."""
     for name, child in module.named_children():
         here = f"{path}.{name}".lstrip(".")
-        if child in given:
+        if child in inputs:
             yield here, child
         else:
-            yield from iter_called_parts(child, given, here)
+            yield from iter_called_parts(child, inputs, here)
 
 
 def is_torch_layer(module: nn.Module) -> bool:
@@ -176,9 +180,9 @@ def count_tokens(blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]
     return found.pop() if len(found) == 1 else 0
 
 
-def mixes_tokens(module: nn.Module, given: ModuleInputs, tokens: int) -> bool:
+def mixes_tokens(module: nn.Module, inputs: ModuleInputs, tokens: int) -> bool:
     """Whether another state of the middle token changes the module's output for others; False where that cannot be tested."""
-    stream = find_stream_input(given.args, given.kwargs)
+    stream = find_stream_input(inputs.args, inputs.kwargs)
     if stream is None or (axis := find_token_axis(stream, tokens)) is None:
         return False
     if axis == stream.ndim - 1 and any(p.shape[-1] == tokens for p in module.parameters()):
@@ -188,7 +192,7 @@ def mixes_tokens(module: nn.Module, given: ModuleInputs, tokens: int) -> bool:
     moved.select(axis, middle).add_(noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
-            outputs_with_state(module, given, stream, each.clone())
+            outputs_with_state(module, inputs, stream, each.clone())
             for each in (stream, stream, moved)
         )
     except Exception:  # submodules with an unusual calling convention cannot be called again
@@ -202,9 +206,9 @@ def mixes_tokens(module: nn.Module, given: ModuleInputs, tokens: int) -> bool:
 
 
 def outputs_with_state(
-    module: nn.Module, given: ModuleInputs, stream: Tensor, instead: Tensor
+    module: nn.Module, inputs: ModuleInputs, stream: Tensor, instead: Tensor
 ) -> list[Tensor]:
-    args, kwargs = replace_argument(given.args, given.kwargs, stream, instead)
+    args, kwargs = replace_argument(inputs.args, inputs.kwargs, stream, instead)
     found = module(*args, **kwargs)
     return [value for value in iter_tensors(found) if value.is_floating_point()]
 

@@ -39,7 +39,7 @@ class UncapturableAttention(NamedTuple):
     reaches: bool | None
     """Whether they mix tokens; None where that could not be tested."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Describe it for readers of the other attentions' numbers."""
         if self.reaches is False:
             return (
@@ -54,28 +54,28 @@ class UncapturableAttention(NamedTuple):
 
 def find_uncapturable_mixers(
     stacks: tuple[Stack, ...],
-    found: Iterable[UncapturableAttention],
+    uncapturable: Iterable[UncapturableAttention],
     known: Iterable[TokenMixer],
     model: nn.Module,
 ) -> tuple[TokenMixer, ...]:
     """The layers in which such attention mixes tokens, unless they are among the known mixers."""
-    families = {one.family for one in found if one.reaches is not False}
+    families = {one.family for one in uncapturable if one.reaches is not False}
     paths = [name for name, _ in model.named_modules() if NUMBER.sub("*", name) in families]
-    told = [path for mixer in known for path in mixer.paths]
+    known_paths = [path for mixer in known for path in mixer.paths]
     return tuple(
         TokenMixer(stack.name, call.layer, "unseen attention", inside)
         for stack in stacks
         for call in stack.calls
         if (inside := tuple(path for path in paths if is_path_within(path, call.name)))
-        and not any(is_path_within(path, other) for path in inside for other in told)
+        and not any(is_path_within(path, other) for path in inside for other in known_paths)
     )
 
 
-def refuse_uncapturable(found: Iterable[UncapturableAttention]) -> None:
+def refuse_uncapturable(uncapturable: Iterable[UncapturableAttention]) -> None:
     """Refuse such attention in questions about all that a model attends to."""
-    for one in found:
+    for one in uncapturable:
         if one.reaches is not False:
-            raise InputError(one.said())
+            raise InputError(one.describe())
 
 
 def refuse_partial_capture(
@@ -118,29 +118,31 @@ def find_uncapturable_attention(
     for module in unclaimed:
         first.setdefault((NUMBER.sub("*", names[module]), type(module).__name__), module)
     with torch.no_grad(), fix_rng():
-        given = record_module_inputs(model, inputs, first.values())
+        inputs_by_module = record_module_inputs(model, inputs, first.values())
         return tuple(
-            UncapturableAttention(*make, reaches_other_tokens(module, given[module], tokens))
+            UncapturableAttention(
+                *make, reaches_other_tokens(module, inputs_by_module[module], tokens)
+            )
             for make, module in first.items()
         )
 
 
-def reaches_other_tokens(module: nn.Module, given: ModuleInputs, tokens: set[int]) -> bool | None:
+def reaches_other_tokens(module: nn.Module, inputs: ModuleInputs, tokens: set[int]) -> bool | None:
     """Whether another state of the middle token changes the module's output for others.
 
     Tested only where the module has one such input, and exactly one axis between batch and features is as long as the
     tokens: a module that takes another stack's states attends to these.
     """
-    stream = find_stream_input(given.args, given.kwargs)
+    stream = find_stream_input(inputs.args, inputs.kwargs)
     axis = None if stream is None else single_token_axis(stream, tokens)
-    if stream is None or axis is None or len(find_states(given)) > 1:
+    if stream is None or axis is None or len(find_states(inputs)) > 1:
         return None
     middle = stream.shape[axis] // 2
     moved = stream.clone()
     moved.select(axis, middle).add_(noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
-            outputs_with_state(module, given, stream, each.clone())
+            outputs_with_state(module, inputs, stream, each.clone())
             for each in (stream, stream, moved)
         )
     except Exception:  # submodules with an unusual calling convention cannot be called again
@@ -156,9 +158,9 @@ def reaches_other_tokens(module: nn.Module, given: ModuleInputs, tokens: set[int
     )
 
 
-def find_states(given: ModuleInputs) -> list[Tensor]:
+def find_states(inputs: ModuleInputs) -> list[Tensor]:
     """The tensors with an axis between those of batch and features."""
-    tensors = iter_tensors((given.args, given.kwargs))
+    tensors = iter_tensors((inputs.args, inputs.kwargs))
     return [value for value in tensors if value.is_floating_point() and value.ndim >= 3]
 
 

@@ -1,7 +1,7 @@
 """A float64 model that stays in float64.
 
 Model code casts to float32 inside: RMSNorm, the softmax of most decoders, rotary angles. In a float64 model those casts
-lower the precision that the caller asked for, and a pure-attention Llama would stop at 5e-8. Here they are refused:
+lower the requested precision, and a pure-attention Llama would stop at 5e-8. Here they are refused:
 every cast to a shorter float type leads to float64, and so does every tensor that is made in one.
 
 What was rounded to float32 before stays: weights, and the constants that a model computes when it is built and keeps

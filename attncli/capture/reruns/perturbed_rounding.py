@@ -72,12 +72,12 @@ class RoundingPerturbation(TorchFunctionMode):
             return tuple(self.after(name, part, (args, kwargs)) for part in result)
         return self.after(name, result, (args, kwargs))
 
-    def after(self, name: str, result: Any, given: Any) -> Any:
+    def after(self, name: str, result: Any, value: Any) -> Any:
         """Perturb what a function returns, if it computed it."""
         with unseen():
             if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
                 return result
-            shared = returns_argument(result, given)
+            shared = returns_argument(result, value)
         if not shared:
             return self.of(result)
         written = name.endswith("_") and (not name.endswith("__") or name.startswith("__i"))
@@ -113,10 +113,10 @@ def is_mask_like(numbers: Tensor) -> bool:
     return bool(((size == 0) | (size == 1) | (size > torch.finfo(size.dtype).max / 2)).all())
 
 
-def returns_argument(result: Tensor, given: Any) -> bool:
+def returns_argument(result: Tensor, value: Any) -> bool:
     """Whether a function returned one of its arguments, or a view of one."""
     storage = result.untyped_storage().data_ptr()
-    return any(tensor.untyped_storage().data_ptr() == storage for tensor in iter_tensors(given))
+    return any(tensor.untyped_storage().data_ptr() == storage for tensor in iter_tensors(value))
 
 
 @contextmanager

@@ -66,7 +66,7 @@ class MapFile:
             self.metadata |= {"tokens": json.dumps(list(labels)), "decoder_tokens": "[]"}
         self.names = set(self.file.names())
         try:
-            places = {name: place for place, name in enumerate(self.said("heads"))}
+            places = {name: place for place, name in enumerate(self.read_metadata("heads"))}
             ordered = sorted(
                 self.names, key=lambda name: (places.get(name, -1), map_sort_key(name))
             )
@@ -98,19 +98,19 @@ class MapFile:
     @property
     def model(self) -> dict[str, Any]:
         """The metadata's description of the model."""
-        found: dict[str, Any] = self.said("model")
+        found: dict[str, Any] = self.read_metadata("model")
         return found
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(self.said("tokens", list, str))
+        return tuple(self.read_metadata("tokens", list, str))
 
     @property
     def decoder_labels(self) -> tuple[str, ...]:
         """The tokens that the decoder of an encoder-decoder has read."""
-        return tuple(self.said("decoder_tokens", list, str))
+        return tuple(self.read_metadata("decoder_tokens", list, str))
 
-    def said(self, key: str, kind: type[Any] = dict, of: type = object) -> Any:
+    def read_metadata(self, key: str, kind: type[Any] = dict, of: type = object) -> Any:
         """The JSON value of a metadata key; None where it is missing."""
         try:
             found = json.loads(self.metadata.get(key, "null"))
@@ -138,7 +138,7 @@ class MapFile:
             )
         heads = self.numbers_of(name, shape[0])
         kind = (match["kind"] or SELF).strip("_").replace("_", " ")
-        spans = self.said("spans")
+        spans = self.read_metadata("spans")
         site = AttentionSite(
             match["stack"] or PLAIN, int(match["layer"]), kind, str(spans.get(name, "full")), name
         )
@@ -152,11 +152,11 @@ class MapFile:
 
     def numbers_of(self, name: str, count: int) -> tuple[int, ...]:
         """The true numbers of a map's heads, by the metadata."""
-        said = self.said("heads").get(name) or list(range(count))
-        whole = isinstance(said, list) and all(type(each) is int and each >= 0 for each in said)
-        if not whole or len(set(said)) != count or len(said) != count:
+        saved = self.read_metadata("heads").get(name) or list(range(count))
+        whole = isinstance(saved, list) and all(type(each) is int and each >= 0 for each in saved)
+        if not whole or len(set(saved)) != count or len(saved) != count:
             raise ValueError(f"{name} has {format_count(count, 'head')}, the metadata name others")
-        return tuple(said)
+        return tuple(saved)
 
     def strips(self, saved: SavedMap) -> Iterator[Strip]:
         """All rows of a map, in order."""

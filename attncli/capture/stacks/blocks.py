@@ -234,9 +234,9 @@ def find_second_stream(run: list[ModuleCall]) -> tuple[int, int] | None:
     """Find the arguments and results that are a second stream: the same two positions in all blocks."""
     found = [
         {
-            (beside.place, beside.gave[1])
-            for beside in call.beside
-            if beside.gave and beside.gave[0] == before.number
+            (extra.place, extra.gave[1])
+            for extra in call.beside
+            if extra.gave and extra.gave[0] == before.number
         }
         for before, call in pairwise(run)
     ]
@@ -258,8 +258,8 @@ def make_block_call(
     """
     joined = before is None or (call.follows is not None and call.follows == before.result)
     last = {before.number} if before else set()
-    others = [beside for beside in call.beside if second is None or beside.place != second[0]]
-    lone = {beside.place for beside in others if before and origins(beside.sources) <= last}
+    others = [extra for extra in call.beside if second is None or extra.place != second[0]]
+    lone = {extra.place for extra in others if before and origins(extra.sources) <= last}
     return BlockCall(
         layer,
         call.module,

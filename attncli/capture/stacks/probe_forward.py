@@ -121,7 +121,7 @@ class ForwardProber:
         return output
 
     def enter(
-        self, call: ModuleCall, stream: torch.Tensor | None, given: list[torch.Tensor]
+        self, call: ModuleCall, stream: torch.Tensor | None, states: list[torch.Tensor]
     ) -> None:
         """Record the call, and which calls its stream and other arguments come from."""
         self.found.calls.append(call)
@@ -129,7 +129,7 @@ class ForwardProber:
             return
         call.beside = tuple(
             ExtraTensor(place, trace.sources, trace.gave)
-            for place, tensor in enumerate(given)
+            for place, tensor in enumerate(states)
             if tensor is not stream and tensor.is_floating_point()
             if (trace := self.watch.trace(tensor)) and call.container in trace.lists
         )

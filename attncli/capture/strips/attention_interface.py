@@ -93,7 +93,7 @@ def observe_in_rounds(
         number += 1
 
 
-def unpatched_eager(module: nn.Module) -> Attention:
+def find_unpatched_eager(module: nn.Module) -> Attention:
     """The model's own eager function, which the module's forward names; other patches are removed by inspect.unwrap."""
     forward = inspect.unwrap(type(module).forward)
     named = [name for name in forward.__code__.co_names if name.endswith(EAGER)]
@@ -117,9 +117,9 @@ def attend_in_strips(
 
     def strips(number: int) -> Iterator[Strip]:
         nonlocal whole
-        asked = call.once_more() if number else call
+        one_call = call.once_more() if number else call
         for start in range(0, call.queries, rows):
-            output, strip = compute_strip(eager, asked, start, rows)
+            output, strip = compute_strip(eager, one_call, start, rows)
             if (
                 whole is None
             ):  # one output tensor for all strips: small ones between strips would keep the heap from reusing memory

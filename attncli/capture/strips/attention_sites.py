@@ -108,7 +108,7 @@ class SiteNamer:
         self.latest: dict[str, tuple[int, int, int]] = {}
         """For each module: the run of its list element, its layer, and how often it attended in that run."""
 
-    def watching(self) -> AbstractContextManager[None]:
+    def count_runs(self) -> AbstractContextManager[None]:
         """Within, count the runs of all list elements."""
         return hook_forwards(
             (module, lambda *_, name=name: self.runs.update((name,)))
@@ -163,8 +163,8 @@ def path_within_layer(family: str) -> str:
 
 def base_kind(family: str, classes: Iterable[str] = ()) -> str:
     """The kind by the classes of the modules on the path within the layer."""
-    said = " ".join((path_within_layer(family), *classes))
-    return CROSSING if CROSS.search(said) else SELF
+    described = " ".join((path_within_layer(family), *classes))
+    return CROSSING if CROSS.search(described) else SELF
 
 
 def find_attention_kinds(model: nn.Module) -> dict[str, str]:
@@ -182,9 +182,7 @@ def find_attention_kinds(model: nn.Module) -> dict[str, str]:
             family = NUMBER.sub("*", name)
             base = base_kind(family, (classes[inner] for inner in iter_paths_in_layer(name)))
             base = CROSSING if name in torchs_crossing else base
-            words[stack_path(family), base][family] = distinguishing_words(
-                path_within_layer(family)
-            )
+            words[stack_path(family), base][family] = words_beyond_kind(path_within_layer(family))
     return {
         family: f"{base} {own}" if own and len(set(found.values())) > 1 else base
         for (_, base), found in words.items()
@@ -206,7 +204,7 @@ def may_attend(name: str, module: nn.Module) -> bool:
     return bool(named) and any(True for _ in module.children())
 
 
-def distinguishing_words(path: str) -> str:
+def words_beyond_kind(path: str) -> str:
     """The words of a path that distinguish an attention beyond its kind: `token to image` of `cross_attn_token_to_image`."""
     return " ".join(word.lower() for word in WORD.findall(path) if not SAID.fullmatch(word))
 
@@ -228,14 +226,14 @@ def group_numbered_paths(names: Iterable[str]) -> dict[str, list[int]]:
 def layer_types(model: nn.Module) -> list[str]:
     """The layer types in the config, if it lists them."""
     config = getattr(model, "config", None)
-    for held in (config, getattr(config, "text_config", None)):
-        types = getattr(held, "layer_types", None)
+    for one_config in (config, getattr(config, "text_config", None)):
+        types = getattr(one_config, "layer_types", None)
         if types:
             return [str(kind) for kind in types]
     return []
 
 
-def enclosing_stack(site: AttentionSite, stacks: Sequence[Stack]) -> str:
+def find_enclosing_stack(site: AttentionSite, stacks: Sequence[Stack]) -> str:
     """The stack of the block that an attention runs in, if its layer has that index there; else its own list."""
     for stack in stacks:
         for call in stack.calls:

@@ -72,15 +72,15 @@ class DifferentialPairs:
         both = torch.cat([self.first.pop(module)[2], output], dim=-1)
         self.due[module] = subtract_share(both, differential_lambda(module), dim=2)
 
-    def check(self, module: nn.Module, given: Any) -> None:
+    def check(self, module: nn.Module, value: Any) -> None:
         """Compare the input of the first submodule after both calls with what the two calls give together."""
         expected = self.due.pop(module, None)
         if expected is None:
             return
-        if not isinstance(given, Tensor) or given.shape != expected.shape:
+        if not isinstance(value, Tensor) or value.shape != expected.shape:
             raise unknown_differential_error(module)
-        allowed = DIFFERENTIAL_OUTPUT.of(given.dtype)
-        if not float((given - expected).abs().max()) <= allowed * float(given.abs().max()):
+        allowed = DIFFERENTIAL_OUTPUT.of(value.dtype)
+        if not float((value - expected).abs().max()) <= allowed * float(value.abs().max()):
             raise unknown_differential_error(module)
 
     def refuse_unproved(self) -> None:
@@ -88,7 +88,7 @@ class DifferentialPairs:
         for module in (*self.first, *self.due):
             raise unknown_differential_error(module)
 
-    def watching(self) -> AbstractContextManager[None]:
+    def check_inputs(self) -> AbstractContextManager[None]:
         return hook_forwards(
             (part, lambda _, args, module=module: self.check(module, args[0] if args else None))
             for module in self.modules

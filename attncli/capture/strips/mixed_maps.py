@@ -41,15 +41,15 @@ class MixedMapTracker:
 
     def follow(self, func: Function, args: Args, result: Any) -> None:
         """Follow views and copies; refuse a product with anything but a weight of the model."""
-        given = list(iter_tensors(args))
+        tensors = list(iter_tensors(args))
         product: Product | None = next(
-            filter(None, (getattr(each, MARK, None) for each in given)), None
+            filter(None, (getattr(each, MARK, None) for each in tensors)), None
         )
         if product is None:
             return
         if isinstance(result, Tensor) and function_name(func) in UNCHANGED:
             setattr(result, MARK, product)
-        elif func in PRODUCTS and any(self.is_weighed(each, product.keys) for each in given):
+        elif func in PRODUCTS and any(self.is_weighed(each, product.keys) for each in tensors):
             raise InputError(
                 f"{type(product.module).__name__} mixes its map after the softmax, over heads or over keys: what weighs the "
                 "values is not the softmax, and its maps cannot be captured."
@@ -61,8 +61,8 @@ class MixedMapTracker:
 
     def is_weight(self, tensor: Tensor) -> bool:
         storage = tensor.untyped_storage().data_ptr()
-        kept = (*self.model.parameters(), *self.model.buffers())
-        return any(each.untyped_storage().data_ptr() == storage for each in kept)
+        weights = (*self.model.parameters(), *self.model.buffers())
+        return any(each.untyped_storage().data_ptr() == storage for each in weights)
 
 
 PRODUCTS = {

@@ -40,23 +40,23 @@ FoundGate = Callable[[AttentionSite, Tensor, Tensor, Tensor], None]
 class OutputGates(OutputProjections):
     """Collects the outputs of one attention at a time until a linear layer takes them, multiplied by a gate."""
 
-    def __init__(self, found: FoundGate) -> None:
+    def __init__(self, observe: FoundGate) -> None:
         super().__init__(lambda *_: None)
-        self.found_gate = found
+        self.found_gate = observe
         self.sigmoids: deque[Tensor] = deque(maxlen=KEPT)
 
     def before(self, module: nn.Module, args: Args) -> None:
-        given = args[0] if args else None
-        if self.site is None or self.context is None or not isinstance(given, Tensor):
+        first = args[0] if args else None
+        if self.site is None or self.context is None or not isinstance(first, Tensor):
             return
         context = self.context
         width = context.shape[2] * context.shape[3]
-        if given.shape[-1] != width or given.numel() != context.numel():
+        if first.shape[-1] != width or first.numel() != context.numel():
             return
         for sigmoid in reversed(self.sigmoids):
             gate = gate_by_heads(sigmoid, context)
             if gate is not None and torch.equal(
-                given.reshape(context.shape), context.to(given.dtype) * gate.to(given.dtype)
+                first.reshape(context.shape), context.to(first.dtype) * gate.to(first.dtype)
             ):
                 site, self.site, self.context = self.site, None, None
                 self.sigmoids.clear()
@@ -96,16 +96,16 @@ class SigmoidTracker(TorchFunctionMode):
 
 @contextmanager
 def observe_gates(
-    model: nn.Module, found: FoundGate
+    model: nn.Module, observe: FoundGate
 ) -> Iterator[Callable[[AttentionSite, Strip], None]]:
-    """Within, pass the strips of a streamed forward to the yielded function; `found` is called with each gate.
+    """Within, pass the strips of a streamed forward to the yielded function; `observe` is called with each gate.
 
     No gates are looked for where heads are divided over processes.
     """
     if tensor_parallel_group(model) is not None:
         yield lambda site, strip: None
         return
-    watch = OutputGates(found)
+    watch = OutputGates(observe)
     linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
     with (
         hook_forwards((module, watch.before) for module in linear),

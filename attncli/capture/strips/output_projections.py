@@ -25,8 +25,8 @@ Found = Callable[[AttentionSite, Tensor, Tensor], None]
 class OutputProjections:
     """Collects the outputs of one attention at a time until a linear layer takes them."""
 
-    def __init__(self, found: Found, group: Any = None) -> None:
-        self.found = found
+    def __init__(self, observe: Found, group: Any = None) -> None:
+        self.found = observe
         self.group = group
         """The processes that share heads and layers."""
         self.site: AttentionSite | None = None
@@ -34,35 +34,35 @@ class OutputProjections:
 
     def take(self, site: AttentionSite, strip: Strip) -> None:
         """Add the outputs of one strip."""
-        given = strip.outputs
+        outputs = strip.outputs
         if strip.first_query == 0:
             self.site, self.context = None, None
-            if given is not None:
-                shape = (len(given), strip.queries, *given.shape[2:])
-                self.site, self.context = site, given.new_empty(shape)
-        if given is not None and self.context is not None:
+            if outputs is not None:
+                shape = (len(outputs), strip.queries, *outputs.shape[2:])
+                self.site, self.context = site, outputs.new_empty(shape)
+        if outputs is not None and self.context is not None:
             start = strip.first_query
-            self.context[:, start : start + given.shape[1]] = given
+            self.context[:, start : start + outputs.shape[1]] = outputs
 
     def before(self, module: nn.Module, args: Args) -> None:
         """Compare a linear layer's input with the outputs, before it runs."""
         if self.site is None or self.context is None or not args:
             return
-        given, context = args[0], self.context
-        if not isinstance(given, Tensor):
+        outputs, context = args[0], self.context
+        if not isinstance(outputs, Tensor):
             return
-        own = context if self.group is None else local_heads(given, context, self.group)
-        if given.shape[-1] != own.shape[2] * own.shape[3] or given.numel() != own.numel():
+        own = context if self.group is None else local_heads(outputs, context, self.group)
+        if outputs.shape[-1] != own.shape[2] * own.shape[3] or outputs.numel() != own.numel():
             return
-        if torch.equal(given.reshape(own.shape), own.to(given.dtype)):
+        if torch.equal(outputs.reshape(own.shape), own.to(outputs.dtype)):
             site, self.site, self.context = self.site, None, None
             self.found(site, context, split_weights_by_head(module, context.shape[2]))
 
 
-def local_heads(given: Tensor, context: Tensor, group: Any) -> Tensor:
+def local_heads(value: Tensor, context: Tensor, group: Any) -> Tensor:
     """The heads that this process computes, if its layer takes these alone."""
     width, size = context.shape[2] * context.shape[3], dist.get_world_size(group)
-    if given.shape[-1] * size != width:
+    if value.shape[-1] * size != width:
         return context
     return context.chunk(size, dim=2)[dist.get_rank(group)]
 
@@ -88,10 +88,10 @@ def fetch_offloaded_weight(module: nn.Module) -> Tensor:
 
 @contextmanager
 def observe_projections(
-    model: nn.Module, found: Found
+    model: nn.Module, observe: Found
 ) -> Iterator[Callable[[AttentionSite, Strip], None]]:
-    """Within, pass the strips of a streamed forward to the yielded function; `found` is called with each projection."""
-    watch = OutputProjections(found, tensor_parallel_group(model))
+    """Within, pass the strips of a streamed forward to the yielded function; `observe` is called with each projection."""
+    watch = OutputProjections(observe, tensor_parallel_group(model))
     linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
     with hook_forwards((module, watch.before) for module in linear):
         yield watch.take

@@ -67,9 +67,9 @@ Found = Callable[[nn.Module, Strip], bool]
 class SoftmaxCapture(TorchFunctionMode):
     """Emits the attention maps computed inside attention modules."""
 
-    def __init__(self, model: nn.Module, found: Found, memory: int) -> None:
+    def __init__(self, model: nn.Module, observe: Found, memory: int) -> None:
         super().__init__()
-        self.found = found
+        self.found = observe
         self.memory = memory
         self.running: list[nn.Module] = []
         self.keys: list[set[int]] = []
@@ -97,7 +97,7 @@ class SoftmaxCapture(TorchFunctionMode):
         self.attended = set()
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def hook_modules(self) -> Iterator[None]:
         entered = [(module, self.enter) for module in self.modules]
         left = [(module, self.leave) for module in self.modules]
         with hook_forwards(entered, left, always=True), self:
@@ -237,16 +237,16 @@ def is_named_attention(name: str, module: nn.Module) -> bool:
     return bool(ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2]))
 
 
-def is_referenced(found: PendingMap) -> bool:
+def is_referenced(pending: PendingMap) -> bool:
     """Whether any tensor still refers to it besides the reference here."""
-    del found.weights, found.visible, found.scores
-    return any(tensor() is not None for tensor in found.held)
+    del pending.weights, pending.visible, pending.scores
+    return any(tensor() is not None for tensor in pending.held)
 
 
 def is_masking(func: Function, args: Args, result: Any) -> bool:
     """Whether a function returns its first argument with some entries set to zero."""
-    given = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
-    return given and func in MASKING and bool(args[2] == 0)
+    is_applied = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
+    return is_applied and func in MASKING and bool(args[2] == 0)
 
 
 def is_over_last_axis(result: Tensor, args: Args, kwargs: Kwargs) -> bool:
@@ -270,12 +270,14 @@ def whole_map_strip(
 ) -> Strip:
     """A strip of a whole map, as [batch, head, query, key]."""
     queries, keys = weights.shape[-2:]
-    given = (
+    is_applied = (
         None
         if scores is None or not every_query_sees_a_key(scores)
         else to_float32(add_batch_axis(scores))
     )
-    return Strip(to_float32(add_batch_axis(weights)), 0, 0, queries, keys, visible, scores=given)
+    return Strip(
+        to_float32(add_batch_axis(weights)), 0, 0, queries, keys, visible, scores=is_applied
+    )
 
 
 def add_batch_axis(values: Tensor) -> Tensor:

@@ -36,16 +36,16 @@ class LastSoftmax(TorchFunctionMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         if func in SOFTMAX:
-            given = self.unshifted(args[0])
-            self.scores, self.weights, self.version = given, result, tensor_version(result)
+            scores = self.unshifted(args[0])
+            self.scores, self.weights, self.version = scores, result, tensor_version(result)
         elif func in SUBTRACTIONS and has_one_number_per_row(args):
             self.shifted = result, args[0]
         return result
 
-    def unshifted(self, given: Tensor) -> Tensor:
+    def unshifted(self, value: Tensor) -> Tensor:
         """The scores before a model subtracted their rows' maxima, which changes no weight."""
         shifted = self.shifted
-        return shifted[1] if shifted is not None and shifted[0] is given else given
+        return shifted[1] if shifted is not None and shifted[0] is value else value
 
     def scores_of(self, weights: Tensor) -> Tensor | None:
         """The input of the softmax that made these very numbers; None if they were made otherwise.

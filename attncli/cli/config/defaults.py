@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from attncli.cli.config.settings import OptionSetting, build_default_map, collect_settings
-from attncli.cli.root import command_path, is_typed, reached, root_command
-from attncli.declare.settle import Given, Settled, is_set, settle
+from attncli.cli.root import command_path, is_typed, make_command_context, root_command
+from attncli.declare.settle import SetOption, Settled, is_set, settle
 from attncli.declare.subject import subject_of
 from attncli.errors import AttnError
 from attncli.io.tensor_file_names import TENSORS
@@ -34,27 +34,27 @@ def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
 def settle_options(context: Any) -> Settled:
     """The values of a command's options, typed or set; a command that passes options on gets all
     settings."""
-    given = list(list_given(context))
-    if not given:  # what SOURCE names does not matter then
+    options = list(list_set_options(context))
+    if not options:  # what SOURCE names does not matter then
         return Settled({}, {})
     subject = subject_of(" ".join(command_path(context)), context.params)
-    return settle(context.command.callback.rules, given, subject)
+    return settle(context.command.callback.rules, options, subject)
 
 
-def list_given(context: Any) -> Iterator[Given]:
+def list_set_options(context: Any) -> Iterator[SetOption]:
     """Options that are typed or set elsewhere."""
     command, values = context.command.callback, context.params
     for name in getattr(command, "declared", ()):
         if is_set(command.declared[name], values.get(name)):
             one = find_setting(context, name)
             if one is not None:
-                yield Given(name, values[name], one.where, one.of_any_model)
+                yield SetOption(name, values[name], one.where, one.of_any_model)
             elif is_typed(context, name):
-                yield Given(name, values[name])
+                yield SetOption(name, values[name])
     if read_launch_environment().several:
-        yield Given("torchrun", True)
+        yield SetOption("torchrun", True)
     if "save_module" in getattr(command, "own", ()) and str(values["output"]).endswith(TENSORS):
-        yield Given("save_module", values["output"])
+        yield SetOption("save_module", values["output"])
 
 
 def find_setting(context: Any, name: str) -> OptionSetting | None:
@@ -77,14 +77,14 @@ def leave_out(context: Any, name: str) -> None:
     context.set_parameter_source(name, source)
 
 
-def fates(words: Sequence[str]) -> tuple[Any, Callable[[Any], str]]:
+def fates_of_settings(words: Sequence[str]) -> tuple[Any, Callable[[Any], str]]:
     """The context of the line's command, and a function that describes whether the default of each
     of its options applies to this line."""
     from attncli.cli.spelling import spell_as_options
 
     whole = root_command()
     settings = collect_settings(whole)
-    context = reached(whole, words, build_default_map(settings), obj=settings)
+    context = make_command_context(whole, words, build_default_map(settings), obj=settings)
     left_out = settle_options(context).left_out
 
     def fate(option: Any) -> str:

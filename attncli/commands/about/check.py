@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from attncli.cli.typer_options import grouped
+from attncli.cli.typer_options import flatten_groups
 from attncli.declare.options import Argument
 from attncli.options.row_options import RowOptions
 from attncli.options.shared import OutputOptions
@@ -16,7 +16,7 @@ attn rank-collapse --format json | attn check - --format junit -o gates.xml
 """
 
 
-@grouped
+@flatten_groups
 def check(
     *,
     source: Annotated[

@@ -11,7 +11,7 @@ from attncli.analysis.paths.path_model import PathModel
 from attncli.capture import AttentionSite
 from attncli.capture.map_gradients import DifferentiableMap, refuse_incomplete_maps, retain_maps
 from attncli.capture.stacks.blocks import observe_states, unique_blocks
-from attncli.capture.strips.attention_sites import enclosing_stack
+from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.attribute.targets import STATE, ExplainedScore, select_score
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
@@ -100,7 +100,7 @@ def find_attending_stack(subject: PathModel, attentions: Iterable[WeightedMap], 
         for each in attentions
         if each.site.is_self
         and len(each.weights) == tokens
-        and enclosing_stack(each.site, subject.stacks) == subject.stack.name
+        and find_enclosing_stack(each.site, subject.stacks) == subject.stack.name
     }
     if len(found) != 1:
         raise InputError(

@@ -49,7 +49,7 @@ def generate_network(
     from attncli.networks.weights import GeneratedNetwork
 
     source = GeneratedNetwork(build_spec(network), validate_seed(seed))
-    variant = next(iter(switches.chosen())) if switches.given else "paper"
+    variant = next(iter(switches.chosen())) if switches.any_set else "paper"
     require_tensor_file(output)
     spec = source.spec
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width

@@ -67,9 +67,9 @@ def prepare_survey(
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
     refuse_at_once(source, files, inputs, longest, seeds[0])
-    projections = default_to_two_texts(inputs.to_read(longest, seeds[0]))
-    checkpoint = load_in_float64(source, files.to_load(seeds[0]), make_early_check(projections))
-    texts = cut_to_shortest(checkpoint, projections)
+    requested = default_to_two_texts(inputs.to_read(longest, seeds[0]))
+    checkpoint = load_in_float64(source, files.to_load(seeds[0]), make_early_check(requested))
+    texts = cut_to_shortest(checkpoint, requested)
     require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
     plan = SurveyPlan(request, search.methods, search.widest, seeds)
 
@@ -115,7 +115,7 @@ def show_patterns(
     source = resolve_source(model, "head_capacity(head=...)")
     trained = load_head(str(source), head, files, how)
     add_real_tokens = load_real_inputs(str(source), trained, files) if real else None
-    idle = () if real else files.given_for_runs()
+    idle = () if real else files.set_for_runs()
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0], idle)
     report = fit_head_inputs(trained, chosen, search, request, run, how, add_real_tokens)
     return chosen.noted(report.with_verdicts(()) if search.allow_unmet else report)

@@ -129,7 +129,7 @@ def prepare_inspection(
     study: Inspection = partial(inspect_model, checkpoint, subject, random_init, texts, plan)
     if request.for_page:
         study = add_thumbnails(
-            study, subject, plan, texts[0], bool(heads.given() or request.save_maps)
+            study, subject, plan, texts[0], bool(heads.set_names() or request.save_maps)
         )
     if request.save_maps is None and not request.draws_maps:
         return study
@@ -211,7 +211,7 @@ def announce_duration(subject: VerifiedModel, plan: HeadPlan, tokens: int, say: 
 
 def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
     """Seconds for one forward pass on a short text."""
-    metadata_of = make_example_inputs(subject.body, REHEARSED)
+    example_inputs = make_example_inputs(subject.body, REHEARSED)
     requested, linear = (
         PassRequest(plan.metrics.heads, layers=plan.layers),
         subject.chosen_linear(plan),
@@ -220,7 +220,7 @@ def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
     measure_forward_pass(
         subject.body,
         subject.stacks,
-        metadata_of,
+        example_inputs,
         requested,
         UniformControl(),
         "a short text",

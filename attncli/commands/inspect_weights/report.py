@@ -54,7 +54,7 @@ def weights_only(
     names = validate_metrics(metrics)
     opened = open_weights(source, how, seed)
     config, tensors = opened.config, opened.tensors
-    counts = count_attention(config.said, tensors.places)
+    counts = count_attention(config.settings, tensors.places)
     chosen_layers = select_indices("layer", layers, config.layers)
     chosen_heads = select_indices("head", heads, config.heads)
     rows: list[Row] = []

@@ -39,7 +39,7 @@ class SavedTrainingOptions:
         ),
     ] = None
 
-    def given(self) -> list[str]:
+    def set_names(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value is not None]
 
 

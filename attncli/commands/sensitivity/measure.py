@@ -24,7 +24,7 @@ from attncli.analysis.paths.direction_sampling import (
 from attncli.analysis.paths.path_model import PathModel, run_unmodified
 from attncli.analysis.texts import count_progress, map_texts
 from attncli.capture import AttentionSite, Strip, capture_attention
-from attncli.capture.strips.attention_sites import enclosing_stack
+from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.sensitivity.report import (
     METRICS,
     RepeatedToken,
@@ -165,7 +165,7 @@ def multiply_rollout_maps(subject: PathModel, text: ModelInput) -> RolloutShares
     means: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
 
     def observe(site: AttentionSite, strip: Strip) -> None:
-        if site.kind != "self" or enclosing_stack(site, subject.stacks) != subject.stack.name:
+        if site.kind != "self" or find_enclosing_stack(site, subject.stacks) != subject.stack.name:
             return
         if site not in means:
             blank = torch.zeros(strip.queries, strip.keys)

@@ -63,7 +63,7 @@ def mean_gate(gates: Gates) -> Array:
     return found
 
 
-def closed_share(gates: Gates) -> Array:
+def share_of_closed_gates(gates: Gates) -> Array:
     found: Array = (gates.gate < CLOSED).mean(axis=(1, 2))
     return found
 
@@ -101,25 +101,25 @@ def hold_at_mean(gates: Gates) -> Array:
     return found
 
 
-def written_norm(gates: Gates, factor: Array) -> Array:
+def output_norm(gates: Gates, factor: Array) -> Array:
     """[head, query]: ‖(factor · context) W_O‖, from the Gram matrices of W_O."""
-    given = factor * gates.context
+    gated = factor * gates.context
     gram = gates.projection @ gates.projection.swapaxes(1, 2)
-    found: Array = np.sqrt(np.maximum(((given @ gram) * given).sum(axis=-1), 0.0))
+    found: Array = np.sqrt(np.maximum(((gated @ gram) * gated).sum(axis=-1), 0.0))
     return found
 
 
-def holding_effect(gates: Gates) -> Array:
+def effect_of_mean_gates(gates: Gates) -> Array:
     """The relative change when gates stay at their mean; nan for a head that writes nothing."""
-    moved = np.linalg.norm(written_norm(gates, gates.gate - hold_at_mean(gates)), axis=1)
-    whole = np.linalg.norm(written_norm(gates, gates.gate), axis=1)
+    moved = np.linalg.norm(output_norm(gates, gates.gate - hold_at_mean(gates)), axis=1)
+    whole = np.linalg.norm(output_norm(gates, gates.gate), axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(whole > 0.0, moved / whole, np.nan)
 
 
 def median_contribution(gates: Gates, factor: Array) -> Array:
     """[head]: the median over queries of a head's share of what all heads write."""
-    sizes = written_norm(gates, factor)
+    sizes = output_norm(gates, factor)
     total = sizes.sum(axis=0)
     found: Array = np.median(sizes / np.where(total == 0.0, 1.0, total), axis=1)
     return found

@@ -170,13 +170,13 @@ class StripRows:
         a map's weights are all that is known; `cut_off` tells of those that have become 0.
         """
         if self.scores is not None and self.scored:
-            told = self.shown(self.scores)
+            shown = self.shown(self.scores)
         else:
-            told = self.shown(self.weights.clamp_min(smallest_weight(self.weights)).log_())
+            shown = self.shown(self.weights.clamp_min(smallest_weight(self.weights)).log_())
         if self.visible is None:
-            return told - told.mean(dim=-1, keepdim=True)
-        mean = told.sum(dim=-1) / self.seen.clamp_min(1)
-        return self.shown(told - mean[..., None])
+            return shown - shown.mean(dim=-1, keepdim=True)
+        mean = shown.sum(dim=-1) / self.seen.clamp_min(1)
+        return self.shown(shown - mean[..., None])
 
     @cached_property
     def scored(self) -> bool:

@@ -17,7 +17,7 @@ def distance_from_kernel(rows: StripRows, kernel: "Tensor") -> "Tensor":
     return (own - kernel).abs_().sum(dim=-1) / 2.0
 
 
-def bounded_logits(rows: StripRows) -> "Tensor":
+def bound_logits(rows: StripRows) -> "Tensor":
     """[batch, head, query, key]: the logits less their row mean, scaled down where they leave [-1, 1].
 
     They are never scaled up: that would change nearly uniform rows.

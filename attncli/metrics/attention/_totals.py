@@ -134,10 +134,10 @@ class MetricTotals:
                 self.unseen = self.unseen or explain_no_operands(rows)
                 if self.unseen:
                     continue
-            given = rows.as_applied if kind in AS_APPLIED else rows
+            applied = rows.as_applied if kind in AS_APPLIED else rows
             if kind not in self.sums:
-                self.sums[kind] = COLLECTED[kind](given)
-            self.sums[kind].add(given)
+                self.sums[kind] = COLLECTED[kind](applied)
+            self.sums[kind].add(applied)
 
     def add_outputs(self, outputs: HeadOutputs) -> None:
         """Add the heads' outputs of the whole attention, after all strips."""
@@ -231,8 +231,8 @@ class MetricTotals:
             return CUT_OFF
         kind = ATTENTION.spec(name).of
         if kind == "outputs":
-            given: Tensor = self.sums[kind][name]
-            return given.double()
+            applied: Tensor = self.sums[kind][name]
+            return applied.double()
         if kind == "gates":
             through: Tensor = self.sums["gated"][name]
             return through
@@ -298,29 +298,29 @@ class MetricTotals:
         return self.unseen if ATTENTION.spec(name).of == "sides" else ""
 
 
-def explain_not_for_linear(wanted: MetricSpec) -> str:
+def explain_not_for_linear(spec: MetricSpec) -> str:
     """Explain why a metric does not apply to a linear layer's map; empty where it does."""
-    if {"scores", "logits"} & set(wanted.needs):
+    if {"scores", "logits"} & set(spec.needs):
         return "a linear layer has no softmax, so no logits"
-    if "learned sink" in wanted.needs:
+    if "learned sink" in spec.needs:
         return "a linear layer has no softmax, so no learned sink"
-    if wanted.of == "outputs":
+    if spec.of == "outputs":
         return "what the heads of a linear layer give goes on through gates and norms"
-    if wanted.of == "sides":
+    if spec.of == "sides":
         return "a linear layer weighs its values by more than queries and keys"
-    if wanted.of in AS_APPLIED and not wanted.signed:
+    if spec.of in AS_APPLIED and not spec.signed:
         return "the rows of a linear layer's map do not sum to 1"
     return ""
 
 
-def reduce_items(name: str, found: "Tensor | str") -> "Tensor | str":
+def reduce_items(name: str, items: "Tensor | str") -> "Tensor | str":
     """Reduce to [head, …]: the mean over batch items, or the worst one."""
-    if isinstance(found, str):
-        return found
+    if isinstance(items, str):
+        return items
     take = ATTENTION.spec(name).take
     if take == "mean":
-        return found.mean(dim=0)
-    return found.amax(dim=0) if take == "max" else found.amin(dim=0)
+        return items.mean(dim=0)
+    return items.amax(dim=0) if take == "max" else items.amin(dim=0)
 
 
 def measure_maps(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:

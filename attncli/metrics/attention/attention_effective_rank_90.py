@@ -17,5 +17,5 @@ def attention_effective_rank_90(gram: Gram) -> "Tensor":
     1: rank one nearly is the map (Sanyal et al. 2024 call layers of such heads lazy); 0.9 n: a permutation.
     """
     reached = gram.energies().cumsum(dim=-1)
-    wanted = (0.9 - ROUNDING) * reached[..., -1:]
-    return (reached < wanted).sum(dim=-1).double() + 1.0
+    threshold = (0.9 - ROUNDING) * reached[..., -1:]
+    return (reached < threshold).sum(dim=-1).double() + 1.0

@@ -28,8 +28,8 @@ def decay(offsets: Offsets) -> "Tensor":
     import torch
 
     length = min(FAR, (offsets.weights.shape[-1] - offsets.zero) // 2)
-    kept = slice(offsets.zero + 1, offsets.zero + 1 + length)
-    mean = offsets.weights[..., kept] / offsets.pairs[..., kept].clamp_min(1)
+    causal_part = slice(offsets.zero + 1, offsets.zero + 1 + length)
+    mean = offsets.weights[..., causal_part] / offsets.pairs[..., causal_part].clamp_min(1)
     there = (mean > GONE).cumprod(dim=-1).double()
     count = there.sum(dim=-1, keepdim=True)
     place = torch.arange(1.0, length + 1.0, dtype=torch.float64, device=mean.device)

@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
-from attncli.metrics.attention._taylor import bounded_logits, distance_from_kernel
+from attncli.metrics.attention._taylor import bound_logits, distance_from_kernel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,4 +15,4 @@ def fast_order_1(rows: StripRows) -> "Tensor":
     After Gerami et al. 2024 (FAST), whose code divides queries and keys by their largest norms, so that |s| ≤ 1 and no
     weight is negative; here the row's own largest logit sets the scale, which any map tells (our own form).
     """
-    return distance_from_kernel(rows, 1.0 + bounded_logits(rows))
+    return distance_from_kernel(rows, 1.0 + bound_logits(rows))

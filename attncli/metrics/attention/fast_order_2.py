@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
 from attncli.metrics.attention._strip_rows import StripRows
-from attncli.metrics.attention._taylor import bounded_logits, distance_from_kernel
+from attncli.metrics.attention._taylor import bound_logits, distance_from_kernel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,5 +14,5 @@ def fast_order_2(rows: StripRows) -> "Tensor":
 
     Its largest weight is at most 5 times its least, so it stays near uniform attention; `linearisability` is without the scale.
     """
-    scaled = bounded_logits(rows)
+    scaled = bound_logits(rows)
     return distance_from_kernel(rows, 1.0 + scaled + scaled.square() / 2.0)

@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, Gates, closed_share
+from attncli.metrics.attention._gates import Array, Gates, share_of_closed_gates
 
 
 @metric("1", group="gates")
@@ -8,4 +8,4 @@ def gate_closed(gates: Gates) -> Array:
 
     0: none; near 1: the head is shut off for nearly all queries and features.
     """
-    return closed_share(gates)
+    return share_of_closed_gates(gates)

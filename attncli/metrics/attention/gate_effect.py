@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, Gates, holding_effect
+from attncli.metrics.attention._gates import Array, Gates, effect_of_mean_gates
 
 
 @metric("1", group="gates")
@@ -8,4 +8,4 @@ def gate_effect(gates: Gates) -> Array:
 
     0: the gate is a constant, which W_O could have taken up; near 1: it decides what is written.
     """
-    return holding_effect(gates)
+    return effect_of_mean_gates(gates)

@@ -15,5 +15,5 @@ def offset_profile(offsets: Offsets) -> "Tensor":
 
     A head that looks by distance alone shows here where to.
     """
-    kept = slice(offsets.zero, offsets.zero + LARGEST + 1)
-    return offsets.weights[..., kept] / offsets.pairs[..., kept].clamp_min(1)
+    nearby = slice(offsets.zero, offsets.zero + LARGEST + 1)
+    return offsets.weights[..., nearby] / offsets.pairs[..., nearby].clamp_min(1)

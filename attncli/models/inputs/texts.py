@@ -306,8 +306,8 @@ def make_random_inputs(
 
 def choose_random_length(model: Any, options: RequestedInput, length: int | None) -> int:
     """The requested length, if the model has so many positions."""
-    has_texts = [each for each in (length, options.tokens) if each is not None]
-    length = min(has_texts or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])
+    lengths = [each for each in (length, options.tokens) if each is not None]
+    length = min(lengths or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])
     refuse_too_long(model, "`random_tokens`", length)
     return length
 

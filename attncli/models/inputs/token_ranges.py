@@ -22,8 +22,8 @@ def vocabulary_size(model: PreTrainedModel) -> int | None:
     table = word_embedding(model)
     if table is not None:
         return len(table)
-    config = getattr(text_config(model.config), "vocab_size", None)
-    return config if isinstance(config, int) and config > 0 else None
+    size = getattr(text_config(model.config), "vocab_size", None)
+    return size if isinstance(size, int) and size > 0 else None
 
 
 def word_embedding(model: PreTrainedModel) -> Tensor | None:

@@ -54,10 +54,10 @@ def refuse_integer_weights(
     others = [name for name in weights.dtypes if name not in usable]
     lacking = sorted(loaded.missing) if others else []
     for name in lacking:
-        available = next((each for each in others if differ_by_prefix(each, name)), None)
-        if available is not None:
+        holder = next((each for each in others if differ_by_prefix(each, name)), None)
+        if holder is not None:
             raise InputError(
-                f"{folder}: tensor {available} holds {weights.dtypes[available]} where the model has floats, which is not read: give a "
+                f"{folder}: tensor {holder} holds {weights.dtypes[holder]} where the model has floats, which is not read: give a "
                 f"checkpoint in {', '.join(FLOATS)}."
             )
 

@@ -190,8 +190,8 @@ def is_per_layer(config: PreTrainedConfig, name: str, value: Any) -> bool:
         return False
     if len(value) != layer_count(config) or not value:
         return False
-    overrides = all(isinstance(entry, str) for entry in value)
-    return overrides or (len(value) > 4 and not lists_layer_indices(value))
+    are_texts = all(isinstance(entry, str) for entry in value)
+    return are_texts or (len(value) > 4 and not lists_layer_indices(value))
 
 
 def lists_layer_indices(values: Sequence[Any]) -> bool:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.capture.strips.attention_interface import unpatched_eager
+from attncli.capture.strips.attention_interface import find_unpatched_eager
 from attncli.capture.strips.masks import materialise_mask, visible_keys
 from attncli.errors import InputError
 from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
@@ -29,7 +29,9 @@ def attend(
     mask = materialise_mask(attention_mask)
     full = full_stream_qkv(query, key, value)
     with torch.no_grad():
-        output, weights = unpatched_eager(module)(module, *full, mask, scaling=scaling, **keywords)
+        output, weights = find_unpatched_eager(module)(
+            module, *full, mask, scaling=scaling, **keywords
+        )
     if not isinstance(value, PathTensor):
         return attend_to_other_stack(query, key, output), None
     numbers = value.numbers

@@ -186,24 +186,24 @@ def squeeze(x: SplitTensor, dim: int) -> SplitTensor:
 @rule(Tensor.__getitem__)
 def getitem(x: SplitTensor, index: Any) -> Tensor:
     """Index slices of features; indexing tokens gives plain numbers."""
-    axes = tuple(map(index_as_slice(x), index if isinstance(index, tuple) else (index,)))
-    if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in axes):
+    indices = tuple(map(index_as_slice(x), index if isinstance(index, tuple) else (index,)))
+    if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in indices):
         return x.plain()[index]
-    probe = np.empty(x.shape, dtype=np.bool_)[tuple(axes)]
+    probe = np.empty(x.shape, dtype=np.bool_)[tuple(indices)]
     strides = np.arange(x.shape[x.axis]).reshape(
         [-1 if axis == x.axis else 1 for axis in range(x.dim())]
     )
-    tokens = np.broadcast_to(strides, x.shape)[tuple(axes)]
+    tokens = np.broadcast_to(strides, x.shape)[tuple(indices)]
     axis = find_token_axis(tokens, x.shape[x.axis])
     if axis is None or probe.size == 0:
         return x.plain()[index]
     single = [slice(None)] * x.dim()
     single[x.axis] = slice(0, 1)
-    whole = np.broadcast_to(x.common.mantissa, x.shape)[tuple(axes)]
+    whole = np.broadcast_to(x.common.mantissa, x.shape)[tuple(indices)]
     common = np.take(whole, [0], axis=axis)
     return SplitTensor(
         make_scaled(common, x.common.exponent),
-        make_scaled(x.varying.mantissa[tuple(axes)], x.varying.exponent),
+        make_scaled(x.varying.mantissa[tuple(indices)], x.varying.exponent),
         axis,
         view_of=x,
     )

@@ -206,19 +206,19 @@ def sort_by_strength(heads: Iterable[ClassifiedHead], metric: str) -> list[Class
     return sorted(heads, key=lambda head: -round(head.numbers[metric], 6))
 
 
-def limit_named_heads(found: Sequence[ClassifiedHead]) -> Sequence[ClassifiedHead]:
+def limit_named_heads(heads: Sequence[ClassifiedHead]) -> Sequence[ClassifiedHead]:
     """Limit the heads to those that a sentence names."""
-    return found if len(found) <= NAMED else found[:FIRST]
+    return heads if len(heads) <= NAMED else heads[:FIRST]
 
 
-def format_heads(found: Sequence[ClassifiedHead], metric: str, as_percent: bool = False) -> str:
+def format_heads(heads: Sequence[ClassifiedHead], metric: str, as_percent: bool = False) -> str:
     """The heads with their numbers and standard deviations, `4.5 (0.55 ± 0.03)`; of many the strongest."""
     form = format_percent if as_percent else format_decimal
     words = [
         f"{head.name} ({form(head.numbers[metric], head.rows[metric].spread)})"
-        for head in limit_named_heads(found)
+        for head in limit_named_heads(heads)
     ]
-    return ", ".join(words) + " …" * (len(words) < len(found))
+    return ", ".join(words) + " …" * (len(words) < len(heads))
 
 
 def format_percent(value: float, spread: float | None = None) -> str:
@@ -231,16 +231,16 @@ def format_decimal(value: float, spread: float | None = None) -> str:
     return f"{value:.2f}" + (f" ± {spread:.2f}" if spread is not None else "")
 
 
-def head_names(found: Sequence[ClassifiedHead]) -> tuple[str, ...]:
+def head_names(heads: Sequence[ClassifiedHead]) -> tuple[str, ...]:
     """Names of the heads in a sentence."""
-    return tuple(head.name for head in limit_named_heads(found))
+    return tuple(head.name for head in limit_named_heads(heads))
 
 
 def format_uniform_value(
-    found: Sequence[ClassifiedHead], metric: str, form: Callable[[float], str] = format_number
+    heads: Sequence[ClassifiedHead], metric: str, form: Callable[[float], str] = format_number
 ) -> str:
     """`; uniform attention: 0.4 %`, from least to most where the heads see different keys."""
-    values = [head.even[metric] for head in found if metric in head.even]
+    values = [head.even[metric] for head in heads if metric in head.even]
     if not values:
         return ""
     low, high = form(min(values)), form(max(values))
@@ -262,18 +262,18 @@ def describe_control_counts(
     return "".join(words)
 
 
-def format_share(found: Sequence[ClassifiedHead], known: Sequence[ClassifiedHead]) -> str:
-    return f"{len(found)} of {format_count(len(known), 'head')}"
+def format_share(heads: Sequence[ClassifiedHead], known: Sequence[ClassifiedHead]) -> str:
+    return f"{len(heads)} of {format_count(len(known), 'head')}"
 
 
-def choose_verb(found: Sequence[ClassifiedHead], one: str, several: str) -> str:
-    return one if len(found) == 1 else several
+def choose_verb(heads: Sequence[ClassifiedHead], one: str, several: str) -> str:
+    return one if len(heads) == 1 else several
 
 
-def describe_earlier_roles(found: Sequence[ClassifiedHead], role: Role) -> str:
+def describe_earlier_roles(heads: Sequence[ClassifiedHead], role: Role) -> str:
     """Why the first line counts fewer: a head has the first role that its numbers show."""
     others = Counter(
-        head.played.name for head in found if head.played and head.played.role is not role
+        head.played.name for head in heads if head.played and head.played.role is not role
     )
     if not others:
         return ""
@@ -307,16 +307,16 @@ def find_sinks(heads: Sequence[ClassifiedHead], shortest: int) -> Iterator[Ranke
     )
 
 
-def describe_sink_token(found: Sequence[ClassifiedHead]) -> str:
+def describe_sink_token(heads: Sequence[ClassifiedHead]) -> str:
     """Whether it is token 0, if that was measured: the largest weight on one token is then that on the first."""
-    known = [head for head in found if "sink" in head.numbers]
-    if len(known) < len(found):
+    known = [head for head in heads if "sink" in head.numbers]
+    if len(known) < len(heads):
         return ""
     first = sum(
         isclose(head.numbers["sink"], head.numbers[SINK.evidence], rel_tol=SAME_TOKEN.of())
         for head in known
     )
-    if first == len(found):
+    if first == len(heads):
         return ", always token 0" if first > 1 else ", token 0"
     return f", {first} of them on token 0" if first else ", never token 0"
 

@@ -96,10 +96,10 @@ def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
             note=nearest if mixed else f"from {played.evidence}{played.in_draws}",
             keys=keys,
         )
-        yield row if mixed else replace(row, **sampling_keys(head, played))
+        yield row if mixed else replace(row, **keys_of_role_sampling(head, played))
 
 
-def sampling_keys(head: ClassifiedHead, played: AssignedRole) -> dict[str, Any]:
+def keys_of_role_sampling(head: ClassifiedHead, played: AssignedRole) -> dict[str, Any]:
     """The standard deviation of a role's score, and how many texts or draws it is over."""
     if played.role is LOCAL:
         source, even = head.rows["distance"], head.even["distance"]

@@ -57,7 +57,7 @@ def describe_linear_layers(layers: LinearLayers) -> dict[str, Any]:
     there are none."""
     kinds: dict[tuple[str, str], dict[str, Any]] = {}
     for layer in layers.found:
-        said: dict[str, Any] = {
+        sentence: dict[str, Any] = {
             "kind": layer.site.kind,
             "function": layer.function,
             "argument": layer.values.key,
@@ -66,7 +66,9 @@ def describe_linear_layers(layers: LinearLayers) -> dict[str, Any]:
             "outside": OUTSIDE,
             "layers": [],
         }
-        kinds.setdefault((layer.site.kind, layer.function), said)["layers"].append(layer.site.layer)
+        kinds.setdefault((layer.site.kind, layer.function), sentence)["layers"].append(
+            layer.site.layer
+        )
     found = {"linear": list(kinds.values())} if kinds else {}
     return found | ({"not_linear": dict(layers.refused)} if layers.refused else {})
 
@@ -87,8 +89,8 @@ def build_linear_findings(
             kinds.setdefault(str(head.keys.get("kind", alone)), []).append(head)
     for kind, own in kinds.items():
         where = format_layers([head.layer for head in own])
-        said = f"{format_roles(own, 'head', f' in {where}')}{describe_distances(own, softmax)}; {describe_shares(own)}"
-        yield Finding(pluralise(kind), said)
+        sentence = f"{format_roles(own, 'head', f' in {where}')}{describe_distances(own, softmax)}; {describe_shares(own)}"
+        yield Finding(pluralise(kind), sentence)
     if kinds and softmax:
         yield Finding("softmax heads", format_roles(softmax))
 
@@ -119,7 +121,7 @@ def describe_distances(own: Sequence[ClassifiedHead], softmax: Sequence[Classifi
         return ""
     others = [head.numbers[metric] for head in softmax if metric in head.numbers]
     even = [head.even[metric] for head in own if metric in head.even]
-    beside = f"softmax heads: {format_number(median(others))}; " if others else ""
-    beside += f"uniform attention: {format_number(median(even))}" if even else ""
+    comparison = f"softmax heads: {format_number(median(others))}; " if others else ""
+    comparison += f"uniform attention: {format_number(median(even))}" if even else ""
     what = metric.replace("_", " ")
-    return f"; median {what} {format_number(median(values))} tokens ({beside})"
+    return f"; median {what} {format_number(median(values))} tokens ({comparison})"

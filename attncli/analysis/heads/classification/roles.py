@@ -118,13 +118,13 @@ def classify_role(numbers: Mapping[str, float], even: Mapping[str, float]) -> As
     """Assign a role from a head's numbers and those of uniform attention; None where no number is
     known."""
     known = {**numbers, **role_nearness(numbers, even)}
-    asked = [role for role in ROLES if role.evidence in known]
-    if not asked:
+    measurable = [role for role in ROLES if role.evidence in known]
+    if not measurable:
         return None
-    for role in asked:
+    for role in measurable:
         if role.is_clear(known[role.evidence], even.get(role.evidence)):
             return AssignedRole(role, role.evidence, known[role.evidence])
-    nearest = max(asked, key=lambda role: known[role.evidence] / role.threshold)
+    nearest = max(measurable, key=lambda role: known[role.evidence] / role.threshold)
     return AssignedRole(MIXED, nearest.evidence, known[nearest.evidence])
 
 

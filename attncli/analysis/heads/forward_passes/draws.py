@@ -15,8 +15,8 @@ class DrawObserver(HeadObserver):
     """Observes a batch without padding: what all draws share, such as the visible keys, is measured
     once."""
 
-    def __init__(self, wanted: PassRequest, null: UniformControl, where: str, draws: int) -> None:
-        super().__init__(wanted, null, where, ignore_share)
+    def __init__(self, request: PassRequest, null: UniformControl, where: str, draws: int) -> None:
+        super().__init__(request, null, where, ignore_share)
         self.each = [PassResult() for _ in range(draws)]
         self.is_apart = True
         """Whether every attention layer keeps the draws separate; one that folds windows into the

@@ -59,18 +59,18 @@ class StreamGains:
 
 
 def compute_stream_gains(
-    found: Sequence[Sequence[StreamMixing]], stacks: Sequence[Stack]
+    mixings: Sequence[Sequence[StreamMixing]], stacks: Sequence[Stack]
 ) -> StreamGains | None:
-    """Compute the gains. `found`: mixings of each text; None where no streams are mixed."""
-    if not any(found):
+    """Compute the gains. `mixings`: mixings of each text; None where no streams are mixed."""
+    if not any(mixings):
         return None
-    first = found[0]
-    unread = next((each.path for text in found for each in text if each.matrix is None), "")
+    first = mixings[0]
+    unread = next((each.path for text in mixings for each in text if each.matrix is None), "")
     if unread:
         return StreamGains(0, len(first), "", {}, unread)
     stack, layers = locate_mixers([each.path for each in first], stacks)
     of_layers: dict[int, StreamGain] = {}
-    for text in found:
+    for text in mixings:
         matrices = [each.matrix.numpy() for each in text if each.matrix is not None]
         own = dict(zip(layers, compute_gains(matrices), strict=True))
         of_layers = {

@@ -98,8 +98,8 @@ class HeadObserver:
     """Accumulates strips of one attention layer at a time; memory grows with tokens, not with their
     square."""
 
-    def __init__(self, wanted: PassRequest, null: UniformControl, where: str, tick: Tick) -> None:
-        self.wanted = wanted
+    def __init__(self, request: PassRequest, null: UniformControl, where: str, tick: Tick) -> None:
+        self.wanted = request
         self.null = null
         self.where = where
         self.advance = tick
@@ -190,12 +190,12 @@ class HeadObserver:
             self.seen.silent[site] = ~self.weighed
         return self.but_silent(totals.values())
 
-    def but_silent(self, found: Values) -> Values:
+    def but_silent(self, values: Values) -> Values:
         """The numbers of the heads that have a nonzero weight."""
         if self.weighed.all():
-            return found
+            return values
         return {
-            name: mask_silent_heads(~self.weighed, name, value) for name, value in found.items()
+            name: mask_silent_heads(~self.weighed, name, value) for name, value in values.items()
         }
 
     def outputs(self, site: AttentionSite, context: Tensor, projection: Tensor) -> None:
@@ -279,7 +279,7 @@ def measure_forward_pass(
     body: nn.Module,
     stacks: tuple[Stack, ...],
     kwargs: Mapping[str, Tensor],
-    wanted: PassRequest,
+    request: PassRequest,
     null: UniformControl,
     where: str,
     tick: Tick,
@@ -294,7 +294,7 @@ def measure_forward_pass(
 
     `apart`: other softmax layers, which are left out on purpose.
     """
-    observer = HeadObserver(wanted, null, where, tick)
+    observer = HeadObserver(request, null, where, tick)
     return observe_forward_pass(
         observer,
         body,
@@ -320,7 +320,7 @@ def observe_forward_pass(
     apart: Collection[str] = (),
 ) -> PassResult:
     """Run the model once for an observer."""
-    wanted = observer.wanted
+    request = observer.wanted
 
     def strip(site: AttentionSite, strip: Strip) -> bool:
         if strip.round == 0:
@@ -329,15 +329,15 @@ def observe_forward_pass(
                 also(site, strip)
         return observer.strip(site, strip)
 
-    beside = {ATTENTION.spec(name).of for name in wanted.heads}
-    alone = also is None and not wanted.pairs
-    statistics = request_statistics(wanted.heads, wanted.period) if alone else None
+    extra_names = {ATTENTION.spec(name).of for name in request.heads}
+    alone = also is None and not request.pairs
+    statistics = request_statistics(request.heads, request.period) if alone else None
     with (
         translate_model_errors(body, {observer.where: kwargs}),
         torch.no_grad(),
         run_in_model_precision(body),
-        capture_projections(body, observer, beside) as take,
-        capture_states(body, stacks, observer, bool(wanted.states)),
+        capture_projections(body, observer, extra_names) as take,
+        capture_states(body, stacks, observer, bool(request.states)),
         capture_attention(body, strip, strip_memory, proved, apart, statistics) as stream,
         capture_linear_layers(
             body, linear.layers, linear.heads, observer.strip, strip_memory
@@ -348,13 +348,13 @@ def observe_forward_pass(
     observer.seen.missed.update(run.missed)
     observer.seen.paths.update(stream.one_pass.describe())
     if proved is not None:
-        refuse_unmeasured(observer.seen, wanted, proved, linear)
+        refuse_unmeasured(observer.seen, request, proved, linear)
     return observer.seen
 
 
 def refuse_unmeasured(
     seen: PassResult,
-    wanted: PassRequest,
+    request: PassRequest,
     proved: Mapping[AttentionSite, MapShape],
     linear: LinearHeads = NO_LINEAR,
 ) -> None:
@@ -362,9 +362,9 @@ def refuse_unmeasured(
     due = {
         site: shape.heads
         for site, shape in proved.items()
-        if wanted.layers is None or site.layer in wanted.layers
+        if request.layers is None or site.layer in request.layers
     } | {site: len(heads) for site, heads in linear.heads.items()}
-    for metric in wanted.heads:
+    for metric in request.heads:
         values = {site: found.get(metric) for site, found in seen.heads.items()}
         known = {
             site: len(value) if isinstance(value, Tensor) else due.get(site)
@@ -380,14 +380,14 @@ def refuse_unmeasured(
 
 @contextmanager
 def capture_projections(
-    body: nn.Module, observer: HeadObserver, beside: Collection[str]
+    body: nn.Module, observer: HeadObserver, extra: Collection[str]
 ) -> Iterator[Look]:
     """Capture output projections and gates if a requested metric needs them."""
     takes: list[Look] = []
     with ExitStack() as watched:
-        if "outputs" in beside:
+        if "outputs" in extra:
             takes.append(watched.enter_context(observe_projections(body, observer.outputs)))
-        if "gates" in beside:
+        if "gates" in extra:
             takes.append(watched.enter_context(observe_gates(body, observer.gates)))
 
         def take(site: AttentionSite, strip: Strip) -> None:
@@ -399,9 +399,9 @@ def capture_projections(
 
 @contextmanager
 def capture_states(
-    body: nn.Module, stacks: tuple[Stack, ...], observer: HeadObserver, wanted: bool
+    body: nn.Module, stacks: tuple[Stack, ...], observer: HeadObserver, requested: bool
 ) -> Iterator[None]:
-    if not wanted:
+    if not requested:
         yield
         return
     with observe_states(body, stacks, observer.state):

@@ -35,11 +35,11 @@ class StrongestQueries:
     def __init__(self, strip: Strip) -> None:
         windows, heads = strip.weights.shape[:2]
         self.shape = (windows, strip.queries, strip.keys)
-        held = (heads, strip.keys)
-        self.weights = torch.zeros(held, dtype=torch.float64)
-        self.even = torch.full(held, torch.inf, dtype=torch.float64)
-        self.queries = torch.zeros(held, dtype=torch.long)
-        self.received = torch.zeros(held, dtype=torch.float64)
+        current = (heads, strip.keys)
+        self.weights = torch.zeros(current, dtype=torch.float64)
+        self.even = torch.full(current, torch.inf, dtype=torch.float64)
+        self.queries = torch.zeros(current, dtype=torch.long)
+        self.received = torch.zeros(current, dtype=torch.float64)
         self.seen = torch.zeros(strip.keys, dtype=torch.float64)
         """How many queries see each key."""
 
@@ -59,19 +59,19 @@ class StrongestQueries:
         self.seen[part] += seen
         better = best > self.weights[:, part] - self.even[:, part]
         found = weights.gather(1, row.to(weights.device)[:, None])[:, 0].double().cpu()
-        for held, new in (
+        for current, new in (
             (self.weights, found),
             (self.even, even.double().cpu()[row]),
             (self.queries, row + strip.first_query),
         ):
-            held[:, part] = torch.where(better, new, held[:, part])
+            current[:, part] = torch.where(better, new, current[:, part])
 
     def pairs(self, most: int) -> HeadPairs:
         """The keys in their order; of equals the first."""
         above = self.weights - self.even
         keys = above.argsort(dim=1, descending=True, stable=True)[:, :most]
-        held = (self.weights, self.even, self.queries)
-        weights, even, queries = (values.gather(1, keys) for values in held)
+        current = (self.weights, self.even, self.queries)
+        weights, even, queries = (values.gather(1, keys) for values in current)
         others = (self.received.gather(1, keys) - weights) / (self.seen[keys] - 1).clamp_min(1.0)
         return HeadPairs(weights, even, queries, keys, others, self.shape)
 

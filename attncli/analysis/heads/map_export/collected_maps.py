@@ -134,7 +134,7 @@ def estimate_bytes(
     shapes: Mapping[AttentionSite, MapShape], chosen: CollectedMaps, itemsize: int = 4
 ) -> tuple[int, int]:
     """How many heads are collected, and the bytes of their maps and masks."""
-    kept = [
+    selected = [
         (
             sum(
                 chosen.keeps(site.layer, head)
@@ -146,20 +146,20 @@ def estimate_bytes(
         if chosen.layers is None or site.layer in chosen.layers
     ]
     cells = sum(
-        (itemsize * heads + 1) * shape.queries * shape.keys for heads, shape in kept if heads
+        (itemsize * heads + 1) * shape.queries * shape.keys for heads, shape in selected if heads
     )
-    return sum(heads for heads, _ in kept), cells
+    return sum(heads for heads, _ in selected), cells
 
 
 def announce_map_size(
-    kept: CollectedMaps,
+    collected: CollectedMaps,
     shapes: Mapping[AttentionSite, MapShape],
     path: Path | None,
     say: Say,
     itemsize: int,
 ) -> None:
     """Announce the size of the maps, and refuse, before the work, what does not fit."""
-    count, size = estimate_bytes(shapes, kept, itemsize)
+    count, size = estimate_bytes(shapes, collected, itemsize)
     if count == 0:
         raise UsageError("`layers` and `heads` leave no head whose map could be kept.")
     what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"

@@ -79,7 +79,7 @@ class Thumbnails:
     ) -> Iterator[Tile]:
         """Tiles of the heads that have rows; `numbers`: head numbers, where they differ from
         indices."""
-        told = {format_head(row) for row in rows if row.head is not None}
+        named = {format_head(row) for row in rows if row.head is not None}
         for site, found in self.maps.items():
             queries, seen, step = self.shapes[site]
             asking, looked_at = names.sides(site, queries, seen)
@@ -88,7 +88,7 @@ class Thumbnails:
                 name = format_head(
                     Row("", None, "", layer=site.layer, head=number, keys=keys[site])
                 )
-                if name in told:
+                if name in named:
                     shape = (-(-queries // step), -(-seen // step))
                     yield Tile(name, *shape, cells, full, step, tuple(asking), tuple(looked_at))
 
@@ -132,16 +132,16 @@ def select_heads(
 
 
 def thumbnail_size(
-    shapes: Mapping[AttentionSite, MapShape], chosen: Chosen, asked: bool, top: int | None
+    shapes: Mapping[AttentionSite, MapShape], chosen: Chosen, requested: bool, top: int | None
 ) -> int | None:
     """Largest number of cells per side that fits; None where maps were not requested and are not
     small."""
     counts = {site: len(chosen(site)) for site in shapes}
     cells = sum(counts[site] * shape.queries * shape.keys for site, shape in shapes.items())
     longest = max((max(shape.queries, shape.keys) for shape in shapes.values()), default=0)
-    if not asked:
+    if not requested:
         return LARGEST if cells <= UNASKED and longest <= LARGEST else None
-    held = max(1, sum(counts.values()))
-    shown = held if top is None else min(top, held)
-    room = min(math.isqrt(ROOM // shown), math.isqrt(HELD // held))
+    largest = max(1, sum(counts.values()))
+    shown = largest if top is None else min(top, largest)
+    room = min(math.isqrt(ROOM // shown), math.isqrt(HELD // largest))
     return max(SMALLEST, min(LARGEST, room))

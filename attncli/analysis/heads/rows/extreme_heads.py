@@ -11,8 +11,8 @@ TOLD = 2
 def describe_extremes(rows: Sequence[Row]) -> str:
     """`rest_share from 0.0022 in head 0.3 to 0.55 in head 4.5, uniform attention 0.0042`; empty without such rows."""
     metrics = dict.fromkeys(row.metric for row in rows)
-    told = (describe_range(metric, rows) for metric in metrics)
-    return "; ".join(list(filter(None, told))[:TOLD])
+    sentences = (describe_range(metric, rows) for metric in metrics)
+    return "; ".join(list(filter(None, sentences))[:TOLD])
 
 
 def describe_range(metric: str, rows: Sequence[Row]) -> str:
@@ -26,12 +26,12 @@ def describe_range(metric: str, rows: Sequence[Row]) -> str:
         for row in rows
         if row.metric == metric and isinstance(null := row.keys.get(UNIFORM), float)
     }
-    beside = f", uniform attention {even.pop():.2g}" if len(even) == 1 else ""
+    comparison = f", uniform attention {even.pop():.2g}" if len(even) == 1 else ""
     if low == high:
-        return f"{metric} {from_} in head {low}{beside}"
+        return f"{metric} {from_} in head {low}{comparison}"
     if least == most:
-        return f"{metric} {least:.2g} in every head{beside}"
-    return f"{metric} from {from_} in head {low} to {to} in head {high}{beside}"
+        return f"{metric} {least:.2g} in every head{comparison}"
+    return f"{metric} from {from_} in head {low} to {to} in head {high}{comparison}"
 
 
 def format_with_deviation(value: float, spread: float | None) -> str:

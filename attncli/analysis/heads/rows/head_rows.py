@@ -14,7 +14,7 @@ from attncli.analysis.heads.forward_passes.observer import PassResult
 from attncli.analysis.statistics import UNRESOLVED, summarize_values
 from attncli.capture import AttentionSite
 from attncli.capture.stacks.blocks import Stack
-from attncli.capture.strips.attention_sites import enclosing_stack
+from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import format_count
 from attncli.metrics.activations._state import Peak
 from attncli.metrics.attention import ATTENTION, is_map_metric
@@ -114,7 +114,7 @@ def name_stacks(
     """The name of the stack of blocks that attentions belong to, where both count all of their layers alike."""
     found: dict[str, set[str]] = defaultdict(set)
     for site in sites:
-        found[site.stack].add(enclosing_stack(site, stacks))
+        found[site.stack].add(find_enclosing_stack(site, stacks))
     return {
         site: min(names) if len(names := found[site.stack]) == 1 else site.stack for site in sites
     }
@@ -141,7 +141,7 @@ def build_head_rows(
                     keys=keys[site],
                 )
             else:
-                beside = {
+                extra_rows = {
                     UNIFORM: reduce_over_texts(metric, observed.found(site, metric, nulls=True)),
                     **{
                         name: reduce_over_texts(metric, null.found(site, metric))
@@ -150,22 +150,24 @@ def build_head_rows(
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.short(site, metric)
-                for row in build_site_rows(metric, site, found, beside, keys[site], keeps, numbers):
-                    told = (
+                for row in build_site_rows(
+                    metric, site, found, extra_rows, keys[site], keeps, numbers
+                ):
+                    sentences = (
                         explain_null(row)
                         if short is None
                         else note_unconverged(row, short, numbers)
                     )
                     place = numbers.index(row.head)
                     silent = is_map_metric(metric) and observed.is_silent(site, place, metric)
-                    yield replace(told, note=SILENT) if silent else told
+                    yield replace(sentences, note=SILENT) if silent else sentences
 
 
 def build_site_rows(
     metric: str,
     site: AttentionSite,
-    found: "list[Tensor]",
-    beside: "Mapping[str, Tensor | None]",
+    tensors: "list[Tensor]",
+    extra_rows: "Mapping[str, Tensor | None]",
     keys: dict[str, Scalar],
     keeps: Keeps,
     numbers: Sequence[int],
@@ -176,12 +178,12 @@ def build_site_rows(
     for head, true_number in enumerate(numbers):
         if not keeps(site.layer, true_number):
             continue
-        for place in range(found[0].shape[1]) if axis else (None,):
-            nulls = {name: pick_value(value, head, place) for name, value in beside.items()}
+        for place in range(tensors[0].shape[1]) if axis else (None,):
+            nulls = {name: pick_value(value, head, place) for name, value in extra_rows.items()}
             yield summarize_values(
                 metric,
                 ATTENTION.spec(metric).unit,
-                [to_float(pick_value(value, head, place)) for value in found],
+                [to_float(pick_value(value, head, place)) for value in tensors],
                 "",
                 keys={
                     **keys,
@@ -235,16 +237,16 @@ def warn_silent_heads(texts: Sequence[PassResult]) -> Iterator[str]:
         yield f"{most} {holds}."
 
 
-def reduce_over_texts(metric: str, found: "list[Tensor] | str") -> "Tensor | None":
+def reduce_over_texts(metric: str, tensors: "list[Tensor] | str") -> "Tensor | None":
     """Reduce over all texts: the mean, or the maximum or minimum of an extreme metric."""
-    if isinstance(found, str) or not found:
+    if isinstance(tensors, str) or not tensors:
         return None
     take = ATTENTION.spec(metric).take
     if take != "mean":
-        every = torch.stack(found)
+        every = torch.stack(tensors)
         return every.amax(dim=0) if take == "max" else every.amin(dim=0)
-    total: Tensor = sum(found[1:], found[0])
-    return total / len(found)
+    total: Tensor = sum(tensors[1:], tensors[0])
+    return total / len(tensors)
 
 
 def pick_value(value: "Tensor | None", head: int, place: int | None) -> float | None:

@@ -79,8 +79,8 @@ class LayerCensus:
             if alone:
                 parts.append(f"{len(alone)} {format_are_kind(kind, len(alone))}")
             if len(places) > len(alone):
-                beside = len(places) - len(alone)
-                parts.append(f"{beside} {format_have_kind(kind, beside)} beside attention")
+                alongside = len(places) - len(alone)
+                parts.append(f"{alongside} {format_have_kind(kind, alongside)} beside attention")
         if self.idle:
             parts.append(f"{self.idle} {'mixes' if self.idle == 1 else 'mix'} no tokens")
         return "; ".join(parts)

@@ -72,8 +72,8 @@ def rank_pairs(
         columns = (part[head].tolist() for part in pairs[:5])
         for weight, even, query, key, others in zip(*columns, strict=True):
             if math.isfinite(even):
-                said = {QUERY_TOKEN: queries[query : query + 1], KEY_TOKEN: seen[key : key + 1]}
-                named = {name: word[0] for name, word in said.items() if word}
+                tokens = {QUERY_TOKEN: queries[query : query + 1], KEY_TOKEN: seen[key : key + 1]}
+                named = {name: word[0] for name, word in tokens.items() if word}
                 which = {"text": text} if len(own) > 1 else {}
                 places = {"query": query, "key": key, **named, **which}
                 found.append(TokenPair(weight, even, max(0.0, others), places))

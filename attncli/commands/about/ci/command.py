@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli.typer_options import grouped
+from attncli.cli.typer_options import flatten_groups
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import AttnError, UsageError, first_capital, unknown_name
 from attncli.io.atomic_files import require_folder, resolve_links
@@ -41,7 +41,7 @@ def check_names() -> list[str]:
         return []
 
 
-@grouped
+@flatten_groups
 def ci(
     *,
     names: Annotated[

@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 from typing import Annotated
 
-from attncli.cli.typer_options import grouped
+from attncli.cli.typer_options import flatten_groups
 from attncli.commands.about.list.catalogue import ENDINGS, LISTS, MANNERS, SMALL, list_entries
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import UsageError, unknown_name
@@ -36,7 +36,7 @@ def read_schema() -> str:
     return (files("attncli.reports") / "report.schema.json").read_text(encoding="utf-8")
 
 
-@grouped
+@flatten_groups
 def list_things(
     *,
     what: Annotated[

@@ -23,7 +23,7 @@ from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_sweep_items
 from attncli.declare.commands import MODEL_COMMANDS, import_function
 from attncli.declare.groups import flat_parameters, group_parameters
 from attncli.declare.options import Option
-from attncli.declare.values import converted, of_python, parts_of, second_names
+from attncli.declare.values import convert_value, of_python, parts_of, second_names
 from attncli.errors import InputError, UsageError, unknown_name, with_article
 from attncli.gates import Condition
 from attncli.io.atomic_files import require_folder
@@ -88,7 +88,7 @@ def sweep(
         "evict": evict,
         "progress": progress,
     }
-    taken = {name: converted(KEYWORDS[name], value) for name, value in given.items()}
+    taken = {name: convert_value(KEYWORDS[name], value) for name, value in given.items()}
     named, watcher = taken.pop("command"), taken.pop("progress")
     run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
     items = ItemOptions(**taken)
@@ -154,7 +154,7 @@ def split_keywords(
     for name in keywords:
         if name not in known:
             raise unknown_name(f"keyword of {command}", name, known)
-    own = {name: converted(known[name], value) for name, value in keywords.items()}
+    own = {name: convert_value(known[name], value) for name, value in keywords.items()}
     words = [word for name, value in own.items() for word in format_option(known[name], value)]
     rest = {each.name: each.default for each in (*known.values(), *group_parameters(OutputOptions))}
     return tuple(words), {**rest, **own}
@@ -167,8 +167,8 @@ def find_question(command: str) -> Callable[..., Any]:
 
 def format_option(parameter: Any, value: Any) -> list[str]:
     """An option as the command line spells it."""
-    _, command_line = parts_of(parameter)
-    flags = next((one.flags for one in command_line if isinstance(one, Option)), ())
+    _, annotations = parts_of(parameter)
+    flags = next((one.flags for one in annotations if isinstance(one, Option)), ())
     names = next(iter(flags), "--" + parameter.name.replace("_", "-")).split("/")
     if isinstance(value, bool):
         return [names[0]] if value else names[1:2]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli.typer_options import grouped
+from attncli.cli.typer_options import flatten_groups
 from attncli.commands.about.sweep.options import EngineOptions, ItemOptions
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
@@ -35,7 +35,7 @@ PASSES_OPTIONS_ON = True
 """Options that `sweep` does not have belong to the command that it runs."""
 
 
-@grouped
+@flatten_groups
 def sweep(
     *,
     words: Annotated[

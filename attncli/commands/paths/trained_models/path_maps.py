@@ -6,7 +6,7 @@ import torch
 from attncli.analysis.paths.path_choices import Path
 from attncli.analysis.paths.path_model import PathModel
 from attncli.capture import AttentionSite, Strip, capture_attention
-from attncli.capture.strips.attention_sites import enclosing_stack
+from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import InputError
 from attncli.maths.residuals.scaled_arrays import Array, Scaled, make_scaled
 from attncli.maths.residuals.split_state import SplitState
@@ -44,7 +44,7 @@ class StackMaps:
 
     def observe(self, site: AttentionSite, strip: Strip) -> None:
         """Assemble the strips of the stack's attention layers; missing keys have weight 0."""
-        other = enclosing_stack(site, self.subject.stacks) != self.subject.stack.name
+        other = find_enclosing_stack(site, self.subject.stacks) != self.subject.stack.name
         if other or site.kind != "self":
             return
         weights = strip.weights[0].to("cpu", torch.float64).numpy()

@@ -71,7 +71,7 @@ class MapStatistics(NamedTuple):
                 self.columns, visible.queries_per_key, self.diagonals, visible.pairs_per_offset
             ),
             keys,
-            scored,
-            period,
-            ids,
+            scored=scored,
+            period=period,
+            ids=ids,
         )

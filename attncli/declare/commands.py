@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.sources import MODELS, Kind
+from attncli.sources import ARRAYS, MODELS, Kind
 
 NETWORKS_AND_MODELS: tuple[Kind, ...] = ("synthetic", "network", *MODELS)
 GATE = "METRIC > NUMBER"
 """In the help of --fail-if; every command shows a condition of its own in its place."""
-MAP_FILES: tuple[Kind, ...] = ("maps", "pattern", "weights", "pickle")
-"""Kinds of files that may contain attention maps, from any program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "inspect-maps": CommandEntry(
         "inspect_maps.command:inspect_maps",
         "What do attention maps that you have show: where each head looks, how uniformly, in which role?",
-        MAP_FILES,
+        ARRAYS,
         gate="mean(sink) > 0.5",
     ),
     "dispersion": CommandEntry(

@@ -34,11 +34,12 @@ def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
 def settle_options(context: Any) -> Settled:
     """The values of a command's options, typed or set; a command that passes options on gets all
     settings."""
-    options = list(list_set_options(context))
-    if not options:  # what SOURCE names does not matter then
+    given = list(list_set_options(context))
+    options = getattr(context.command.callback, "options", ())
+    if not any(one.name in options for one in given):  # what SOURCE names does not matter then
         return Settled({}, {})
     subject = subject_of(" ".join(command_path(context)), context.params)
-    return settle(context.command.callback.rules, options, subject)
+    return settle(context.command.callback.rules, given, subject)
 
 
 def list_set_options(context: Any) -> Iterator[SetOption]:
@@ -51,7 +52,7 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
                 yield SetOption(name, values[name], one.where, one.of_any_model)
             elif is_typed(context, name):
                 yield SetOption(name, values[name])
-    if read_launch_environment().several:
+    if values.get("tensor_parallel") and read_launch_environment().several:
         yield SetOption("torchrun", True)
     if "save_module" in getattr(command, "own", ()) and str(values["output"]).endswith(TENSORS):
         yield SetOption("save_module", values["output"])

@@ -25,6 +25,9 @@ class MethodSpec(Declaration):
     """The one width that it needs, by the most keys of a row; None: it is searched for."""
     at_width: tuple[int, str] | None = None
     """Its rank and its spelling where methods are compared at a given width, for the smallest logits."""
+    competes: Callable[[int, int], bool] = lambda most, d: True
+    """Whether its logits may be the smallest at a width, by the most keys of a row and the width; where not, it is tried
+    there only if those that compete find nothing."""
     for_heads: int | None = None
     """Its rank for a trained head's own inputs: there the width is given, and small logits come first."""
 
@@ -49,6 +52,11 @@ def auto_methods(last: bool | None = None) -> list[str]:
         if one.auto is not None and last in (None, one.last)
     }
     return sorted(chosen, key=lambda name: chosen[name] or 0)
+
+
+def competing_methods(most: int, d: int) -> list[str]:
+    """Methods for a given width whose logits may be the smallest, for rows of at most so many keys."""
+    return [name for name in list_fixed_width_methods() if find_method_spec(name).competes(most, d)]
 
 
 def list_fixed_width_methods() -> list[str]:

@@ -1,10 +1,11 @@
 """Requests and results of fits."""
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attncli.errors import UsageError, quote_parameter, unknown_name
 from attncli.maths.rounding import DTYPES, Floats, round_to_dtype
@@ -80,6 +81,8 @@ class FittedModule:
     """[token, 2 d]: queries and keys concatenated, rounded to `dtype` (bfloat16 is stored as float32)."""
     dtype: str
     causal: bool
+    start: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    """[2, token, d]: where a search was before it looked for this module, from which one with smaller logits is looked for."""
 
     @cached_property
     def d(self) -> int:

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from attncli.fits._registry import (
     FITS,
     auto_methods,
+    competing_methods,
     find_method_spec,
     is_width_one_method,
     iter_search_widths,
@@ -19,6 +20,7 @@ from attncli.fits._registry import (
 )
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal
 from attncli.fits._verify import Evidence, Progress, no_progress, verify
+from attncli.fits.learned import find_quieter_module
 from attncli.registry import call_from_text
 from attncli.threads import one_blas_thread
 
@@ -207,14 +209,30 @@ def find_narrowest(
 def find_smallest_logits(
     target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = no_progress
 ) -> Attempt:
-    """`auto` at a given width: of the methods that meet the request the one with the smallest logits."""
-    attempts = [
-        try_width(method, target, request, seeds, watch) for method in list_fixed_width_methods()
-    ]
-    for method in auto_methods(last=True):
+    """`auto` at a given width: the smallest logits of the methods that may have them; the others only where these miss."""
+    most = int(np.diff(target.indptr).max())
+    first = competing_methods(most, request.d)
+    others = [name for name in list_fixed_width_methods() if name not in first]
+    attempts: list[Attempt] = []
+    for methods in (first, others, *([name] for name in auto_methods(last=True))):
         if not any(attempt.met for attempt in attempts):
-            attempts.append(try_width(method, target, request, seeds, watch))
-    return reduce_logits(best_attempt(attempts), target, request, seeds)
+            attempts += [try_width(name, target, request, seeds, watch) for name in methods]
+    return find_quieter_attempt(best_attempt(attempts), target, request, seeds)
+
+
+@one_blas_thread()
+def find_quieter_attempt(
+    attempt: Attempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
+) -> Attempt:
+    """Look for smaller logits where a learned module's search began; return the better one."""
+    if not attempt.met or attempt.fit is None or attempt.method != "learned":
+        return attempt
+    rng = np.random.default_rng([seeds[0], request.d])
+    quieter, tried = find_quieter_module(attempt.fit, attempt.logits, target, request, rng)
+    kept = replace(attempt, probes=attempt.probes + tried)
+    if quieter is None:
+        return kept
+    return replace(kept, fit=quieter, evidence=verify(quieter, target))
 
 
 def reduce_logits(

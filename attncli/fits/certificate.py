@@ -15,6 +15,8 @@ from attncli.maths.rounding import Floats, round_to_dtype
 
 Array = NDArray[np.float64]
 
+ROOMY = 6
+"""Features for each key of a row from which on logits may be smaller than those of keys made for the pattern."""
 MARGIN = 0.02
 """Natural-log units inside the request, for the rounding of the finished queries."""
 
@@ -26,7 +28,14 @@ class Interpolants(NamedTuple):
     shape: Array
 
 
-@method(auto=4, last=True, fixed_keys=True, at_width=(2, "certificate:keys=spread"), for_heads=2)
+@method(
+    auto=4,
+    last=True,
+    fixed_keys=True,
+    at_width=(2, "certificate:keys=spread"),
+    competes=lambda most, d: most == 1 or d >= ROOMY * most,
+    for_heads=2,
+)
 def certificate(
     target: csr_array, request: FitRequest, rng: np.random.Generator, *, keys: str = "gaussian"
 ) -> Fit:

@@ -22,7 +22,13 @@ MARGIN = 0.01
 LIMIT = 16384
 
 
-@method(auto=1, needs=lambda most: 2 * most, at_width=(1, "cyclic"), for_heads=3)
+@method(
+    auto=1,
+    needs=lambda most: 2 * most,
+    at_width=(1, "cyclic"),
+    competes=lambda most, d: most == 1,
+    for_heads=3,
+)
 def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fit:
     """Keys on the trigonometric moment curve: d = 2k for every length, exact ratios, at a logit scale ~ n^2k.
 

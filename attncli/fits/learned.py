@@ -1,6 +1,7 @@
 """Queries and keys made for the one pattern."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,13 @@ from scipy.sparse import csr_array
 from attncli.errors import UsageError
 from attncli.fits._best_queries import solve_queries
 from attncli.fits._initial_keys import iter_arranged_modules, spectral_start
-from attncli.fits._losses import likelihood_loss, make_loss_setting, margin_loss, run_lbfgs
+from attncli.fits._losses import (
+    LossSetting,
+    likelihood_loss,
+    make_loss_setting,
+    margin_loss,
+    run_lbfgs,
+)
 from attncli.fits._registry import method
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal, make_module
 from attncli.fits._verify import verify
@@ -25,6 +32,10 @@ SHARPENINGS = 3
 LAVISH, FRUGAL = (1e-4,), (3e-2, 3e-3, 1e-4)
 """Weight decays that are tried: more of it keeps the logits small, which bfloat16 and a logit budget ask for."""
 SHARPENING_STEPS = 60
+TIGHTER = 0.5
+"""Share of a module's logits at which a second search is done."""
+SOFT_SCHEDULE, SOFT_SHARPENINGS, SOFT_SHARPENING_STEPS = (20, 200), 4, 30
+"""Of that search: likelihood steps of each round, and how often and how long each is sharpened."""
 
 
 @method(auto=2, at_width=(3, "learned"), for_heads=0)
@@ -51,21 +62,24 @@ def learned(
         return min(fits, key=lambda pair: pair[1].logit_scale)[0]
     start = spectral_start(target, request, rng, spread)
     best: tuple[float, FittedModule] | None = None
-    for both in iter_attempts(start, target, request):
-        keys, queries = rescale_keys(both, request.dtype)
-        solved = solve_queries(keys, target, request, queries)
-        fit = make_module(solved.queries, keys, request.dtype, request.causal)
+    for reached, both in iter_attempts(start, target, request):
+        fit = finish_module(both, target, request)
         evidence = verify(fit, target)
         if evidence.meets(request):
-            return fit
+            return replace(fit, start=reached)
         if best is None or evidence.total_variation < best[0]:
             best = evidence.total_variation, fit
     assert best is not None
     return best[1]
 
 
-def iter_attempts(start: Array, target: csr_array, request: FitRequest) -> Iterator[Array]:
-    """Longer and longer likelihood fits, each sharpened a few times; with small logits first where the request limits them."""
+def iter_attempts(
+    start: Array, target: csr_array, request: FitRequest
+) -> Iterator[tuple[Array, Array]]:
+    """Longer and longer likelihood fits, each sharpened a few times; with small logits first where the request limits them.
+
+    Each with the likelihood fit that it came from.
+    """
     frugal = request.dtype == "bfloat16" or np.isfinite(request.logit_budget)
     settings = [
         make_loss_setting(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)
@@ -77,10 +91,56 @@ def iter_attempts(start: Array, target: csr_array, request: FitRequest) -> Itera
         for index, about in enumerate(settings):
             progress[index] = sharpened = run_lbfgs(likelihood_loss, progress[index], about, steps)
             if steps == longest:
-                yield sharpened  # where sharpening fails, no row is given up for the others
+                yield (
+                    sharpened,
+                    sharpened,
+                )  # where sharpening fails, no row is given up for the others
             for _ in range(SHARPENINGS):
                 sharpened = run_lbfgs(margin_loss, sharpened, about, SHARPENING_STEPS)
-                yield sharpened
+                yield progress[index], sharpened
+
+
+def find_quieter_module(
+    fit: FittedModule,
+    least: float,
+    target: csr_array,
+    request: FitRequest,
+    rng: np.random.Generator,
+) -> tuple[FittedModule | None, int]:
+    """A module with logits below `least`, from where the search was before it found this one, and how many were tried.
+
+    With half of the logits it is good enough, else the one with the smallest is taken; None where none has smaller ones.
+    """
+    start = spectral_start(target, request, rng, 1.0) if fit.start is None else fit.start
+    best, enough, tried = None, TIGHTER * least, 0
+    for decay in FRUGAL[:-1]:
+        for both in iter_soft_attempts(start, make_loss_setting(target, request, decay)):
+            made = finish_module(both, target, request)
+            evidence, tried = verify(made, target), tried + 1
+            if evidence.meets(request) and evidence.logit_scale < least:
+                best, least = made, evidence.logit_scale
+            if least <= enough:
+                return best, tried
+        if best is not None:
+            break
+    return best, tried
+
+
+def iter_soft_attempts(start: Array, about: LossSetting) -> Iterator[Array]:
+    progress = start
+    for steps in SOFT_SCHEDULE:
+        progress = sharpened = run_lbfgs(likelihood_loss, progress, about, steps)
+        yield progress  # the smallest logits, where every row can be served as it is
+        for _ in range(SOFT_SHARPENINGS):
+            sharpened = run_lbfgs(margin_loss, sharpened, about, SOFT_SHARPENING_STEPS)
+            yield sharpened
+
+
+def finish_module(both: Array, target: csr_array, request: FitRequest) -> FittedModule:
+    """The module of these keys, rounded, with the best query of every row."""
+    keys, queries = rescale_keys(both, request.dtype)
+    solved = solve_queries(keys, target, request, queries)
+    return make_module(solved.queries, keys, request.dtype, request.causal)
 
 
 def rescale_keys(both: Array, dtype: str) -> tuple[Array, Array]:

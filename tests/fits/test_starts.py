@@ -1,15 +1,24 @@
 """Patterns with an order come out at their true width, and search keeps what it promises about logits and widths."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from attncli.commands.approximate.one_module.solutions import solve_pattern
-from attncli.fits import FitRequest
+from attncli.fits import Fit, FitRequest, _width_search, verify
 from attncli.fits._initial_keys import spectral_order, spectral_start
 from attncli.fits._registry import list_fixed_width_methods
-from attncli.fits._width_search import find_narrowest, find_smallest_logits, find_width, try_width
+from attncli.fits._width_search import (
+    find_narrowest,
+    find_smallest_logits,
+    find_width,
+    run_method,
+    try_width,
+)
 from attncli.patterns import build_pattern
+from attncli.registry import list_entries
 
 
 def pattern(text: str, length: int, causal: bool = False, seed: int = 0) -> csr_array:
@@ -87,6 +96,48 @@ def test_at_one_width_the_smallest_logits_count() -> None:
     each = [try_width(method, target, request, [0]) for method in list_fixed_width_methods()]
     assert found.logits == min(attempt.logits for attempt in each if attempt.met)
     assert found.logits < 0.1 * each[list_fixed_width_methods().index("cyclic")].logits
+
+
+def test_at_one_width_others_are_tried_only_where_those_with_the_smallest_logits_miss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Keys made for the pattern first; keys on a curve or spread over a sphere cost more than they serve."""
+    tried: list[str] = []
+
+    def counted(method: str, *rest: Any) -> Fit:
+        tried.append(method)
+        return run_method(method, *rest)
+
+    monkeypatch.setattr(_width_search, "run_method", counted)
+    target = pattern("random:k=4,weights=dirichlet", 64)
+    wide, narrow = (FitRequest(d=d, dtype="float32", effort=1) for d in (12, 2))
+    assert find_smallest_logits(target, wide, [0]).method == "learned"
+    assert tried == ["line", "learned"]
+    tried.clear()
+    assert not find_smallest_logits(target, narrow, [0]).met
+    assert set(tried) > {*list_fixed_width_methods()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("text", list_entries("attncli.patterns"))
+def test_at_one_width_auto_serves_whatever_a_method_of_its_own_serves(
+    text: str, causal: bool
+) -> None:
+    """With logits no larger than the first module's that was learned."""
+    if (text, causal) == ("permutation", True):
+        pytest.skip("there is no such pattern")
+    target = pattern(text, 24, causal)
+    for d in (2, 5, 12):
+        request = FitRequest(d=d, causal=causal, dtype="float32", effort=1)
+        found = find_smallest_logits(target, request, [0])
+        own = [try_width(name, target, request, [0]) for name in list_fixed_width_methods()]
+        assert found.met >= any(attempt.met for attempt in own)
+        if found.met:
+            assert found.fit is not None
+            assert found.evidence == verify(found.fit, target)
+            assert found.fit.d == d
+            assert found.logits <= own[-1].logits or not own[-1].met
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def auto_methods(last: bool | None = None) -> list[str]:
     return sorted(chosen, key=lambda name: chosen[name] or 0)
 
 
-def competing_methods(most: int, d: int) -> list[str]:
+def list_competing_methods(most: int, d: int) -> list[str]:
     """Methods for a given width whose logits may be the smallest, for rows of at most so many keys."""
     return [name for name in list_fixed_width_methods() if find_method_spec(name).competes(most, d)]
 

@@ -12,10 +12,10 @@ from scipy.sparse import csr_array
 from attncli.fits._registry import (
     FITS,
     auto_methods,
-    competing_methods,
     find_method_spec,
     is_width_one_method,
     iter_search_widths,
+    list_competing_methods,
     list_fixed_width_methods,
 )
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal
@@ -211,7 +211,7 @@ def find_smallest_logits(
 ) -> Attempt:
     """`auto` at a given width: the smallest logits of the methods that may have them; the others only where these miss."""
     most = int(np.diff(target.indptr).max())
-    first = competing_methods(most, request.d)
+    first = list_competing_methods(most, request.d)
     others = [name for name in list_fixed_width_methods() if name not in first]
     attempts: list[Attempt] = []
     for methods in (first, others, *([name] for name in auto_methods(last=True))):
@@ -229,10 +229,10 @@ def find_quieter_attempt(
         return attempt
     rng = np.random.default_rng([seeds[0], request.d])
     quieter, tried = find_quieter_module(attempt.fit, attempt.logits, target, request, rng)
-    kept = replace(attempt, probes=attempt.probes + tried)
+    counted = replace(attempt, probes=attempt.probes + tried)
     if quieter is None:
-        return kept
-    return replace(kept, fit=quieter, evidence=verify(quieter, target))
+        return counted
+    return replace(counted, fit=quieter, evidence=verify(quieter, target))
 
 
 def reduce_logits(

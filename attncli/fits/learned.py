@@ -114,8 +114,8 @@ def find_quieter_module(
     start = spectral_start(target, request, rng, 1.0) if fit.start is None else fit.start
     best, enough, tried = None, TIGHTER * least, 0
     for decay in FRUGAL[:-1]:
-        for both in iter_soft_attempts(start, make_loss_setting(target, request, decay)):
-            made = finish_module(both, target, request)
+        for candidate in iter_soft_attempts(start, make_loss_setting(target, request, decay)):
+            made = finish_module(candidate, target, request)
             evidence, tried = verify(made, target), tried + 1
             if evidence.meets(request) and evidence.logit_scale < least:
                 best, least = made, evidence.logit_scale
@@ -126,13 +126,13 @@ def find_quieter_module(
     return best, tried
 
 
-def iter_soft_attempts(start: Array, about: LossSetting) -> Iterator[Array]:
+def iter_soft_attempts(start: Array, setting: LossSetting) -> Iterator[Array]:
     progress = start
     for steps in SOFT_SCHEDULE:
-        progress = sharpened = run_lbfgs(likelihood_loss, progress, about, steps)
+        progress = sharpened = run_lbfgs(likelihood_loss, progress, setting, steps)
         yield progress  # the smallest logits, where every row can be served as it is
         for _ in range(SOFT_SHARPENINGS):
-            sharpened = run_lbfgs(margin_loss, sharpened, about, SOFT_SHARPENING_STEPS)
+            sharpened = run_lbfgs(margin_loss, sharpened, setting, SOFT_SHARPENING_STEPS)
             yield sharpened
 
 

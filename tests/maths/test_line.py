@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from attncli.maths.capacity.width_one import row_signs
 from attncli.maths.capacity.width_one.constraints import Tolerances, necessary_constraints
 from attncli.maths.capacity.width_one.decision import LineDecision, decide_width_one
 from attncli.maths.capacity.width_one.infeasibility_proof import LineProof
+from attncli.patterns import build_pattern
 
 RATIO = OFF = 0.2
 
@@ -102,6 +104,30 @@ def contradicts(proof: dict[str, Any], weights: np.ndarray) -> bool:
 
 def supports(n: int) -> list[tuple[int, ...]]:
     return [each for m in range(1, n + 1) for each in itertools.combinations(range(n), m)]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dense", [0.0, 1.0])
+@pytest.mark.parametrize("rows", [3, 256])
+def test_links_are_those_of_sets_of_keys(
+    causal: bool, dense: float, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By blocks of rows, sparse or not: against supports as sets, row by row; the target is left as it was."""
+    monkeypatch.setattr(row_signs, "ROWS_AT_ONCE", rows)
+    monkeypatch.setattr(row_signs, "DENSE", dense)
+    for text in ("previous", "window:3", "random:k=2", "global:2", "tree", "hub", "induction"):
+        target = build_pattern(text, 11, np.random.default_rng(0), causal)
+        before = target.toarray()
+        constraints = necessary_constraints(target, causal, wanted())
+        same, opposite = row_signs.links_by_counting(constraints)
+        assert (target.toarray() == before).all()
+        supports = [set(np.flatnonzero(row).tolist()) for row in before]
+        for i, j in itertools.product(range(11), repeat=2):
+            seen = set(range(min(i, j) + 1 if causal else 11))
+            a, b = supports[i] & seen, supports[j] & seen
+            asks = {i, j} <= set(constraints.rows.tolist())
+            assert same[i, j] == (asks and bool(a & b) and bool(seen - a - b))
+            assert opposite[i, j] == (asks and bool(a - b) and bool(b - a))
 
 
 def agree(weights: np.ndarray) -> None:

@@ -1,7 +1,9 @@
 """`attn approximate --decide`: what is said, what is proved, and the exit code that goes with it."""
 
+import importlib
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -10,9 +12,14 @@ import pytest
 from commands import attn
 from scipy.sparse import csr_array, save_npz
 
+from attncli.commands.approximate.one_module import decide
 from attncli.fits import FitRequest, verify
-from attncli.fits._width_one import fit_width_one
+from attncli.fits._width_one import WidthOneResult, fit_width_one
+from attncli.fits._width_search import find_narrowest
 from attncli.patterns import build_pattern
+
+line = importlib.import_module("attncli.fits.line")
+"""The module: the package has the method of that name."""
 
 FAST = ("--seeds", "1", "-q")
 
@@ -32,6 +39,28 @@ def test_yes_and_the_least() -> None:
     assert "d = 2 is enough" in report["headline"]
     assert "and is the least" in report["headline"]
     assert report["verdicts"] == []
+
+
+def test_width_one_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module of the decision is the one that the search would find again, and is not looked for twice."""
+    target = build_pattern("previous", 24, np.random.default_rng(0), True)
+    request = FitRequest(d=1, causal=True)
+    again = find_narrowest(target, request, [0], 1)
+    calls: list[FitRequest] = []
+
+    def counted(pattern: csr_array, asked: FitRequest) -> WidthOneResult:
+        calls.append(asked)
+        return fit_width_one(pattern, asked)
+
+    for module in (decide, line):
+        monkeypatch.setattr(module, "fit_width_one", counted)
+    found = decide.decide_pattern("previous", target, request, 1, 512, [0])
+    assert len(calls) == 1
+    assert found.attempt is not None
+    assert found.attempt.fit is not None
+    assert again.fit is not None
+    assert (found.attempt.fit.x == again.fit.x).all()
+    assert replace(found.attempt, fit=None) == replace(again, fit=None)
 
 
 def test_no_with_a_proof() -> None:

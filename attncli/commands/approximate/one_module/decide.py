@@ -156,7 +156,9 @@ def decide_pattern(
     if width is not None and width < known.proved:
         return known
     ceiling = widest if width is None else width
-    attempt = find_narrowest(target, request, seeds, ceiling, impossible=known.proved - 1)
+    attempt = line_attempt(line) or find_narrowest(
+        target, request, seeds, ceiling, impossible=known.proved - 1
+    )
     d = attempt.fit.d if attempt.met and attempt.fit else known.proved
     logits = min_logit_bound(constraints, d, request.total_variation) if small else 0.0
     logits = max(logits, line.answer.least) if d == 1 else logits
@@ -171,6 +173,13 @@ def decide_pattern(
         logits=logits,
         width=width,
     )
+
+
+def line_attempt(line: WidthOneResult) -> Attempt | None:
+    """The module of width 1 that the decision has found: the search would find it again."""
+    if line.module is None:
+        return None
+    return Attempt("line", line.module, line.evidence, True, 1, 1, tried=(1, 1))
 
 
 def build_rows(one: Decision) -> Iterator[Row]:

@@ -11,10 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from attncli.maths.capacity.width_one.constraints import LineConstraints
 
 Flags = NDArray[np.bool_]
+Counts = NDArray[np.float32]
+
+ROWS_AT_ONCE = 256
+DENSE = 0.05
+"""Share of nonzeros from which on an array is faster than a sparse one."""
 
 PAIRWISE_LIMIT = 256
 """Tokens up to which unequal weights are compared pair of keys by pair of keys; above, supports alone link rows."""
@@ -74,21 +80,47 @@ def find_sign_links(constraints: LineConstraints) -> tuple[Flags, Flags]:
 
 
 def links_by_counting(constraints: LineConstraints) -> tuple[Flags, Flags]:
-    """Find links from the numbers of keys that two supports share and do not share, among keys visible to both rows."""
-    target, length = constraints.target, constraints.target.shape[0]
-    support = (target.toarray() > 0.0).astype(np.float32)
-    keen = np.zeros(length, dtype=bool)
+    """Find links from the numbers of keys that two supports share and do not share, among keys visible to both rows.
+
+    Block of rows by block of rows: nothing of n² numbers is held but the answers, a byte each.
+    """
+    length = constraints.target.shape[0]
+    support = find_keen_supports(constraints)
+    keen = np.diff(support.indptr) > 0
+    whole = support.toarray() if support.nnz > DENSE * length**2 else support
+    same, opposite = np.zeros((2, length, length), dtype=bool)
+    for start in range(0, length, ROWS_AT_ONCE):
+        rows = slice(start, min(start + ROWS_AT_ONCE, length))
+        shared, first, second = count_keys(whole, constraints.seen, rows)
+        rest = np.minimum(constraints.seen[rows, None], constraints.seen) - shared - first - second
+        pair = keen[rows, None] & keen
+        same[rows] = pair & (shared > 0) & (rest > 0)
+        opposite[rows] = pair & (first > 0) & (second > 0)
+    return same, opposite
+
+
+def find_keen_supports(constraints: LineConstraints) -> csr_array:
+    """1 where a row that asks for an order between its keys and all others has a key."""
+    target = constraints.target
+    keen = np.zeros(target.shape[0], dtype=bool)
     keen[
         [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0]
     ] = True
-    support[~keen] = 0.0
-    both = support @ support.T
-    common = np.minimum(constraints.seen[:, None], constraints.seen[None, :])
-    within = np.take_along_axis(support.cumsum(axis=1), common - 1, axis=1)
-    first, second = within - both, within.T - both
-    rest = common - both - first - second
-    pair = keen[:, None] & keen[None, :]
-    return pair & (both > 0) & (rest > 0), pair & (first > 0) & (second > 0)
+    weights = np.repeat(keen, np.diff(target.indptr)) & (target.data > 0.0)
+    entries = weights.astype(np.float32), target.indices, target.indptr
+    support = csr_array(entries, target.shape, copy=True)  # the indices are the target's own
+    support.eliminate_zeros()
+    return support
+
+
+def count_keys(
+    support: csr_array | Counts, seen: NDArray[np.intp], rows: slice
+) -> tuple[Counts, Counts, Counts]:
+    """[row, row] of some rows and all: how many keys both have, and how many each alone, of those both see."""
+    own = support[rows] if isinstance(support, np.ndarray) else support[rows].toarray()
+    shared = own @ support.T
+    visible = (np.arange(support.shape[1])[:, None] < seen[rows]).astype(np.float32)
+    return shared, own.cumsum(axis=1)[:, seen - 1] - shared, (support @ visible).T - shared
 
 
 def find_sign_witness(constraints: LineConstraints, i: int, j: int, same: bool) -> SignLink:

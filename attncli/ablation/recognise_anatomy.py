@@ -4,6 +4,8 @@ Where softmaxes alone do not separate attention from MLP, two more forwards test
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 from torch import nn
 
@@ -20,7 +22,11 @@ from attncli.ablation.structure_checks import (
 )
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import KeepEverything, Mixing
-from attncli.ablation.trials.between_blocks import check_nothing_between_blocks, run_plain_pass
+from attncli.ablation.trials.between_blocks import (
+    UnchangedPass,
+    check_nothing_between_blocks,
+    run_plain_pass,
+)
 from attncli.ablation.trials.mixer_descriptions import describe_mixers
 from attncli.ablation.trials.token_mixing import Where, probe_token_mixing
 from attncli.ablation.trials.verification import (
@@ -34,46 +40,79 @@ from attncli.capture.other_mixers.hyper_connections import find_blocks_mixing_st
 from attncli.capture.stacks.blocks import (
     ModelStructure,
     Stack,
-    find_stacks_without_attention,
-    find_structure,
+    read_stacks_without_attention,
+    read_structure,
     unique_blocks,
 )
+from attncli.capture.stacks.probe_forward import ProbeResult, probe_forward
 from attncli.errors import InputError
 
 
-def recognise_anatomy(model: nn.Module, inputs: Inputs) -> Anatomy:
+class RecognisedBlocks(NamedTuple):
+    """The blocks that mix tokens, and what an unchanged forward shows of them."""
+
+    structure: ModelStructure
+    attending: frozenset[nn.Module]
+    """The innermost modules around an attention."""
+    plain: UnchangedPass | None
+    """None where the forward showed something that is not understood; what comes first of that is to be told."""
+
+
+def recognise_anatomy(
+    model: nn.Module,
+    inputs: Inputs,
+    blocks: RecognisedBlocks | None = None,
+    tracked: Seen | None = None,
+    watched: AbstractContextManager[object] | None = None,
+) -> Anatomy:
     """Recognise what the switches will act on; a model is refused if any part of any block is not understood.
 
     This runs several forwards that keep every block's output: the inputs should be short. The result holds for any length,
-    and every later run checks that its blocks take the same path.
+    and every later run checks that its blocks take the same path. `blocks`: as recognised on these inputs, if they were;
+    `tracked`: of a first tracked forward; `watched`: a context for the forward in which every block gets noise.
     """
+    blocks = blocks or recognise_blocks(model, inputs)
+    structure, stacks = blocks.structure, blocks.structure.stacks
+    check_structure(structure)
+    try:
+        tracked, mixing, mlps = track_and_probe_mixing(model, inputs, stacks, tracked)
+        for run, _ in tracked:
+            check_run(run)
+    except InputError:
+        refuse_hyper_connections(model, inputs, stacks)
+        raise
+    plain = blocks.plain or run_plain_pass(model, inputs, stacks)
+    check_tracking_unchanged(tracked, plain.outputs.values())
+    check_nothing_bypasses(model, inputs, stacks, mixing, watched)
+    check_nothing_between_blocks(model, inputs, stacks, plain)
+    notes = describe_mixers(model, inputs, stacks, blocks.attending, tracked, mixing, mlps)
+    return build_anatomy(structure, [run for run, _ in tracked], mixing, notes)
+
+
+def recognise_blocks(
+    model: nn.Module, inputs: Inputs, seen: ProbeResult | None = None
+) -> RecognisedBlocks:
+    """Find the blocks in a recorded forward, and run the model once unchanged."""
     if any(module.training for module in model.modules()):
         raise InputError(
             "the model is in training mode, whose dropout is random: call eval() first."
         )
-    structure = find_mixing_blocks(model, inputs)
-    check_structure(structure)
+    seen = seen or probe_forward(model, inputs)
+    structure = find_mixing_blocks(model, seen)
+    attending = frozenset(around[-1].module for around in seen.attention)
     try:
-        tracked, mixing, mlps = track_and_probe_mixing(model, inputs, structure.stacks)
-        for run, _ in tracked:
-            check_run(run)
+        plain = run_plain_pass(model, inputs, structure.stacks)
     except InputError:
-        refuse_hyper_connections(model, inputs, structure.stacks)
-        raise
-    plain = run_plain_pass(model, inputs, structure.stacks)
-    check_tracking_unchanged(tracked, plain.outputs.values())
-    check_nothing_bypasses(model, inputs, structure.stacks, mixing)
-    check_nothing_between_blocks(model, inputs, structure.stacks, plain)
-    notes = describe_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
-    return build_anatomy(structure, [run for run, _ in tracked], mixing, notes)
+        plain = None
+    return RecognisedBlocks(structure, attending, plain)
 
 
-def find_mixing_blocks(model: nn.Module, inputs: Inputs) -> ModelStructure:
+def find_mixing_blocks(model: nn.Module, seen: ProbeResult) -> ModelStructure:
     """Blocks that attend, with all others of their lists; where nothing attends, all lists of alike blocks."""
-    structure = find_structure(model, inputs, may_have_none=True)
+    structure = read_structure(model, seen, may_have_none=True)
     if structure.stacks:
         return structure
-    stacks = () if structure.outside else find_stacks_without_attention(model, inputs)
+    stacks = () if structure.outside else read_stacks_without_attention(model, seen)
     if not stacks:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
@@ -94,10 +133,13 @@ def refuse_hyper_connections(model: nn.Module, inputs: Inputs, stacks: tuple[Sta
 
 
 def track_and_probe_mixing(
-    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]
+    model: nn.Module,
+    inputs: Inputs,
+    stacks: tuple[Stack, ...],
+    tracked: Seen | None = None,
 ) -> tuple[Seen, Mixing, Mixing]:
-    """Run one tracked forward; test which branches mix tokens without attention, and which MLPs do."""
-    tracked = run_tracked(model, inputs, stacks, KeepEverything())
+    """Run one tracked forward, if none was; test which branches mix tokens without attention, and which MLPs do."""
+    tracked = tracked or run_tracked(model, inputs, stacks, KeepEverything())
     for run, _ in tracked:
         check_stream(run)
     doubtful = [run for run, _ in tracked if needs_mixing_trial(run)]

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps
-from attncli.analysis.heads.model_heads import VerifiedModel, keep_every_head
+from attncli.analysis.heads.model_heads import keep_every_head
+from attncli.analysis.prepare import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
 from attncli.models.loading.precision import run_in_model_precision
@@ -66,7 +67,7 @@ def group_by_memory(
 
 
 def capture_maps(
-    subject: VerifiedModel, sites: Sequence[AttentionSite], kwargs: Mapping[str, Tensor]
+    subject: PreparedModel, sites: Sequence[AttentionSite], kwargs: Mapping[str, Tensor]
 ) -> LayerMaps:
     """Run one forward pass and keep the maps of these attention layers."""
     found = LayerMaps(frozenset(sites))

@@ -1,88 +1,266 @@
-"""From SOURCE and the model options to a study of a loaded model."""
+"""One preparation of a model for every question: its blocks and attention are found, and what is captured is verified.
+
+    checkpoint = load_for(source, options, FLOAT64_IF_IT_FITS)
+    texts = make_inputs(checkpoint, wanted)
+    subject = prepare(checkpoint.body, texts[0], needs=CAPTURE | BLOCKS)
+    require_memory_to_run(subject.body, texts[0].tokens, …)
+
+Questions differ in the dtype in which they load, in the input on which a model is verified, in what they need of it, and in
+what they make of softmaxes that cannot be captured and of a model without attention: each is a choice of one step.
+"""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from enum import Flag
+from typing import TYPE_CHECKING, Literal
 
-from attncli.declare.dry_run import STAGE
-from attncli.errors import NoAttention
-from attncli.options.model import CheckpointOptions, TextOptions
+import torch
+
+from attncli.analysis.short_inputs import TEXTS, ShortInput, choose_short_input, main_parts
+from attncli.call_types import Inputs
+from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
+from attncli.capture.linear.linear_layers import LinearLayers, find_linear_layers
+from attncli.capture.model_errors import run_or_refuse, translate_model_errors
+from attncli.capture.other_mixers.token_mixers import TokenMixer, find_mixers
+from attncli.capture.other_mixers.uncapturable_attention import (
+    UncapturableAttention,
+    find_uncapturable_mixers,
+    refuse_uncapturable,
+)
+from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.stacks.blocks import Stack, read_stacks_without_attention, read_structure
+from attncli.capture.stacks.foreign_modules import ForeignModule
+from attncli.capture.stacks.idle_towers import find_idle_towers
+from attncli.capture.stacks.probe_forward import ProbeResult, probe_forward
+from attncli.capture.verification import NOTHING_ATTENDS
+from attncli.errors import AttnError, LimitError, NoAttention
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.load import Ahead, LoadedModel, load_model
+from attncli.models.loading.load_options import LoadOptions
+from attncli.models.loading.precision import run_in_model_precision
 from attncli.sources import Source
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attncli.analysis.states.variant_runs import CollapseModel
-    from attncli.capture import VerifiedCapture
-    from attncli.capture.attention_properties import AttentionProperties
-    from attncli.capture.stacks.truncate_stream import StreamTruncation
+    from attncli.analysis.states.examined_blocks import ExaminedBlocks
 
-PROBE_TOKENS = 12
-"""Length of the input on which a model's structure is found and verified."""
+AS_STORED, NOT_HALF, FLOAT64_IF_IT_FITS = "as stored", "not half", "float64 if it fits"
+"""In which dtype a model is loaded where the user chose none."""
 
 
-def refuse_at_once(
-    source: Source, model: CheckpointOptions, inputs: TextOptions, tokens: int | None, seed: int
-) -> None:
-    """Validate options and the model's folder before anything heavy is imported."""
-    model.to_load(seed)
-    inputs.to_read(tokens, seed)
-    from attncli.models.files.folders import read_config
-    from attncli.models.files.local_folder import FetchSettings, find_local_folder
-    from attncli.models.files.weight_files import refuse_unreadable
+class Need(Flag):
+    """What a question needs of a model."""
 
-    if source.kind == "folder":
-        folder = find_local_folder(source).folder
-        read_config(folder)
-        refuse_unreadable(folder, model.allow_pickle)
-    if source.kind == "hub" and not STAGE.rehearsing:
-        how = FetchSettings(model.revision, model.offline, config_alone=True)
-        find_local_folder(source, how)
+    BLOCKS = 1
+    """Its blocks, where its states are."""
+    CAPTURE = 2
+    """Its attention, verified."""
+    MIXERS = 4
+    """What else mixes tokens in its blocks."""
+    LINEAR = MIXERS | 8
+    """Which of that has maps, being linear in its values."""
+    ANATOMY = BLOCKS | CAPTURE | 16
+    """The parts of its blocks that can be switched off, and what keeps its attention from collapsing."""
 
 
-class ExaminedModel(NamedTuple):
-    """The structure of a model, found on a short input."""
-
-    subject: "CollapseModel"
-    traits: "Mapping[str, AttentionProperties]"
-    proof: "VerifiedCapture"
-    short: "Mapping[str, Any]"
-    """The input."""
-    cut: "StreamTruncation"
-    """How the model truncates the residual stream."""
+NONE_LINEAR, NO_INPUT = LinearLayers(), ShortInput({}, 0)
+HEADS = Need.BLOCKS | Need.CAPTURE
 
 
-def examine_model(model: "PreTrainedModel") -> ExaminedModel:
-    """The model's blocks and attention, proved on a short input."""
-    from attncli.ablation import recognise_anatomy
-    from attncli.analysis.states.variant_runs import CollapseModel
-    from attncli.capture.attention_properties import find_attention_properties
-    from attncli.capture.model_errors import translate_model_errors
-    from attncli.capture.verification import NOTHING_ATTENDS, verify_capture
-    from attncli.models.loading.body import body_of
-    from attncli.models.loading.precision import run_in_model_precision
-    from attncli.models.random.short_inputs import find_short_streams, make_short_inputs
+@dataclass(frozen=True)
+class PreparedModel:
+    """A model whose attention capture has been verified."""
 
-    body = body_of(model)
+    body: "PreTrainedModel"
+    stacks: tuple[Stack, ...]
+    shapes: Mapping[AttentionSite, MapShape]
+    """Of each attention's maps on the short input that proved it, in the order in which they run."""
+    mixers: tuple[TokenMixer, ...] = ()
+    """Token mixers other than attention."""
+    linear: LinearLayers = NONE_LINEAR
+    """Which of these have maps."""
+    left_out: tuple[UncapturableAttention, ...] = ()
+    """Softmax layers whose maps cannot be captured."""
+    short: ShortInput = NO_INPUT
+    """The short input."""
+    idle: tuple[str, ...] = ()
+    """Paths of towers that did not run on it."""
+    proof: VerifiedCapture = NOTHING_ATTENDS
+    settles: bool = False
+    """Whether its first pass replaces modules for short texts (BigBird), which must happen before capture."""
+    examined: "ExaminedBlocks | None" = None
+    """The anatomy of its blocks."""
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Paths of softmax layers whose maps cannot be captured, with stars for numbers."""
+        return frozenset(each.family for each in self.left_out)
+
+    @property
+    def idle_towers(self) -> tuple[str, ...]:
+        """One sentence, or none: which towers did not run."""
+        return (f"{', '.join(self.idle)} did not run",) if self.idle else ()
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a captured weight: half precision is captured as float32."""
+        return 8 if self.body.dtype == torch.float64 else 4
+
+    @property
+    def reads_words_alone(self) -> bool:
+        """Whether it was verified on a text without pictures, sounds or states of another model."""
+        return main_parts(self.short.kwargs) <= {name for names in TEXTS for name in names}
+
+    def shapes_on(self, tokens: int) -> dict[AttentionSite, MapShape]:
+        """The same attentions on a text of so many tokens; pictures and sounds have as many patches as they had."""
+
+        def side(length: int) -> int:
+            return tokens if length == self.short.tokens else length
+
+        return {
+            site: MapShape(shape.heads, side(shape.queries), side(shape.keys))
+            for site, shape in self.shapes.items()
+        }
+
+
+def load_for(
+    source: Source, options: LoadOptions, dtype: str = AS_STORED, ahead: Ahead | None = None
+) -> LoadedModel:
+    """Load a model in the dtype that a question asks for, unless the user has chosen one."""
+    if dtype == NOT_HALF:
+        return load_model(source, replace(options, half=False), ahead)
+    if dtype == AS_STORED or options.dtype is not None or options.device == "mps":
+        return load_model(source, options, ahead)
+    try:
+        return load_model(source, replace(options, dtype="float64"), ahead)
+    except LimitError as error:
+        checkpoint = load_model(source, options, ahead)
+        warning = f"run in {checkpoint.identity['dtype']}, for {error}"
+        return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
+
+
+def prepare(
+    body: "PreTrainedModel",
+    text: ModelInput | None = None,
+    needs: Need = HEADS,
+    *,
+    left_out: Literal["note", "refuse"] = "note",
+    without_attention: Literal["refuse", "linear"] = "refuse",
+    without_blocks: Literal["refuse", "go on"] = "refuse",
+) -> PreparedModel:
+    """Find the model's blocks and attention on a short input like the text, and verify the capture there.
+
+    `left_out`: whether softmaxes that cannot be captured are noted, or refused; `without_attention`: whether such a model is
+    refused, or its linear layers are taken; `without_blocks`: whether one without blocks is refused.
+    """
     with run_in_model_precision(body):
-        short = make_short_inputs(body, PROBE_TOKENS)
-        with translate_model_errors(body, {"a short input": short}):
-            cut = find_short_streams(body, short, PROBE_TOKENS)
-            with cut.streams():
-                try:
-                    proof = verify_capture(body, short)
-                except NoAttention:
-                    proof = NOTHING_ATTENDS
-                anatomy = recognise_anatomy(body, short)
-                properties = {
-                    stack: replace(
-                        found, mixers=anatomy.has_mixers(stack), mlps=anatomy.has_mlps(stack)
-                    )
-                    for stack, found in find_attention_properties(
-                        body, anatomy.stacks, short, proof
-                    ).items()
-                }
-    unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
-    anatomy = replace(anatomy, notes=(*anatomy.notes, *unseen))
-    subject = CollapseModel(body, anatomy, exact=False, eager_alone=proof.eager_alone)
-    return ExaminedModel(subject, properties, proof, short, cut)
+        short = choose_short_input(body, text, cheapest=Need.ANATOMY in needs)
+    inputs = short.kwargs
+    with (
+        translate_model_errors(body, {"a short input": inputs}),
+        run_in_model_precision(body),
+        short.cut.streams(),
+    ):
+        unseen = Need.BLOCKS not in needs and not isinstance(body, ForeignModule)
+        seen, settles = (ProbeResult(), False) if unseen else record_forward(body, inputs)
+        if Need.ANATOMY in needs:
+            return prepare_anatomy(body, short, seen)
+        try:
+            proof = verify_capture(body, inputs) if Need.CAPTURE in needs else NOTHING_ATTENDS
+        except NoAttention as reason:
+            if without_attention == "linear":
+                return prepare_linear_layers(body, short, seen, reason)
+            raise
+        if left_out == "refuse":
+            refuse_uncapturable(proof.left_out)
+        stacks = (
+            read_structure(body, seen, without_blocks == "go on").stacks
+            if Need.BLOCKS in needs
+            else ()
+        )
+        mixers, linear = find_other_mixers(body, stacks, inputs, proof, needs)
+        idle = () if unseen else find_idle_towers(body, seen.ran)
+        return PreparedModel(
+            body,
+            stacks,
+            proof.shapes,
+            mixers,
+            linear,
+            proof.left_out,
+            short=short,
+            idle=idle,
+            proof=proof,
+            settles=settles,
+        )
+
+
+def record_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[ProbeResult, bool]:
+    """The model's first forward, recorded, and whether it replaced modules; then it is the second that shows them."""
+    before = list(map(id, body.modules()))
+    try:
+        with fix_rng():
+            seen = probe_forward(body, inputs)
+    except AttnError:
+        raise
+    except Exception:
+        with torch.no_grad():
+            run_or_refuse(body, inputs)  # this run raises the error if the model's own code fails
+        raise
+    settles = list(map(id, body.modules())) != before
+    if settles:
+        seen = probe_forward(body, inputs)
+    if isinstance(body, ForeignModule):
+        body.take_attending(seen)
+    return seen, settles
+
+
+def find_other_mixers(
+    body: "PreTrainedModel",
+    stacks: tuple[Stack, ...],
+    inputs: Inputs,
+    proof: VerifiedCapture,
+    needs: Need,
+) -> tuple[tuple[TokenMixer, ...], LinearLayers]:
+    """What mixes tokens besides the captured attention, and which of that has maps."""
+    if Need.MIXERS not in needs:
+        return (), NONE_LINEAR
+    mixers = find_mixers(body, stacks, inputs, proof.shapes)
+    lengths = sorted({shape.queries for shape in proof.shapes.values()})
+    linear = NONE_LINEAR
+    if Need.LINEAR in needs:
+        linear = find_linear_layers(body, mixers, inputs, *lengths)
+    return (*mixers, *find_uncapturable_mixers(stacks, proof.left_out, mixers, body)), linear
+
+
+def prepare_linear_layers(
+    body: "PreTrainedModel", short: ShortInput, seen: ProbeResult, reason: NoAttention
+) -> PreparedModel:
+    """Prepare a model of linear layers only; one that has none of these either is refused."""
+    stacks = read_stacks_without_attention(body, seen)
+    mixers = find_mixers(body, stacks, short.kwargs, {}, short.tokens)
+    linear = find_linear_layers(body, mixers, short.kwargs, short.tokens)
+    if linear.found:
+        return PreparedModel(body, stacks, {}, mixers, linear, short=short)
+    why = "; ".join(f"{kind}: {said}" for kind, said in linear.refused.items())
+    raise NoAttention(
+        f"{str(reason).rstrip('.')}, and no linear layer{f' ({why})' if why else ''}."
+    )
+
+
+def prepare_anatomy(body: "PreTrainedModel", short: ShortInput, seen: ProbeResult) -> PreparedModel:
+    """Prepare a model whose parts are switched off; one in which no softmax weighs values may mix tokens otherwise."""
+    from attncli.analysis.states.examined_blocks import examine_blocks
+
+    proof, examined = examine_blocks(body, short.kwargs, seen)
+    idle = find_idle_towers(body, seen.ran)
+    return PreparedModel(
+        body,
+        examined.anatomy.stacks,
+        proof.shapes,
+        left_out=proof.left_out,
+        short=short,
+        idle=idle,
+        proof=proof,
+        examined=examined,
+    )

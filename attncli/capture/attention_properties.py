@@ -1,5 +1,6 @@
 """Test what keeps a model's attention from collapsing to one common row."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,17 +42,31 @@ def find_attention_properties(
 ) -> dict[str, AttentionProperties]:
     """Find the properties of every stack, from its maps on states in which all tokens are equal."""
     uneven: set[str] = set()
+    with (
+        torch.no_grad(),
+        observe_unequal_weights(model, proof, uneven),
+        feed_equal_tokens(stacks),
+    ):
+        model(**inputs)
+    return describe_properties(stacks, proof, uneven)
+
+
+def observe_unequal_weights(
+    model: nn.Module, proof: VerifiedCapture, uneven: set[str]
+) -> AbstractContextManager[object]:
+    """Within, add the names of attentions with unequal weights: where all tokens are equal, these know positions."""
 
     def observe(site: AttentionSite, strip: Strip) -> None:
         if site.is_self and not is_uniform(strip):
             uneven.add(site.name)
 
-    with (
-        torch.no_grad(),
-        capture_attention(model, observe, apart=proof.apart),
-        feed_equal_tokens(stacks),
-    ):
-        model(**inputs)
+    return capture_attention(model, observe, apart=proof.apart)
+
+
+def describe_properties(
+    stacks: tuple[Stack, ...], proof: VerifiedCapture, uneven: set[str]
+) -> dict[str, AttentionProperties]:
+    """The properties of every stack; `uneven`: attentions with unequal weights on equal tokens."""
     causal = {site.name for site in proof.causal if site.is_self}
     return {
         stack.name: AttentionProperties(is_in_stack(causal, stack), is_in_stack(uneven, stack))

@@ -4,15 +4,17 @@ A wrong capture yields plausible numbers, so nothing is reported without these c
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Inputs
+from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.context import Capture, capture_attention
 from attncli.capture.eager_interface import force_eager_attention
+from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import run_or_refuse
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,
@@ -21,11 +23,11 @@ from attncli.capture.other_mixers.uncapturable_attention import (
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import ALIVE, Strip
 from attncli.capture.strips.attention_sites import CROSS, NUMBER, AttentionSite, MapShape
-from attncli.errors import InputError, NoAttention
+from attncli.errors import AttnError, InputError, NoAttention, NotFinite
 from attncli.tolerances import CAPTURED_OUTPUT
 
-ROWS_AT_A_TIME = 3
-"""Rows per strip of the short input, so that maps are really joined from several strips."""
+STRIPS = 4
+"""Strips of each map of the verified input, so that maps are really joined from several."""
 
 
 @dataclass
@@ -36,6 +38,9 @@ class CaptureEvidence:
     """Largest weight on a later token than the query's own."""
     ahead: dict[AttentionSite, tuple[float, float]] = field(default_factory=dict)
     """The same for the first and the last keys alone, as many as queries: others may be a prefix or compressed."""
+    output: Sequence[Tensor] = ()
+    """What the model returned."""
+    stream: Capture | None = None
 
     def observe(self, site: AttentionSite, strip: Strip) -> None:
         largest = max(self.above_diagonal.get(site, 0.0), max_future_weight(strip))
@@ -77,38 +82,38 @@ NOTHING_ATTENDS = VerifiedCapture((), {}, frozenset(), (), 0.0, False)
 """The result for a model in which no softmax weights values."""
 
 
-def verify_capture(model: nn.Module, inputs: Inputs) -> VerifiedCapture:
-    """Run the short input plain and under capture; InputError where anything does not agree."""
-    with torch.no_grad(), fix_rng():
-        as_set = output_tensors(run_or_refuse(model, inputs))
-    how = f"with its eager attention in {str(model_dtype(model)).removeprefix('torch.')}"
-    with torch.no_grad(), fix_rng(), force_eager_attention(model):
-        plain = output_tensors(run_or_refuse(model, inputs, how))
-    refuse_broken_eager(model, as_set, plain)
-    evidence = CaptureEvidence()
-    small = small_strip_memory(model, inputs)
-    with (
-        torch.no_grad(),
-        fix_rng(),
-        capture_attention(model, evidence.observe, small, apart=None) as stream,
-    ):
-        captured = output_tensors(model(**inputs))
+def verify_capture(
+    model: nn.Module,
+    inputs: Inputs,
+    as_set: Sequence[Tensor] | None = None,
+    evidence: CaptureEvidence | None = None,
+) -> VerifiedCapture:
+    """Run the verified input plain and under capture; InputError where anything does not agree.
+
+    `as_set`: what a plain pass returned that was run already; `evidence`: of such a pass under capture. The model's eager
+    attention runs plain only where the output under capture is not that of the model as it is set.
+    """
+    as_set = run_as_set(model, inputs) if as_set is None else as_set
+    evidence = evidence or run_captured(model, inputs, as_set)
+    stream, captured = evidence.stream, evidence.output
+    assert stream is not None
     refuse_missed_attention(model, stream)
-    difference = largest_difference(plain, captured)
     allowed = CAPTURED_OUTPUT.of(model_dtype(model))
+    difference = largest_difference(as_set, captured)
+    eager_alone = not difference <= allowed
+    if eager_alone:
+        difference = largest_difference(run_eager(model, inputs, as_set), captured)
     if not difference <= allowed:
         raise InputError(
             f"{type(model).__name__}: the output under capture differs from the plain one by {difference:.1e} of its "
             f"size (allowed: {allowed:.0e}), so its attention cannot be vouched for."
         )
-    causal = find_causal_sites(evidence)
-    eager_alone = not largest_difference(plain, as_set) <= allowed
     refuse_causal_leaks(model, stream, evidence)
     tokens = {shape.queries for shape in stream.shapes.values()}
     return VerifiedCapture(
         tuple(stream.captured),
         stream.shapes,
-        causal,
+        find_causal_sites(evidence),
         sites_with_whole_maps(stream),
         difference,
         eager_alone,
@@ -116,7 +121,53 @@ def verify_capture(model: nn.Module, inputs: Inputs) -> VerifiedCapture:
     )
 
 
-def refuse_broken_eager(model: nn.Module, as_set: list[Tensor], eager: list[Tensor]) -> None:
+def run_as_set(model: nn.Module, inputs: Inputs) -> list[Tensor]:
+    """The output of the unchanged model; refuse one whose own code fails."""
+    with torch.no_grad(), fix_rng():
+        return output_tensors(run_or_refuse(model, inputs))
+
+
+def run_eager(model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]) -> list[Tensor]:
+    """The output with the model's own eager attention; refuse it where it fails, or has NaN and the model as set has none."""
+    how = f"with its eager attention in {str(model_dtype(model)).removeprefix('torch.')}"
+    with torch.no_grad(), fix_rng(), force_eager_attention(model):
+        eager = output_tensors(run_or_refuse(model, inputs, how))
+    refuse_broken_eager(model, as_set, eager)
+    return eager
+
+
+def run_captured(model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]) -> CaptureEvidence:
+    """The evidence of a pass under capture."""
+    try:
+        with torch.no_grad(), fix_rng(), gather_evidence(model, inputs) as evidence:
+            model(**inputs)
+    except Exception as error:
+        if isinstance(error, NotFinite) or not isinstance(error, AttnError):
+            run_eager(model, inputs, as_set)  # what is wrong with the model's own code comes first
+        raise
+    return evidence
+
+
+@contextmanager
+def gather_evidence(model: nn.Module, inputs: Inputs) -> Iterator[CaptureEvidence]:
+    """Within, one forward on these inputs runs under capture and shows what verification needs."""
+    evidence, small = CaptureEvidence(), small_strip_memory(model, inputs)
+
+    def keep(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+        output = forward(*args, **kwargs)
+        evidence.output = output_tensors(output)
+        return output
+
+    with (
+        wrap_forwards([model], keep),
+        capture_attention(model, evidence.observe, small, apart=None) as evidence.stream,
+    ):
+        yield evidence
+
+
+def refuse_broken_eager(
+    model: nn.Module, as_set: Sequence[Tensor], eager: Sequence[Tensor]
+) -> None:
     """Refuse a model whose eager attention alone yields no numbers: maps come from that code."""
     if any(map(has_nan, eager)) and not any(map(has_nan, as_set)):
         raise InputError(
@@ -130,11 +181,12 @@ def has_nan(value: Tensor) -> bool:
 
 
 def small_strip_memory(model: nn.Module, inputs: Inputs) -> int:
-    """Bytes for a few rows of a map of the short input."""
+    """Bytes for a part of a map's rows."""
     heads = vars(getattr(model, "config", model)).get("num_attention_heads")
     tensors = [value for value in inputs.values() if isinstance(value, Tensor)]
     tokens = max((value.shape[1] for value in tensors if value.dim() >= 2), default=1)
-    return ALIVE * ROWS_AT_A_TIME * (heads if isinstance(heads, int) else 1) * tokens * 8
+    rows = -(-tokens // STRIPS)
+    return ALIVE * rows * (heads if isinstance(heads, int) else 1) * tokens * 8
 
 
 def refuse_missed_attention(model: nn.Module, stream: Capture) -> None:
@@ -227,7 +279,7 @@ def iter_outputs(output: Any) -> Iterator[Tensor]:
             yield from iter_outputs(value)
 
 
-def largest_difference(first: list[Tensor], second: list[Tensor]) -> float:
+def largest_difference(first: Sequence[Tensor], second: Sequence[Tensor]) -> float:
     """The largest difference, relative to each tensor's size; infinite where shapes differ, nan where numbers are missing."""
     if [value.shape for value in first] != [value.shape for value in second]:
         return float("inf")

@@ -263,7 +263,7 @@ def explain_no_step_capture(runs: ProbeRuns) -> str:
     model = runs.trained.model
     if runs.trained.compiled:
         return "the model is compiled, so that its steps cannot be watched as they run"
-    if runs.off_interface or any(map(is_differential, model.modules())):
+    if runs.subject.proof.whole_maps or any(map(is_differential, model.modules())):
         return f"{type(model).__name__} computes its attention by itself, so that it cannot be watched as it runs"
     others = sorted(attention_implementations(model) - {SDPA, EAGER})
     if others:

@@ -4,7 +4,7 @@ All slow work is done once: tokenizing, finding the blocks, verifying the captur
 then one forward pass.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -19,12 +19,8 @@ from attncli.analysis.heads.forward_passes.observer import (
 )
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.model_heads import VerifiedModel
+from attncli.analysis.prepare import HEADS, Need, PreparedModel, prepare
 from attncli.call_types import Kwargs
-from attncli.capture import verify_capture
-from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable
-from attncli.capture.stacks.blocks import find_structure
-from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.declare.options import is_whole
 from attncli.errors import UsageError, format_count
 from attncli.models.inputs.extra_inputs import WORDS, find_extra_inputs
@@ -34,17 +30,13 @@ from attncli.models.inputs.texts import ModelInput, TextEncoder, make_inputs, ma
 from attncli.models.inputs.token_ranges import max_positions
 from attncli.models.inputs.tokenizing import Encoded, label_ids
 from attncli.models.inputs.user_inputs import bind_arguments, is_id_list, to_torch
-from attncli.models.loading.body import body_of
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.models.loading.load import LoadedModel
-from attncli.models.loading.precision import dtype_name, run_in_model_precision
+from attncli.models.loading.precision import dtype_name
 from attncli.models.quiet_libraries import silence_libraries
-from attncli.models.random.dummy_inputs import make_example_inputs
 
-SHORT = 12
-"""Tokens of the input on which the capture is proved."""
 LONGEST = 128
 """Default maximum of tokens in a probe: longer texts cost more than they show."""
 
@@ -66,15 +58,10 @@ class ProbeRuns:
     """A model in training, and the texts on which it is observed."""
 
     trained: UnwrappedModel
-    subject: VerifiedModel
+    subject: PreparedModel
     texts: tuple[ModelInput, ...]
     metrics: MetricSelection
     null: UniformControl
-    off_interface: bool
-    """Whether some attention layers do not use transformers' attention interface."""
-    settles: bool
-    """Whether its first pass replaces modules for short texts (BigBird), which must happen before
-    capture."""
 
     def look(self) -> list[PassResult]:
         """Observe the model now."""
@@ -86,7 +73,7 @@ class ProbeRuns:
         request = PassRequest(self.metrics.heads, self.metrics.states)
         body, stacks = self.subject.body, self.subject.stacks
         with silence_libraries():
-            if self.settles:
+            if self.subject.settles:
                 body(**kwargs)
             return measure_forward_pass(
                 body,
@@ -122,33 +109,27 @@ def prepare_probe(
     most = LONGEST if own is None else min(LONGEST, max_positions(own) or LONGEST)
     with take_measurement_lock():
         texts = read_probe(trained, probe, tokenizer, tokens or most)
-        subject, off, settles = verify_probe(trained, texts, bool(metrics.states), by_default)
+        subject = verify_probe(trained, texts[0], bool(metrics.states), by_default)
     if not subject.stacks:
         metrics = replace(metrics, states=())
-    return ProbeRuns(trained, subject, tuple(texts), metrics, UniformControl(), off, settles)
+    return ProbeRuns(trained, subject, tuple(texts), metrics, UniformControl())
 
 
 def verify_probe(
-    trained: UnwrappedModel, texts: Sequence[ModelInput], with_states: bool, by_default: bool
-) -> tuple[VerifiedModel, bool, bool]:
-    """The verified model, whether some attention is off the interface, and whether a first pass
-    replaces modules.
-
-    A module that is not from transformers is verified on the first text itself.
-    """
-    own, body = trained.of_transformers, cast(PreTrainedModel, trained.body)
-    with eval_mode(trained.model), run_in_model_precision(body):
-        short = texts[0].kwargs if own is None else make_example_inputs(body_of(own), SHORT)
-        before = list(map(id, body.modules()))
-        if isinstance(body, ForeignModule):
-            body.look(short)
-        proof = verify_capture(body, short)
-        refuse_uncapturable(proof.left_out)
-        follows = own is not None or with_states
-        may_have_none = own is None and by_default
-        stacks = find_structure(body, short, may_have_none).stacks if follows else ()
-        subject = VerifiedModel(body, stacks, proof.shapes)
-        return subject, bool(proof.whole_maps), before != list(map(id, body.modules()))
+    trained: UnwrappedModel, text: ModelInput, with_states: bool, by_default: bool
+) -> PreparedModel:
+    """The model, verified: at rest, and every softmax of it; a module of another origin has states only where these are requested."""
+    foreign = trained.of_transformers is None
+    needs = Need.CAPTURE if foreign and not with_states else HEADS
+    optional = foreign and by_default
+    with eval_mode(trained.model):
+        return prepare(
+            cast(PreTrainedModel, trained.body),
+            text,
+            needs,
+            left_out="refuse",
+            without_blocks="go on" if optional else "refuse",
+        )
 
 
 def read_probe(

@@ -7,7 +7,7 @@ from typing import Any
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
 from attncli.analysis.heads.forward_passes.observer import PassResult
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.model_heads import VerifiedModel, describe_layers, keep_every_head
+from attncli.analysis.heads.model_heads import describe_layers, keep_every_head
 from attncli.analysis.heads.rows.head_rows import (
     Observations,
     build_head_rows,
@@ -15,6 +15,7 @@ from attncli.analysis.heads.rows.head_rows import (
     site_keys,
 )
 from attncli.analysis.heads.tables import build_views
+from attncli.analysis.prepare import PreparedModel
 from attncli.errors import AttnError
 from attncli.records import Finding, Report, Row, View
 from attncli.training.head_growth import HeadGrowth
@@ -46,7 +47,7 @@ WORST: Mapping[str, str] = {
 class StepReports:
     """Common settings of all reports of a training, and the growth of its numbers."""
 
-    subject: VerifiedModel
+    subject: PreparedModel
     metrics: MetricSelection
     identity: Mapping[str, Any]
     read: Mapping[str, Any]

@@ -197,10 +197,10 @@ def test_any_two_outputs_change_apart_in_some_run() -> None:
     model.forward = lambda x: stepping(model, x)  # type: ignore[method-assign]
     runs: list[dict[int, Tensor]] = []
 
-    def run(*given: object) -> dict[object, Tensor]:
+    def run(*given: object) -> tuple[dict[object, Tensor], None]:
         *_, replace = given
         runs.append({order: replace(order, torch.zeros(2)) for order in orders})  # type: ignore[operator]
-        return {}
+        return {}, None
 
     stacks = recognise_anatomy(model, some_input()).stacks
     orders = [call.order for call in stacks[0].calls]

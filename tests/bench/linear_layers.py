@@ -23,8 +23,9 @@ import torch
 from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel
-from attncli.analysis.heads.prepare import prepare_heads
+from attncli.analysis.heads.model_heads import HeadPlan, select_linear
+from attncli.analysis.prepare import PreparedModel
+from attncli.commands.inspect_model.run import prepare_heads
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.random_models import build_model
@@ -40,7 +41,7 @@ def text(count: int) -> ModelInput:
     return ModelInput("text", "", {"input_ids": ids}, count)
 
 
-def inspected(subject: VerifiedModel, plan: HeadPlan) -> Any:
+def inspected(subject: PreparedModel, plan: HeadPlan) -> Any:
     metrics = plan.metrics.with_linear()
     on_text = tuple(name for name in metrics.heads if name not in metrics.on_repeats)
     return measure_forward_pass(
@@ -52,7 +53,7 @@ def inspected(subject: VerifiedModel, plan: HeadPlan) -> Any:
         "",
         lambda share: None,
         proved=subject.shapes,
-        linear=subject.chosen_linear(plan),
+        linear=select_linear(subject, plan),
     )
 
 

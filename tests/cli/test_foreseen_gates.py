@@ -1,5 +1,6 @@
 """Gates that can match nothing are refused before the work: before a model is loaded, a network made, an item run."""
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -20,13 +21,14 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever would begin the work fails."""
     monkeypatch.chdir(tmp_path)
     places = (
-        "attncli.commands.rank_collapse.run.load_for_ablation",
+        "attncli.analysis.prepare.load_model",
         "attncli.commands.inspect_model.run.load_model",
-        "attncli.analysis.paths.prepare.load_model",
         "attncli.analysis.states.network_collapse.run_networks",
         "attncli.analysis.states.size_sweep.run_networks",
         "attncli.commands.about.sweep.command.run_sweep_items",
     )
+    for place in places:  # all before the first is patched: one imports from another
+        importlib.import_module(place.rpartition(".")[0])
     try:
         for place in places:
             mock.patch(place, side_effect=Worked).start()

@@ -45,21 +45,30 @@ class UnchangedPass(NamedTuple):
     taken: Taken
     outputs: Mapping[int, torch.Tensor]
     """Outputs by the order of the calls."""
+    states: Mapping[tuple[str, int], torch.Tensor]
+    """Every state as [batch, token, feature], by its stack."""
+    result: object
+    """What the model returned."""
 
 
 def run_plain_pass(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) -> UnchangedPass:
     """Run one forward for all checks that compare with the unchanged model."""
     outputs: dict[int, torch.Tensor] = {}
+    states: dict[tuple[str, int], torch.Tensor] = {}
+
+    def observe(stack: str, state: int, hidden: torch.Tensor) -> None:
+        states[stack, state] = hidden.clone()
 
     def keep(order: int, output: torch.Tensor) -> torch.Tensor:
         outputs[order] = output.clone()
         return output
 
     with (
-        observe_states(model, stacks, lambda *_: None),  # refuses outputs without tokens
+        observe_states(model, stacks, observe),  # refuses outputs without tokens
         refuse_unnamed_norms(model, stacks),
     ):
-        return UnchangedPass(run_with_outputs(model, inputs, stacks, keep), outputs)
+        taken, result = run_with_outputs(model, inputs, stacks, keep)
+        return UnchangedPass(taken, outputs, states, result)
 
 
 def check_nothing_between_blocks(
@@ -84,18 +93,14 @@ def check_stack_inputs(
     """
     layers = {call.order: call.layer for call in stack.calls}
     first = NoiseOutputs(set())
-    always = run_with_outputs(model, inputs, stacks, first.replace)
+    always, _ = run_with_outputs(model, inputs, stacks, first.replace)
     for digit in range((len(layers) - 1).bit_length()):
         for changes in (0, 1):
             other = {order for order, layer in layers.items() if layer >> digit & 1 == changes}
-            found = run_with_outputs(model, inputs, stacks, NoiseOutputs(other).replace)
+            found, _ = run_with_outputs(model, inputs, stacks, NoiseOutputs(other).replace)
             compare_block_inputs(stack, set(layers) - other, always, found)
-    compare_block_inputs(
-        stack,
-        set(layers),
-        always,
-        run_with_outputs(model, shift_inputs(inputs), stacks, first.replace),
-    )
+    shifted, _ = run_with_outputs(model, shift_inputs(inputs), stacks, first.replace)
+    compare_block_inputs(stack, set(layers), always, shifted)
 
 
 class NoiseOutputs:
@@ -147,8 +152,8 @@ def shift_inputs(inputs: Inputs) -> dict[str, Any]:
 
 def run_with_outputs(
     model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], replace: Replace
-) -> Taken:
-    """Run one forward in which every block's output is replaced; return the blocks' inputs."""
+) -> tuple[Taken, object]:
+    """Run one forward in which every block's output is replaced; return the blocks' inputs, and what the model returns."""
     following = BlockFollower(stacks)
     found: Taken = {}
     seconds: dict[str, torch.Tensor | None] = {}
@@ -156,7 +161,8 @@ def run_with_outputs(
     def around_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stack, call = following.take(module)
         stream = find_stream_input(args, kwargs)
-        assert stream is not None  # the tracked forward before has refused outputs without these
+        if stream is None:
+            raise InputError(f"{describe_block(stack.name, call)} is given no stream of tokens.")
         tensors = list(iter_tensors((args, kwargs)))
         found[call] = [stream.clone(), *(tensors[place].clone() for place in call.beside)]
         if call.second and call.layer:
@@ -166,9 +172,9 @@ def run_with_outputs(
             second = tensor_at(call.second[1], output)
             seconds[stack.name] = None if second is None else second.clone()
         left = find_stream_output(output)
-        assert left is not None
+        if left is None:
+            raise InputError(f"{describe_block(stack.name, call)} returns no stream of tokens.")
         return replace_output(output, left, replace(call.order, left))
 
     with fix_rng(), torch.no_grad(), wrap_forwards(unique_blocks(stacks), around_block):
-        model(**inputs)
-    return found
+        return found, model(**inputs)

@@ -1,6 +1,6 @@
 """Notes on branches that mix tokens in addition to attention, and on blocks with fewer parts than others."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from torch import nn
 
@@ -12,7 +12,6 @@ from attncli.call_types import Inputs
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.capture.other_mixers.token_mixers import find_mixers_besides_attention
 from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.probe_forward import probe_forward
 
 NAMELESS = "token mixer"
 KEPT = "token mixers other than softmax attention count as attention: they stay on, and their skip is switched with attention's:"
@@ -23,13 +22,14 @@ def describe_mixers(
     model: nn.Module,
     inputs: Inputs,
     stacks: tuple[Stack, ...],
+    attending: Collection[nn.Module],
     tracked: Seen,
     mixing: Mixing,
     mlps: Mixing,
 ) -> list[str]:
     """Describe which mixers are kept as attention is, which MLPs mix tokens, and which blocks have no MLP or nothing else.
 
-    `mlps`: branches that mix tokens and count as MLPs.
+    `attending`: the modules that attend; `mlps`: branches that mix tokens and count as MLPs.
     """
     notes: list[str] = []
     others: list[str] = []
@@ -39,7 +39,8 @@ def describe_mixers(
         mixers, within = (layers_of_stack(stack, each) for each in (mixing, mlps))
         if mixers:
             tokens = max(output.shape[-2] for _, outputs in runs for output in outputs)
-            names = mixer_names(model, inputs, stack, tokens, within)
+            queries = dict.fromkeys(attending, tokens)
+            names = mixer_names(model, inputs, stack, queries, tokens, within)
             notes += [f"{text}{where}" for text in format_layers_by_kind(mixers, names)]
         if within:
             others.append(f"{format_layers(within)}{where}: {WITHIN_MLP}.")
@@ -67,13 +68,13 @@ def mixer_names(
     model: nn.Module,
     inputs: Inputs,
     stack: Stack,
+    queries: Mapping[nn.Module, int],
     tokens: int,
     within_mlps: Iterable[int],
 ) -> dict[int, tuple[str, ...]]:
     """The names of each layer's mixers; none for layers whose MLP mixes too, where they cannot be distinguished."""
-    attending = {around[-1].module: tokens for around in probe_forward(model, inputs).attention}
     found: dict[int, tuple[str, ...]] = {}
-    for mixer in find_mixers_besides_attention(model, (stack,), inputs, attending, tokens):
+    for mixer in find_mixers_besides_attention(model, (stack,), inputs, queries, tokens):
         if mixer.layer not in within_mlps:
             found[mixer.layer] = (*found.get(mixer.layer, ()), mixer.kind)
     return found

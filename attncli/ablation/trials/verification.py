@@ -1,6 +1,7 @@
 """Forwards that verify the anatomy: tracking changes nothing, and nothing bypasses the additions."""
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import nn
@@ -50,16 +51,21 @@ def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> No
 
 
 def check_nothing_bypasses(
-    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], mixing: Mixing
+    model: nn.Module,
+    inputs: Inputs,
+    stacks: tuple[Stack, ...],
+    mixing: Mixing,
+    watched: AbstractContextManager[object] | None = None,
 ) -> None:
     """Check that with every recognised addition returning zeros, a block's output does not depend on its input.
 
-    The model is run twice, the second time with noise in place of every block's input: a path past the additions,
-    however it is written, shows as a difference. It is the model itself and no random-init model: that may be built
+    The model is run twice, the second time (`watched`) with noise in place of every block's input, the same for all tokens:
+    a path past the additions, however it is written, shows as a difference. It is the model itself and no random-init model: that may be built
     otherwise, and a path that this model's own weights close carries nothing.
     """
     zeroed = run_tracked(model, inputs, stacks, DropAdditions(mixing))
-    noisy = run_tracked(model, inputs, stacks, DropAdditions(mixing), noise_input)
+    with watched or nullcontext():
+        noisy = run_tracked(model, inputs, stacks, DropAdditions(mixing), noise_input)
     for (run, ones), (_, others) in zip(zeroed, noisy, strict=True):
         if not all(map(torch.equal, ones, others)):
             raise InputError(
@@ -69,5 +75,6 @@ def check_nothing_bypasses(
 
 
 def noise_input(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
-    """Noise in place of a block's input."""
-    return torch.randn_like(stream)
+    """Noise in place of a block's input; of [batch, token, feature] all tokens are equal."""
+    noise = torch.randn_like(stream)
+    return noise[:, :1].expand_as(noise).contiguous() if noise.dim() == 3 else noise

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import torch
 from scipy.sparse import csr_array, vstack
 
-from attncli.capture import STRIP_MEMORY, AttentionSite, Strip, capture_attention, verify_capture
+from attncli.analysis.prepare import Need, prepare
+from attncli.capture import STRIP_MEMORY, AttentionSite, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import LoadedModel
-from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.patterns._head_patterns import ModelHead
 from attncli.patterns._sparse import require_affordable
 
@@ -73,7 +73,7 @@ def capture_model_patterns(
                 one.add(site, strip)
 
     body = checkpoint.body
-    proved = verify_capture(body, make_example_inputs(body)).shapes
+    proved = prepare(body, text, Need.CAPTURE).shapes
     with (
         translate_model_errors(body, {text.name: text.kwargs}),
         torch.no_grad(),

@@ -6,9 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import torch
-from transformers import PreTrainedModel
-
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import (
@@ -69,15 +66,13 @@ from attncli.analysis.heads.rows.layer_census import LayerCensus
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_clearest_pair
 from attncli.analysis.heads.tables import build_views
+from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.texts import map_texts
-from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape
-from attncli.capture.linear.linear_layers import LinearHeads, LinearLayers
+from attncli.capture import STRIP_MEMORY, AttentionSite
+from attncli.capture.linear.linear_layers import LinearHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.other_mixers.hyper_connections import find_stream_mixings
 from attncli.capture.other_mixers.mixer_descriptions import pluralise
-from attncli.capture.other_mixers.token_mixers import TokenMixer
-from attncli.capture.other_mixers.uncapturable_attention import UncapturableAttention
-from attncli.capture.stacks.blocks import Stack
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
 from attncli.metrics.activations._state import Peak
@@ -90,8 +85,6 @@ from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import rank_share
 from attncli.records import RANDOM, SHUFFLED, Finding, Report, Row, Scalar
 
-NONE_LINEAR = LinearLayers()
-
 OWN = "own"
 """The loop over the texts as they are."""
 
@@ -102,35 +95,6 @@ texts."""
 
 def keep_every_head(layer: int, head: int) -> bool:
     return True
-
-
-@dataclass(frozen=True)
-class VerifiedModel:
-    """A model whose attention capture has been verified."""
-
-    body: PreTrainedModel
-    stacks: tuple[Stack, ...]
-    shapes: Mapping[AttentionSite, MapShape]
-    """Of each attention's maps on the short input that proved it, in the order in which they run."""
-    mixers: tuple[TokenMixer, ...] = ()
-    """Token mixers other than attention."""
-    linear: LinearLayers = NONE_LINEAR
-    """Which of these have maps."""
-    left_out: tuple[UncapturableAttention, ...] = ()
-    """Softmax layers whose maps cannot be captured."""
-
-    @property
-    def apart(self) -> frozenset[str]:
-        """Its paths, with stars for numbers."""
-        return frozenset(each.family for each in self.left_out)
-
-    def chosen_linear(self, plan: "HeadPlan") -> LinearHeads:
-        return LinearHeads.of(self.linear.found, plan.layers, plan.keeps)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of a captured weight: half precision is captured as float32."""
-        return 8 if self.body.dtype == torch.float64 else 4
 
 
 @dataclass(frozen=True)
@@ -173,8 +137,8 @@ TakesMetadata = Callable[[MapMetadata, Mapping[AttentionSite, Mapping[str, Scala
 
 def inspect_model(
     checkpoint: LoadedModel,
-    subject: VerifiedModel,
-    control: VerifiedModel | None,
+    subject: PreparedModel,
+    control: PreparedModel | None,
     texts: Sequence[ModelInput],
     plan: HeadPlan,
     also: Look | None = None,
@@ -191,10 +155,10 @@ def inspect_model(
     streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.rows(len(texts)) if streams else ()
     layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
-    labels = [text.labels for text in texts]
     if beyond is not None:
         keys = site_keys(runs.own.sites, subject.stacks)
         beyond(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
+    labels = [text.labels for text in texts]
     findings = list_findings(rows, heads, labels, layers, subject, runs.own) if roles else ()
     findings += (streams.finding(),) if streams else ()
     return Report(
@@ -206,7 +170,7 @@ def inspect_model(
             [f.about for f in findings],
             select_heads(subject, plan),
             layers,
-            "; ".join(filter(None, (linear_headline(heads), describe_maps(rows, heads)))),
+            "; ".join(list_headline_notes(subject, rows, heads)),
         ),
         rows=tuple(rank_rows(rows, plan.ranking)),
         metrics=plan.metrics.definitions()
@@ -228,14 +192,14 @@ def inspect_model(
             *(each.describe() for each in subject.left_out),
             *describe_extra_inputs(texts),
             *collect_warnings(runs, plan),
-            *warn_sampled_channels(subject.chosen_linear(plan)),
+            *warn_sampled_channels(select_linear(subject, plan)),
         ),
     )
 
 
 def observe_with_controls(
-    subject: VerifiedModel,
-    control: VerifiedModel | None,
+    subject: PreparedModel,
+    control: PreparedModel | None,
     identity: Mapping[str, Any],
     texts: Sequence[ModelInput],
     plan: HeadPlan,
@@ -245,7 +209,7 @@ def observe_with_controls(
     """Run every forward pass that is needed, of the model and its controls."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffle_tokens(text, plan.seed))]
     passes = len(rank_share(texts)) * (2 if control else 1) + len(rank_share(mixed))
-    attentions = len(subject.shapes) + len(subject.chosen_linear(plan).layers)
+    attentions = len(subject.shapes) + len(select_linear(subject, plan).layers)
     meter = ProgressMeter(progress, passes * attentions)
     null = UniformControl()
     runs = ModelAndControls(
@@ -261,7 +225,7 @@ def observe_with_controls(
 
 
 def observe_model(
-    subject: VerifiedModel,
+    subject: PreparedModel,
     identity: Mapping[str, Any],
     what: str,
     texts: Sequence[ModelInput],
@@ -277,7 +241,7 @@ def observe_model(
     `like`: measure only what that one has measured on its texts. Random tokens have no order to
     shuffle.
     """
-    linear, metrics = subject.chosen_linear(plan), plan.metrics
+    linear, metrics = select_linear(subject, plan), plan.metrics
     found = Observations(numbers=linear.heads)
     if like is None:
         found.repeated = observe_repeats(subject, plan, null)
@@ -311,15 +275,19 @@ def observe_model(
 
 
 def observe_repeats(
-    subject: VerifiedModel, plan: HeadPlan, null: UniformControl
+    subject: PreparedModel, plan: HeadPlan, null: UniformControl
 ) -> list[PassResult]:
     """Measure the roles' input, draw by draw, where the model reads tokens."""
     names = plan.metrics.on_repeats
-    repeated = make_repeated_tokens(subject.body, plan.seed) if names else None
+    repeated = (
+        make_repeated_tokens(subject.body, plan.seed)
+        if names and subject.reads_words_alone
+        else None
+    )
     if repeated is None:
         return []
     request = PassRequest(names, layers=plan.layers, period=repeated.period)
-    where, linear = ON_RANDOM, subject.chosen_linear(plan)
+    where, linear = ON_RANDOM, select_linear(subject, plan)
     run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
 
     def alone(draw: int) -> PassResult:
@@ -341,10 +309,12 @@ def observe_repeats(
 
 
 def observe_generated(
-    subject: VerifiedModel, plan: HeadPlan, null: UniformControl
+    subject: PreparedModel, plan: HeadPlan, null: UniformControl
 ) -> dict[str, list[PassResult]]:
     """Measure generated texts for copying, where the model reads tokens."""
     found: dict[str, list[PassResult]] = {}
+    if not subject.reads_words_alone:
+        return found
     for kind, names in plan.metrics.on_generated().items():
         for made in make_synthetic_texts(subject.body, kind, plan.seed):
             seen = measure_forward_pass(
@@ -357,7 +327,7 @@ def observe_generated(
                 lambda share: None,
                 strip_memory=plan.strip_memory,
                 proved=subject.shapes,
-                linear=subject.chosen_linear(plan),
+                linear=select_linear(subject, plan),
                 apart=subject.apart,
             )
             found.setdefault(kind, []).append(seen)
@@ -367,7 +337,7 @@ def observe_generated(
 def collect_map_metadata(
     rows: Sequence[Row],
     layers: LayerCensus,
-    subject: VerifiedModel,
+    subject: PreparedModel,
     plan: HeadPlan,
     keys: Mapping[AttentionSite, dict[str, Scalar]],
     texts: int,
@@ -406,7 +376,7 @@ def describe_role_input(observed: Observations) -> str:
 
 
 def build_rows(
-    runs: ModelAndControls, subject: VerifiedModel, plan: HeadPlan, names: Sequence[TokenNames]
+    runs: ModelAndControls, subject: PreparedModel, plan: HeadPlan, names: Sequence[TokenNames]
 ) -> tuple[list[Row], list[ClassifiedHead]]:
     """All rows, and the heads as they are gathered from them."""
     metrics = plan.metrics
@@ -426,7 +396,7 @@ def list_findings(
     heads: Sequence[ClassifiedHead],
     labels: Sequence[Sequence[str]],
     layers: LayerCensus,
-    subject: VerifiedModel,
+    subject: PreparedModel,
     observed: Observations,
 ) -> tuple[Finding, ...]:
     """Of softmax heads and states as ever; then of linear heads, by their kind."""
@@ -442,7 +412,7 @@ def list_findings(
     )
 
 
-def measure_stream_gains(subject: VerifiedModel, texts: Sequence[ModelInput]) -> StreamGains | None:
+def measure_stream_gains(subject: PreparedModel, texts: Sequence[ModelInput]) -> StreamGains | None:
     """Gains of hyper-connections, by one more pass over each text; None where a token has one
     stream."""
     if all(each.reaches is not False for each in subject.left_out):
@@ -453,7 +423,19 @@ def measure_stream_gains(subject: VerifiedModel, texts: Sequence[ModelInput]) ->
     return compute_stream_gains(found, subject.stacks)
 
 
-def select_heads(subject: VerifiedModel, plan: HeadPlan) -> HeadSelection:
+def list_headline_notes(
+    subject: PreparedModel, rows: Sequence[Row], heads: Sequence[ClassifiedHead]
+) -> Iterator[str]:
+    """Towers that did not run, linear layers, and what maps show where there are no roles."""
+    notes = (*subject.idle_towers, linear_headline(heads), describe_maps(rows, heads))
+    return filter(None, notes)
+
+
+def select_linear(subject: PreparedModel, plan: HeadPlan) -> LinearHeads:
+    return LinearHeads.of(subject.linear.found, plan.layers, plan.keeps)
+
+
+def select_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:
     heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return HeadSelection.of(heads, plan.layers, plan.keeps)
 

@@ -1,60 +1,28 @@
-"""Prepare a model for measuring its heads: find its blocks and attention, and verify the capture."""
+"""Prepare a model for questions about its softmax heads, and refuse heads and layers that it does not have."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel
-from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.call_types import Inputs
-from attncli.capture import AttentionSite, verify_capture
-from attncli.capture.linear.linear_layers import LinearLayers, find_linear_layers
-from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.other_mixers.token_mixers import find_mixers
-from attncli.capture.other_mixers.uncapturable_attention import find_uncapturable_mixers
-from attncli.capture.stacks.blocks import find_stacks_without_attention, find_structure
+from attncli.analysis.heads.model_heads import HeadPlan
+from attncli.analysis.prepare import PreparedModel, prepare
+from attncli.capture import AttentionSite
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.errors import NoAttention, UsageError, with_article
-from attncli.models.inputs.texts import ModelInput
 from attncli.models.layer_configs import most_layers
 from attncli.models.loading.load import LoadedModel
-from attncli.models.loading.precision import run_in_model_precision
-from attncli.models.random.dummy_inputs import make_example_inputs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def prepare_heads(body: "PreTrainedModel", text: ModelInput | None = None) -> VerifiedModel:
-    """The model's blocks and attention, the capture proved on a short input; of a module of another origin on its text."""
-    own, tokens = isinstance(body, ForeignModule), PROBE_TOKENS
-    if own and text is not None:
-        short, tokens = text.kwargs, text.tokens
-    else:
-        short = make_example_inputs(body, tokens)
-    with translate_model_errors(body, {"a short input": short}), run_in_model_precision(body):
-        try:
-            proof = verify_capture(body, short)
-        except NoAttention as reason:
-            return prepare_linear_layers(body, short, tokens, reason)
-        stacks = find_structure(body, short, may_have_none=own).stacks
-        shapes = proof.shapes
-        mixers = find_mixers(body, stacks, short, shapes)
-        linear = find_linear_layers(
-            body, mixers, short, *sorted({s.queries for s in shapes.values()})
-        )
-        mixers += find_uncapturable_mixers(stacks, proof.left_out, mixers, body)
-        return VerifiedModel(body, stacks, shapes, mixers, linear, proof.left_out)
-
-
-def prepare_softmax_heads(body: "PreTrainedModel") -> VerifiedModel:
+def prepare_softmax_heads(body: "PreTrainedModel") -> PreparedModel:
     """Prepare a model for questions about softmax heads; one that has none is refused."""
-    subject = prepare_heads(body)
+    subject = prepare(body, without_attention="linear")
     if not subject.shapes:
         raise NoAttention(
             f"{type(body).__name__} has no softmax head, and this question is about softmax heads alone."
         )
-    return replace(subject, linear=LinearLayers())
+    return subject
 
 
 def refuse_no_config(body: "PreTrainedModel") -> None:
@@ -67,22 +35,7 @@ def refuse_no_config(body: "PreTrainedModel") -> None:
         )
 
 
-def prepare_linear_layers(
-    body: "PreTrainedModel", short: Inputs, tokens: int, reason: NoAttention
-) -> VerifiedModel:
-    """Prepare a model of linear layers only; one that has none of these either is refused."""
-    stacks = find_stacks_without_attention(body, short)
-    mixers = find_mixers(body, stacks, short, {}, tokens)
-    linear = find_linear_layers(body, mixers, short, tokens)
-    if linear.found:
-        return VerifiedModel(body, stacks, {}, mixers, linear)
-    why = "; ".join(f"{kind}: {reason}" for kind, reason in linear.refused.items())
-    raise NoAttention(
-        f"{str(reason).rstrip('.')}, and no linear layer{f' ({why})' if why else ''}."
-    )
-
-
-def available_heads(subject: VerifiedModel) -> dict[AttentionSite, range]:
+def available_heads(subject: PreparedModel) -> dict[AttentionSite, range]:
     """The heads of attentions, and of linear layers."""
     softmax = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return softmax | {layer.site: range(layer.heads) for layer in subject.linear.found}

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from attncli.analysis.prepare import PreparedModel
 from attncli.capture.stacks.blocks import Stack, observe_states
 from attncli.errors import Imprecise, InputError, LimitError
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
@@ -22,12 +23,21 @@ class PathModel:
     """A loaded model and the stack of it that is looked at."""
 
     checkpoint: LoadedModel
-    stacks: tuple[Stack, ...]
-    """All of the model's."""
+    prepared: PreparedModel
     stack: Stack
     """The stack whose output is decomposed."""
     wider: "Callable[[], PathModel] | None" = None
     """Loads the same model in float64 on first use; None where the user has chosen the dtype."""
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """All of the model's."""
+        return self.prepared.stacks
+
+    @property
+    def short(self) -> ModelInput:
+        """The short input on which the model was prepared."""
+        return ModelInput("", "", dict(self.prepared.short.kwargs), self.prepared.short.tokens)
 
     @property
     def body(self) -> nn.Module:
@@ -74,6 +84,7 @@ class PathModel:
             for other in self.stacks
             if other is not self.stack
         ]
+        others.extend(self.prepared.idle_towers)
         wide = [text.name for text, was in zip(texts, again, strict=True) if was]
         if wide:
             others.append(

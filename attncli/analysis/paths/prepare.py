@@ -9,17 +9,13 @@ import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from attncli.analysis.paths.path_model import PathModel
-from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.stacks.blocks import find_stacks
+from attncli.analysis.prepare import NOT_HALF, Need, load_for, prepare
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, unknown_name
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import LoadedModel, load_model
-from attncli.models.loading.precision import run_in_model_precision
-from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.sources import Source
 
@@ -31,6 +27,7 @@ def prepare_paths(
     tokens: int | None,
     seed: int,
     stack: str | None = None,
+    needs: Need = Need.BLOCKS,
 ) -> tuple[PathModel, Sequence[ModelInput]]:
     """Return the model with its chosen stack, and its inputs."""
     model.refuse_tensor_parallel()
@@ -38,32 +35,35 @@ def prepare_paths(
     options = model.to_load(seed)
     requested = inputs.to_read(tokens, seed)
     before_the_work()
-    subject = select_stack(
-        load_model(source, replace(options, half=False), make_early_check(requested)), stack
-    )
+    checkpoint = load_for(source, options, NOT_HALF, make_early_check(requested))
+    texts = make_inputs(checkpoint, requested)
+    subject = select_stack(checkpoint, texts[0], stack, needs)
     single = subject.checkpoint.model.dtype == torch.float32
     drawn = options.allow_missing  # in another type other weights would be drawn
     if options.dtype is None and single and not drawn and options.device != "mps":
         wide = replace(options, dtype="float64")
         subject = replace(
-            subject, wider=cache(lambda: select_stack(load_model(source, wide), stack))
+            subject,
+            wider=cache(
+                lambda: select_stack(load_model(source, wide), texts[0].in_float64(), stack)
+            ),
         )
-    return subject, make_inputs(subject.checkpoint, requested)
+    return subject, texts
 
 
-def select_stack(checkpoint: LoadedModel, name: str | None) -> PathModel:
+def select_stack(
+    checkpoint: LoadedModel,
+    text: ModelInput,
+    name: str | None,
+    needs: Need = Need.BLOCKS,
+) -> PathModel:
     """The first stack, or the one that is named."""
     require_one_device(checkpoint.model, "following the paths of a stream")
-    short = make_example_inputs(checkpoint.body, PROBE_TOKENS)
-    with (
-        translate_model_errors(checkpoint.body, {"a short input": short}),
-        run_in_model_precision(checkpoint.body),
-    ):
-        stacks = find_stacks(checkpoint.body, short)
-    named = {stack.name: stack for stack in stacks}
+    prepared = prepare(checkpoint.body, text, needs)
+    named = {stack.name: stack for stack in prepared.stacks}
     if name is not None and name not in named:
         raise unknown_name("stack", name, named)
-    return PathModel(checkpoint, stacks, stacks[0] if name is None else named[name])
+    return PathModel(checkpoint, prepared, prepared.stacks[0] if name is None else named[name])
 
 
 def refuse_other_heads(checkpoint: LoadedModel, texts: Sequence[ModelInput]) -> None:

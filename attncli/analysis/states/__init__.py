@@ -11,4 +11,5 @@ state_metrics       metrics of states and of what blocks do to them, by name
 theorem_rows        the theorem layer by layer
 trajectories        a synthetic network followed through its layers
 value_gradients     gradients of attention by its values' weights
+examined_blocks     the anatomy of a model's blocks, and what keeps its attention from collapsing
 """

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attncli.ablation import Anatomy, ablate
 from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.trials.between_blocks import UnchangedPass
 from attncli.analysis.states.significant_digits import (
     MOVES,
     PairedState,
@@ -336,10 +337,14 @@ class VariantRun:
             for place, values in first.values.items()
         }
 
-    def first_plain_pass(self) -> FirstPassRecorder:
-        """Run in the model's arithmetic, with its states kept in memory."""
+    def first_plain_pass(self, ran: UnchangedPass | None = None) -> FirstPassRecorder:
+        """Run in the model's arithmetic, with its states kept in memory; `ran`: such a pass on this text."""
         first = FirstPassRecorder(self.subject.stacks, self.metrics, self.where, self.over)
-        self.once(first)
+        if ran is None:
+            self.once(first)
+        else:
+            for (stack, index), state in ran.states.items():
+                first.after_block(stack, index, state)
         return first
 
     def once(

@@ -112,6 +112,8 @@ def find_linear_layers(
     model: nn.Module, mixers: Sequence[TokenMixer], inputs: Inputs, *lengths: int
 ) -> LinearLayers:
     """Find linear layers: try the calls of every class of mixers once; `lengths`: token counts that `inputs` may have."""
+    if not mixers:
+        return LinearLayers()
     modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
     calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
     with torch.no_grad(), record_kernel_calls(calls, lambda mixer, call: calls[mixer].append(call)):

@@ -8,4 +8,5 @@ probe_forward              one recorded forward
 foreign_modules            a module not from transformers, wrapped as a model
 blocks                     stacks of blocks, and their states during a forward
 truncate_stream            shorten an image's or a sound's stream to its first tokens
+idle_towers                towers of a model that did not run in a forward
 """

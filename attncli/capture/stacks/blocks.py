@@ -91,7 +91,11 @@ def find_stacks(model: nn.Module, inputs: Inputs) -> tuple[Stack, ...]:
 
 def find_stacks_without_attention(model: nn.Module, inputs: Inputs) -> tuple[Stack, ...]:
     """Find stacks in a model without attention: its outermost lists of alike modules that run."""
-    seen = probe_forward(model, inputs)
+    return read_stacks_without_attention(model, probe_forward(model, inputs))
+
+
+def read_stacks_without_attention(model: nn.Module, seen: ProbeResult) -> tuple[Stack, ...]:
+    """The outermost lists of alike modules that ran in a recorded forward."""
     modules = dict(model.named_modules())
     lists = {call.container for call in seen.calls if call.container is not None}
     alike = {name for name in lists if are_alike(modules[name], set())}
@@ -104,7 +108,13 @@ def find_stacks_without_attention(model: nn.Module, inputs: Inputs) -> tuple[Sta
 
 def find_structure(model: nn.Module, inputs: Inputs, may_have_none: bool = False) -> ModelStructure:
     """Find stacks and the attention outside them; with `may_have_none`, a model without stacks is accepted."""
-    seen = probe_forward(model, inputs)
+    return read_structure(model, probe_forward(model, inputs), may_have_none)
+
+
+def read_structure(
+    model: nn.Module, seen: ProbeResult, may_have_none: bool = False
+) -> ModelStructure:
+    """The stacks, and the attention outside them, in a recorded forward."""
     containers = find_block_lists(model, seen)
     loose = {
         call.container

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attncli.call_types import Inputs
-from attncli.capture.stacks.probe_forward import ModuleCall, probe_forward
+from attncli.capture.stacks.probe_forward import ModuleCall, ProbeResult, probe_forward
 
 
 class ForeignModule(nn.Module):
@@ -21,9 +21,11 @@ class ForeignModule(nn.Module):
 
     def look(self, inputs: Inputs) -> None:
         """Run the module once to find which parts attend."""
-        self.attending = frozenset(
-            map(find_attention_module, probe_forward(self, inputs).attention)
-        )
+        self.take_attending(probe_forward(self, inputs))
+
+    def take_attending(self, seen: ProbeResult) -> None:
+        """Keep which parts attended in a recorded forward."""
+        self.attending = frozenset(map(find_attention_module, seen.attention))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.model(*args, **kwargs)

@@ -64,6 +64,8 @@ class ProbeResult:
     """For each attention call, the open calls around it, outermost first."""
     moments: list[int] = field(default_factory=list)
     """For each attention call, the number of list-element calls that began before it."""
+    ran: set[nn.Module] = field(default_factory=set)
+    """The modules that were called."""
 
     def origins(self, sources: Iterable[int], known: Collection[int]) -> set[int]:
         """Trace sources back to calls among the `known`, and to the model's input."""
@@ -105,6 +107,7 @@ class ForwardProber:
         kwargs: Kwargs,
     ) -> Any:
         """Wrap one call of any module."""
+        self.found.ran.add(module)
         container = self.containers.get(module)
         call = ModuleCall(module, self.names[module], len(self.found.calls), container)
         self.open.append(call)

@@ -8,9 +8,8 @@ import torch
 from attncli.analysis import Say, Study
 from attncli.analysis.paths.path_model import PathModel
 from attncli.analysis.paths.prepare import prepare_paths
-from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.capture import AttentionSite, verify_capture
-from attncli.capture.other_mixers.token_mixers import find_mixers
+from attncli.analysis.prepare import HEADS, Need
+from attncli.capture import AttentionSite
 from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable
 from attncli.commands.attribute.attribution import measure_attribution
 from attncli.commands.attribute.relevance import RelevanceRequest
@@ -21,7 +20,6 @@ from attncli.gates import refuse_unmeasured
 from attncli.limits import require_memory
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.python.question import RunContext
 from attncli.sources import Source
@@ -47,7 +45,8 @@ def prepare_attribution(
     """Load and verify the model and check its memory before the first text is run."""
     measured = METRICS if relevance is None else {**METRICS, **RELEVANCES}
     refuse_unmeasured(how.conditions, measured)
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed)
+    needs = Need.BLOCKS if relevance is None else HEADS | Need.MIXERS
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed, needs=needs)
     body = subject.checkpoint.body
     longest = max(text.tokens for text in texts)
     heads = max_head_count(body)
@@ -74,13 +73,8 @@ def select_decoder(subject: PathModel) -> PathModel:
 
 def verify_attention_sites(subject: PathModel) -> frozenset[AttentionSite]:
     """The attention layers verified in the model; other token mixers have no map for relevance."""
-    body = subject.checkpoint.body
-    short = make_example_inputs(body, PROBE_TOKENS)
-    with run_in_model_precision(body):
-        proof = verify_capture(body, short)
-        shapes = proof.shapes
-        refuse_uncapturable(proof.left_out)
-        mixers = find_mixers(body, subject.stacks, short, shapes)
+    refuse_uncapturable(subject.prepared.left_out)
+    mixers, shapes = subject.prepared.mixers, subject.prepared.shapes
     if mixers:
         raise InputError(
             f"layer {mixers[0].layer} mixes tokens by a {mixers[0].kind} too, which relevance passes over: it would be "
@@ -97,7 +91,7 @@ def require_target(request: RelevanceRequest, subject: PathModel) -> None:
     """Refuse a model that lacks the number to be explained, before any text is run."""
     if request.target != STATE:
         body = subject.checkpoint.body
-        short = make_example_inputs(body, PROBE_TOKENS)
+        short = subject.prepared.short.kwargs
         with torch.no_grad(), run_in_model_precision(body):
             output = subject.checkpoint.model(**short)
         select_score(subject.checkpoint, request.target, output, torch.empty(0), 0)

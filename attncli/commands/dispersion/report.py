@@ -13,8 +13,9 @@ import numpy as np
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, inspect_model
+from attncli.analysis.heads.model_heads import HeadPlan, inspect_model
 from attncli.analysis.heads.tables import format_extent
+from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.states.size_sweep import progress_of_point
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.errors import format_count
@@ -39,7 +40,7 @@ STILL = 0.05
 
 def measure_dispersion(
     checkpoint: LoadedModel,
-    subject: VerifiedModel,
+    subject: PreparedModel,
     texts: Mapping[int, Sequence[ModelInput]],
     plan: HeadPlan,
     progress: Progress = ignore_progress,

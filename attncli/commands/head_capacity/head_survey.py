@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.heads.model_heads import VerifiedModel
 from attncli.analysis.heads.rows.head_rows import site_keys
 from attncli.analysis.layer_maps import capture_maps, group_by_memory, self_attention_sites
+from attncli.analysis.prepare import PreparedModel
 from attncli.capture import AttentionSite
 from attncli.commands.head_capacity.map_requirements import (
     MapRequirements,
@@ -71,8 +71,8 @@ class SurveyedHeads:
 
 def survey_heads(
     checkpoint: LoadedModel,
-    subject: VerifiedModel,
-    random_init: VerifiedModel,
+    subject: PreparedModel,
+    random_init: PreparedModel,
     texts: Sequence[ModelInput],
     read: Reader,
     plan: SurveyPlan,
@@ -119,8 +119,8 @@ def survey_heads(
 
 
 def observe_heads(
-    subject: VerifiedModel,
-    random_init: VerifiedModel,
+    subject: PreparedModel,
+    random_init: PreparedModel,
     texts: Sequence[ModelInput],
     plan: SurveyPlan,
     advance: Callable[[int], None],
@@ -145,7 +145,7 @@ def observe_heads(
 def iterate_maps(
     seen: SurveyedHeads,
     what: str,
-    subject: VerifiedModel,
+    subject: PreparedModel,
     sites: Sequence[AttentionSite],
     texts: Sequence[ModelInput],
 ) -> Iterator[Maps]:

@@ -5,12 +5,13 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from attncli.analysis.early_checks import refuse_at_once
 from attncli.analysis.fits.chosen_patterns import ChosenPatterns, choose_patterns
 from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.fits.saving import write_fits
 from attncli.analysis.heads.prepare import prepare_softmax_heads
-from attncli.analysis.prepare import refuse_at_once
+from attncli.analysis.prepare import FLOAT64_IF_IT_FITS, load_for
 from attncli.analysis.source_arguments import resolve_source
 from attncli.commands.head_capacity.head_survey import SurveyPlan, survey_heads
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
@@ -25,7 +26,7 @@ from attncli.commands.head_capacity.one_head.trained_head import (
 )
 from attncli.commands.head_capacity.real_tokens import RealInputs, load_real_inputs
 from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS
-from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
+from attncli.errors import AttnError, InputError, UsageError, unknown_name
 from attncli.fits import FitRequest
 from attncli.gates import Condition
 from attncli.head_weights.head import (
@@ -38,15 +39,13 @@ from attncli.head_weights.head import (
 from attncli.models.inputs.requested_input import RequestedInput
 from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
 from attncli.models.loading.body import body_of
-from attncli.models.loading.load import Ahead, LoadedModel, load_model
-from attncli.models.loading.load_options import LoadOptions
+from attncli.models.loading.load import LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import DrawOptions, MethodOptions, PatternOptions
 from attncli.python.question import RunContext
 from attncli.records import Report
-from attncli.sources import Source
 
 LONGEST = 128
 """Default number of tokens: the searches cost its square."""
@@ -68,7 +67,9 @@ def prepare_survey(
     longest = patterns.length or LONGEST
     refuse_at_once(source, files, inputs, longest, seeds[0])
     requested = default_to_two_texts(inputs.to_read(longest, seeds[0]))
-    checkpoint = load_in_float64(source, files.to_load(seeds[0]), make_early_check(requested))
+    checkpoint = load_for(
+        source, files.to_load(seeds[0]), FLOAT64_IF_IT_FITS, make_early_check(requested)
+    )
     texts = cut_to_shortest(checkpoint, requested)
     require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
     plan = SurveyPlan(request, search.methods, search.widest, seeds)
@@ -183,15 +184,6 @@ def default_to_two_texts(requested: RequestedInput) -> RequestedInput:
         if has_texts
         else replace(requested, own_texts=2, samples=max(2, requested.samples))
     )
-
-
-def load_in_float64(source: Source, options: LoadOptions, ahead: Ahead) -> LoadedModel:
-    """Load in float64, so that visible keys have positive weights; in the file's dtype where that
-    does not fit."""
-    try:
-        return load_model(source, replace(options, dtype="float64"), ahead)
-    except LimitError:
-        return load_model(source, options, ahead)
 
 
 def cut_to_shortest(checkpoint: LoadedModel, requested: RequestedInput) -> list[ModelInput]:

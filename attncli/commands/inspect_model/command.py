@@ -114,7 +114,7 @@ def inspect_model(
         require_tensor_file(save_maps)
     if pairs == 0:
         raise UsageError("`pairs=0`: it must be at least 1.")
-    from attncli.analysis.prepare import refuse_at_once
+    from attncli.analysis.early_checks import refuse_at_once
     from attncli.analysis.source_arguments import resolve_source
 
     names = split_names(metric or [])

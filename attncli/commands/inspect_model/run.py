@@ -14,20 +14,20 @@ from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, anno
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.map_export.thumbnails import Thumbnails, select_heads, thumbnail_size
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, inspect_model
+from attncli.analysis.heads.model_heads import HeadPlan, inspect_model, select_linear
 from attncli.analysis.heads.ordering import select_ranking
 from attncli.analysis.heads.prepare import (
     available_heads,
-    prepare_heads,
     refuse_absent,
     refuse_layers_beyond,
     refuse_no_config,
 )
 from attncli.analysis.heads.rows.head_rows import site_keys
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip
+from attncli.analysis.prepare import HEADS, Need, PreparedModel, prepare
+from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
 from attncli.capture.linear.linear_layers import LinearLayer
+from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
@@ -44,6 +44,8 @@ from attncli.options.model import InputOptions, ModelOptions
 from attncli.sources import Source
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from attncli.records import Report, Scalar
 
 LONG_TEXT, REHEARSED = 2048, 512
@@ -138,7 +140,7 @@ def prepare_inspection(
             "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
         )
     collected = CollectedMaps(plan.layers, plan.keeps, for_file=request.save_maps is not None)
-    lengths = scale_shapes(subject.shapes, texts[0].tokens)
+    lengths = subject.shapes_on(texts[0].tokens)
     announce_map_size(collected, lengths, request.save_maps, say, subject.itemsize)
     metadata: dict[str, str] = {}
     names = TokenNames.of_text(texts[0])
@@ -161,9 +163,20 @@ def prepare_inspection(
     return with_maps
 
 
+def prepare_heads(body: "PreTrainedModel", text: ModelInput | None = None) -> PreparedModel:
+    """The model's attention and its linear layers; a module of another origin may have no blocks."""
+    return prepare(
+        body,
+        text,
+        HEADS | Need.LINEAR,
+        without_attention="linear",
+        without_blocks="go on" if isinstance(body, ForeignModule) else "refuse",
+    )
+
+
 def load_random_init(
     checkpoint: LoadedModel, text: ModelInput, request: InspectionRequest
-) -> VerifiedModel | None:
+) -> PreparedModel | None:
     """Prepare the same architecture with random weights, if it is requested as a control."""
     if not request.with_random_init:
         return None
@@ -183,10 +196,10 @@ def before_weights(plan: HeadPlan, requested: RequestedInput) -> Ahead:
     return look
 
 
-def announce_duration(subject: VerifiedModel, plan: HeadPlan, tokens: int, say: Say) -> None:
+def announce_duration(subject: PreparedModel, plan: HeadPlan, tokens: int, say: Say) -> None:
     """Announce how long maps of linear layers take, from one layer of each kind on a short text;
     skip short runs."""
-    linear = subject.chosen_linear(plan)
+    linear = select_linear(subject, plan)
     if tokens < LONG_TEXT or not linear.layers:
         return
     kinds: dict[str, list[LinearLayer]] = {}
@@ -209,12 +222,12 @@ def announce_duration(subject: VerifiedModel, plan: HeadPlan, tokens: int, say: 
         )
 
 
-def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
+def estimate_seconds(subject: PreparedModel, plan: HeadPlan) -> float:
     """Seconds for one forward pass on a short text."""
     example_inputs = make_example_inputs(subject.body, REHEARSED)
     requested, linear = (
         PassRequest(plan.metrics.heads, layers=plan.layers),
-        subject.chosen_linear(plan),
+        select_linear(subject, plan),
     )
     start = perf_counter()
     measure_forward_pass(
@@ -226,7 +239,6 @@ def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
         "a short text",
         lambda share: None,
         strip_memory=plan.strip_memory,
-        proved=subject.shapes,
         linear=linear,
         apart=subject.apart,
     )
@@ -234,10 +246,10 @@ def estimate_seconds(subject: VerifiedModel, plan: HeadPlan) -> float:
 
 
 def add_thumbnails(
-    study: Inspection, subject: VerifiedModel, plan: HeadPlan, text: ModelInput, requested: bool
+    study: Inspection, subject: PreparedModel, plan: HeadPlan, text: ModelInput, requested: bool
 ) -> Inspection:
     """Return the same study, with thumbnails of its heads in the report where they fit."""
-    shapes = scale_shapes(subject.shapes, text.tokens)
+    shapes = subject.shapes_on(text.tokens)
     chosen = select_heads(plan.layers, plan.keeps, shapes)
     side = thumbnail_size(shapes, chosen, requested, plan.ranking.top if plan.ranking else None)
     if side is None:
@@ -257,17 +269,3 @@ def add_thumbnails(
         return replace(report, tiles=tuple(small.tiles(names, keys, {}, report.rows)))
 
     return with_small_maps
-
-
-def scale_shapes(
-    shapes: Mapping[AttentionSite, MapShape], tokens: int
-) -> dict[AttentionSite, MapShape]:
-    """The same attentions on a text; images and sounds have as many patches as they had when they were proved."""
-
-    def side(length: int) -> int:
-        return tokens if length == PROBE_TOKENS else length
-
-    return {
-        site: MapShape(shape.heads, side(shape.queries), side(shape.keys))
-        for site, shape in shapes.items()
-    }

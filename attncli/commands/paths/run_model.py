@@ -9,8 +9,7 @@ from attncli.analysis import Study
 from attncli.analysis.paths.path_choices import parse_path
 from attncli.analysis.paths.path_model import PathModel
 from attncli.analysis.paths.prepare import prepare_paths, refuse_other_heads
-from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.capture import verify_capture
+from attncli.analysis.prepare import HEADS
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER
 from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.trained_models.model_paths import PathPlan, measure_model_paths
@@ -29,8 +28,6 @@ from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.layer_configs import text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory
-from attncli.models.loading.precision import run_in_model_precision
-from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.sources import Source
 
@@ -62,12 +59,9 @@ def prepare_single_paths(
     seed: int,
 ) -> Study:
     """Single paths; how many heads each layer has is seen on a short input."""
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
+    subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack, needs=HEADS)
     body = subject.checkpoint.body
-    short = ModelInput("", "", make_example_inputs(body, PROBE_TOKENS), PROBE_TOKENS)
-    with run_in_model_precision(body):
-        verify_capture(body, short.kwargs)
-    heads = StackMaps(subject, short).heads
+    heads = StackMaps(subject, subject.short).heads
     longest = max(text.tokens for text in texts)
     needed = STREAMS * estimate_run_memory(body, longest, 0) + estimate_run_memory(
         body, longest, 0, max(heads)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import astuple, replace
 
+from attncli.ablation.trials.between_blocks import UnchangedPass
 from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
 from attncli.analysis.states.variant_runs import (
     CollapseModel,
@@ -30,14 +31,16 @@ def find_inexact_variants(
     inputs: Inputs,
     variants: Mapping[str, Switches],
     cheap: bool,
+    plain: UnchangedPass | None = None,
 ) -> dict[str, str]:
-    """Return the variants that cannot run exactly, with reasons; `cheap`: the inputs are short.
+    """Return the variants that cannot run exactly, with reasons; `cheap`: the inputs are short; `plain`: an unchanged
+    forward on them, if there was one.
 
     What holds for one tested variant is assumed for all that were not tested.
     """
     text = ModelInput("a short input", "random", dict(inputs), 0)
     tried = {
-        name: explain_inexact(subject, text, variants[name])
+        name: explain_inexact(subject, text, variants[name], plain)
         for name in select_trials(variants, cheap)
     }
     of_others = next(filter(None, tried.values()), "")
@@ -51,7 +54,9 @@ def select_trials(variants: Mapping[str, Switches], cheap: bool) -> list[str]:
     return list(dict.fromkeys([by_parts[-1], by_parts[0]] if cheap else by_parts[-1:]))
 
 
-def explain_inexact(subject: CollapseModel, text: ModelInput, switches: Switches) -> str:
+def explain_inexact(
+    subject: CollapseModel, text: ModelInput, switches: Switches, plain: UnchangedPass | None = None
+) -> str:
     """Why a variant is not exact; empty where it is."""
     exact_subject = replace(subject, exact=True, why_plain=None)
     run = VariantRun(exact_subject, text, switches, [RESIDUAL], sub_blocks=False, where=text.name)
@@ -60,7 +65,8 @@ def explain_inexact(subject: CollapseModel, text: ModelInput, switches: Switches
     except InputError as error:
         return strip_advice(error)
     alone = replace(run, subject=replace(subject, exact=False))
-    first = alone.first_plain_pass()
+    unchanged = switches == Switches() and not subject.eager_alone
+    first = alone.first_plain_pass(plain if unchanged else None)
     if agree_without_excuse(exact, first.values):
         return ""
     return describe_disagreement(exact, alone.in_plain_numbers("", first))

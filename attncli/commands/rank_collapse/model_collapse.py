@@ -7,6 +7,7 @@ from typing import Any
 
 from attncli.ablation.albert_activation import describe_published_variants
 from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.states.depth_descriptions import build_depth_findings
 from attncli.analysis.states.headlines import (
     RANDOM_SUFFIX,
@@ -41,7 +42,7 @@ from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scala
 def measure_model_collapse(
     checkpoint: LoadedModel,
     subjects: Mapping[str, CollapseModel],
-    traits: Mapping[str, AttentionProperties],
+    prepared: PreparedModel,
     texts: Sequence[ModelInput],
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
@@ -51,6 +52,7 @@ def measure_model_collapse(
 ) -> Report:
     """Measure the collapse. `subjects`: "" is the model, the random-init suffix its random-init
     model."""
+    assert prepared.examined is not None
     measured = list(dict.fromkeys([RESIDUAL, *metrics]))
     identity = checkpoint.identity
     everywhere = run_variants_on_texts(
@@ -66,7 +68,7 @@ def measure_model_collapse(
     ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
     arithmetics = variant_arithmetics(ensembles)
     both = {name + suffix: variants[name] for suffix in subjects for name in variants}
-    findings = tuple(describe_regimes(ensembles, both, traits))
+    findings = tuple(describe_regimes(ensembles, both, prepared.examined.properties))
     return Report(
         study="rank-collapse",
         headline=format_model_headline(ensembles, findings),
@@ -80,6 +82,7 @@ def measure_model_collapse(
         warnings=(
             *checkpoint.warnings,
             *describe_extra_inputs(texts),
+            *prepared.idle_towers,
             *subjects[""].anatomy.notes,
             *describe_published_variants(subjects[""].anatomy, variants),
             *collect_reasons(ensembles),

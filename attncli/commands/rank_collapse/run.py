@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis.prepare import ExaminedModel, examine_model, refuse_at_once
+from attncli.analysis.early_checks import refuse_at_once
 from attncli.declare.dry_run import before_the_work
-from attncli.errors import InputError, LimitError, UsageError
+from attncli.errors import InputError, UsageError
 from attncli.networks.variants import Switches
 from attncli.options.model import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
 from attncli.sources import Source
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.analysis import MetricStudy, Progress
+    from attncli.analysis.prepare import PreparedModel
     from attncli.analysis.states.variant_runs import CollapseModel
     from attncli.models.inputs.texts import ModelInput
-    from attncli.models.loading.load import Ahead, LoadedModel
     from attncli.records import Report
 
 
@@ -40,22 +40,26 @@ def prepare_collapse(
     refuse_two_arithmetics(model, arithmetic)
     requested = inputs.to_read(tokens, seed)
     before_the_work()
+    from attncli.analysis.prepare import FLOAT64_IF_IT_FITS, Need, load_for, prepare
     from attncli.analysis.states.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
     from attncli.commands.rank_collapse.model_theorem import add_theorem
     from attncli.models.inputs.texts import make_early_check, make_inputs
+    from attncli.models.loading.body import body_of
     from attncli.models.loading.random_init import make_random_init_model
 
-    checkpoint = load_for_ablation(source, model, seed, make_early_check(requested))
+    options = model.to_load(seed)
+    checkpoint = load_for(source, options, FLOAT64_IF_IT_FITS, make_early_check(requested))
     texts = make_inputs(checkpoint, requested)
     refuse_single_tokens(texts)
     why_plain = explain_inexact(checkpoint.model, model, arithmetic)
-    first = examine_model(checkpoint.model)
-    cheap = is_shorter(first.short, texts)
+    first = prepare(checkpoint.body, texts[0], Need.ANATOMY)
+    cheap = is_shorter(first.short.kwargs, texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
     require_enough_memory(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
-        random_init = examine_model(make_random_init_model(checkpoint.model, seed))
+        drawn = make_random_init_model(checkpoint.model, seed)
+        random_init = prepare(body_of(drawn), texts[0], Need.ANATOMY)
         subjects[RANDOM_SUFFIX] = build_collapse_model(
             random_init, variants, cheap, arithmetic, why_plain
         )
@@ -63,7 +67,7 @@ def prepare_collapse(
         measure_model_collapse,
         checkpoint,
         subjects,
-        first.traits,
+        first,
         texts,
         variants,
         sub_blocks=sub_blocks,
@@ -111,47 +115,36 @@ def count_input_numbers(inputs: "Mapping[str, Any]") -> int:
 
 
 def build_collapse_model(
-    examined: "ExaminedModel",
+    prepared: "PreparedModel",
     variants: Mapping[str, Switches],
     cheap: bool,
     arithmetic: str,
     why_plain: str | None,
 ) -> "CollapseModel":
     """The subject as its variants are to be run; `cheap`: its short input is."""
+    from attncli.analysis.states.variant_runs import CollapseModel
     from attncli.commands.rank_collapse.model_arithmetic import find_inexact_variants
     from attncli.models.loading.precision import run_in_model_precision
 
-    subject = examined.subject
+    assert prepared.examined is not None
+    short, proof = prepared.short, prepared.proof
+    subject = CollapseModel(prepared.body, prepared.examined.anatomy, False, proof.eager_alone)
     if why_plain is not None:
         return replace(subject, exact=True, why_plain=dict.fromkeys(variants, why_plain))
     if arithmetic != AUTO:
         return replace(subject, exact=True)
-    with run_in_model_precision(subject.body), examined.cut.streams():
+    with run_in_model_precision(subject.body), short.cut.streams():
         return replace(
             subject,
             exact=True,
             why_plain=find_inexact_variants(
-                subject, examined.short, variants, cheap or bool(examined.cut.blocks)
+                subject,
+                short.kwargs,
+                variants,
+                cheap or bool(short.cut.blocks),
+                prepared.examined.plain,
             ),
         )
-
-
-def load_for_ablation(
-    source: Source, model: ModelOptions, seed: int, ahead: "Ahead | None" = None
-) -> "LoadedModel":
-    """Load in float64 unless the user sets a dtype or it does not fit: the state after a collapse
-    is small."""
-    from attncli.models.loading.load import load_model
-
-    options = model.to_load(seed)
-    if options.dtype is not None or options.device == "mps":
-        return load_model(source, options, ahead)
-    try:
-        return load_model(source, replace(options, dtype="float64"), ahead)
-    except LimitError as error:
-        checkpoint = load_model(source, options, ahead)
-        warning = f"run in {checkpoint.identity['dtype']}, for {error}"
-        return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
 
 
 def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
@@ -162,15 +155,15 @@ def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
 
 
 def require_enough_memory(
-    examined: ExaminedModel, texts: "Sequence[ModelInput]", states_are_kept: bool
+    prepared: "PreparedModel", texts: "Sequence[ModelInput]", states_are_kept: bool
 ) -> None:
     """Before the first long forward pass: whether the longest text fits."""
     from attncli.models.loading.memory_estimate import max_head_count, require_memory_to_run
 
-    body, proof = examined.subject.body, examined.proof
-    heads = max_head_count(body) if proof.whole_maps else 0
+    body = prepared.body
+    heads = max_head_count(body) if prepared.proof.whole_maps else 0
     longest = max(text.tokens for text in texts)
-    states = sum(len(stack.calls) + 1 for stack in examined.subject.stacks)
+    states = sum(len(stack.calls) + 1 for stack in prepared.stacks)
     require_memory_to_run(
         body, longest, strip_memory=0, heads_at_once=heads, kept_bytes=states * states_are_kept
     )

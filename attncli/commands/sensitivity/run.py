@@ -5,13 +5,10 @@ from functools import partial
 
 from attncli.analysis import Study
 from attncli.analysis.paths.prepare import prepare_paths
-from attncli.analysis.prepare import PROBE_TOKENS
 from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
 from attncli.limits import format_gibibytes, require_memory
-from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
-from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.sources import Source
 
@@ -35,9 +32,7 @@ def prepare_sensitivity(
         raise UsageError(f"`directions={directions}`: it must be at least 1.")
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, stack)
     body, blocks = subject.body, len(subject.stack.calls)
-    probe = make_example_inputs(subject.checkpoint.body, PROBE_TOKENS)
-    short = ModelInput("", "", probe, PROBE_TOKENS)
-    plan = plan_sensitivity(subject, short, directions, seed)
+    plan = plan_sensitivity(subject, subject.short, directions, seed)
     longest = max(text.tokens for text in texts)
     heads = max_head_count(body)
     needed = blocks * (estimate_run_memory(body, longest, 0, heads) + 4 * MEANS * longest**2)

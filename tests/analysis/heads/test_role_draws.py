@@ -15,7 +15,8 @@ from attncli.analysis.heads.classification.head_roles import (
 from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, observe_repeats
+from attncli.analysis.heads.model_heads import HeadPlan, observe_repeats
+from attncli.analysis.prepare import PreparedModel
 from attncli.capture import verify_capture
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.models.inputs.repeated_tokens import DRAWS, make_repeated_tokens
@@ -76,7 +77,7 @@ def test_sure_roles_are_the_same_whatever_the_draws() -> None:
 def test_a_batch_of_draws_is_the_draws_one_by_one(name: str) -> None:
     model = TINY[name]()[0]
     short = make_example_inputs(model, 8)
-    subject = VerifiedModel(model, find_stacks(model, short), verify_capture(model, short).shapes)
+    subject = PreparedModel(model, find_stacks(model, short), verify_capture(model, short).shapes)
     plan = HeadPlan(choose_metrics(["roles"]))
     together = observe_repeats(subject, plan, UniformControl())
     drawn = make_repeated_tokens(model, 0)

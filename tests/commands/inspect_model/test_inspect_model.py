@@ -23,7 +23,8 @@ from attncli.analysis.heads.forward_passes.observer import (
 )
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
 from attncli.analysis.heads.metric_selection import DEFAULT_HEADS, choose_metrics
-from attncli.analysis.heads.model_heads import HeadPlan, VerifiedModel, inspect_model
+from attncli.analysis.heads.model_heads import HeadPlan, inspect_model
+from attncli.analysis.prepare import PreparedModel
 from attncli.capture import AttentionSite, verify_capture
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
@@ -199,11 +200,11 @@ def test_cross_attention_over_as_many_keys_has_no_distance_either() -> None:
 # --- whole reports
 
 
-def subject_of(model: Any) -> VerifiedModel:
+def subject_of(model: Any) -> PreparedModel:
     from attncli.models.random.dummy_inputs import make_example_inputs
 
     short = make_example_inputs(model, 8)
-    return VerifiedModel(model, find_stacks(model, short), verify_capture(model, short).shapes)
+    return PreparedModel(model, find_stacks(model, short), verify_capture(model, short).shapes)
 
 
 def report_of(

@@ -9,9 +9,11 @@ import torch
 
 import attncli as attn
 from attncli import gates
-from attncli.analysis.heads import prepare
+from attncli.analysis import prepare
+from attncli.analysis.short_inputs import ShortInput
 from attncli.capture.linear import linear_layers
 from attncli.capture.linear.linear_layers import LinearLayers
+from attncli.capture.stacks.probe_forward import probe_forward
 from attncli.commands.inspect_model.command import refuse_wrong_words
 from attncli.errors import InputError, NoAttention, UsageError
 from attncli.options.heads import HeadOptions
@@ -236,13 +238,11 @@ def test_a_model_that_mixes_nothing_is_refused() -> None:
                 states = layer(states)
             return states
 
+    model, short = Alone(), {"states": torch.randn(1, 12, 8)}
+    seen = probe_forward(model, short)
+    reason = NoAttention("no attention was seen here.")
     with pytest.raises(NoAttention, match="and no linear layer"):
-        prepare.prepare_linear_layers(
-            Alone(),
-            {"states": torch.randn(1, 12, 8)},
-            12,
-            NoAttention("no attention was seen here."),
-        )  # type: ignore[arg-type]
+        prepare.prepare_linear_layers(model, ShortInput(short, 12), seen, reason)  # type: ignore[arg-type]
 
 
 def test_channels_are_sampled_unless_heads_are_named() -> None:

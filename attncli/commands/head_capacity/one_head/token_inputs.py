@@ -9,8 +9,8 @@ import torch
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import MEASURED, OUT_OF_RANGE
-from attncli.analysis.heads.model_heads import VerifiedModel
 from attncli.analysis.layer_maps import capture_maps
+from attncli.analysis.prepare import PreparedModel
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs, ShownPattern
 from attncli.commands.head_capacity.one_head.token_search import FoundTokens, search_best_tokens
 from attncli.commands.head_capacity.one_head.token_table import (
@@ -82,7 +82,7 @@ class ShownByTokens:
 def add_real_inputs(
     report: Report,
     checkpoint: LoadedModel,
-    subject: VerifiedModel,
+    subject: PreparedModel,
     head: Head,
     inputs: Sequence[FoundInputs],
     request: FitRequest,
@@ -119,7 +119,7 @@ def add_real_inputs(
 
 def search_tokens(
     checkpoint: LoadedModel,
-    subject: VerifiedModel,
+    subject: PreparedModel,
     head: Head,
     one: FoundInputs,
     table: TokenTable,
@@ -144,7 +144,7 @@ def search_tokens(
 
 def refuse_other_map(
     checkpoint: LoadedModel,
-    subject: VerifiedModel,
+    subject: PreparedModel,
     head: Head,
     ids: Sequence[int],
     target: Array,

@@ -1,0 +1,24 @@
+"""Checks of SOURCE and the model options before anything heavy is imported."""
+
+from attncli.declare.dry_run import STAGE
+from attncli.options.model import CheckpointOptions, TextOptions
+from attncli.sources import Source
+
+
+def refuse_at_once(
+    source: Source, model: CheckpointOptions, inputs: TextOptions, tokens: int | None, seed: int
+) -> None:
+    """Validate options and the model's folder before anything heavy is imported."""
+    model.to_load(seed)
+    inputs.to_read(tokens, seed)
+    from attncli.models.files.folders import read_config
+    from attncli.models.files.local_folder import FetchSettings, find_local_folder
+    from attncli.models.files.weight_files import refuse_unreadable
+
+    if source.kind == "folder":
+        folder = find_local_folder(source).folder
+        read_config(folder)
+        refuse_unreadable(folder, model.allow_pickle)
+    if source.kind == "hub" and not STAGE.rehearsing:
+        how = FetchSettings(model.revision, model.offline, config_alone=True)
+        find_local_folder(source, how)

@@ -1,0 +1,135 @@
+"""Examine a model for its variants: the anatomy of its blocks, and what keeps its attention from collapsing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from torch import nn
+
+from attncli.ablation import Anatomy, recognise_anatomy
+from attncli.ablation.anatomy import ADDITIONS
+from attncli.ablation.recognise_anatomy import RecognisedBlocks, recognise_blocks
+from attncli.ablation.tags.keep_policy import KeepEverything
+from attncli.ablation.trials.between_blocks import UnchangedPass
+from attncli.ablation.trials.verification import Seen, check_tracking_unchanged, run_tracked
+from attncli.call_types import Inputs
+from attncli.capture import AttentionSite, VerifiedCapture
+from attncli.capture.attention_properties import (
+    AttentionProperties,
+    describe_properties,
+    find_attention_properties,
+    observe_unequal_weights,
+)
+from attncli.capture.stacks.blocks import BlockCall
+from attncli.capture.stacks.probe_forward import ProbeResult
+from attncli.capture.verification import (
+    NOTHING_ATTENDS,
+    gather_evidence,
+    output_tensors,
+    verify_capture,
+)
+from attncli.errors import InputError, NoAttention
+
+
+class ExaminedBlocks(NamedTuple):
+    """The parts of a model's blocks."""
+
+    anatomy: Anatomy
+    properties: Mapping[str, AttentionProperties]
+    """By stack."""
+    plain: UnchangedPass | None = None
+    """An unchanged forward on the short input."""
+
+
+def examine_blocks(
+    body: nn.Module, inputs: Inputs, seen: ProbeResult
+) -> tuple[VerifiedCapture, ExaminedBlocks]:
+    """Verify the capture and recognise the anatomy; one unchanged forward serves both, and one that is watched by both."""
+    try:
+        blocks = recognise_blocks(body, inputs, seen)
+    except InputError:
+        verify_or_none(body, inputs, None)  # what it refuses comes first
+        raise
+    both = capture_and_track(body, inputs, blocks)
+    proof, tracked = both or (verify_or_none(body, inputs, blocks.plain), None)
+    uneven: set[str] = set()
+    watched = observe_unequal_weights(body, proof, uneven) if proof.sites else None
+    anatomy = recognise_anatomy(body, inputs, blocks, tracked, watched)
+    if proof.sites and attends_first(anatomy, proof.sites):
+        properties = describe_properties(anatomy.stacks, proof, uneven)
+    else:
+        properties = find_attention_properties(body, anatomy.stacks, inputs, proof)
+    return proof, ExaminedBlocks(
+        note_left_out(anatomy, proof), add_parts(properties, anatomy), blocks.plain
+    )
+
+
+def capture_and_track(
+    body: nn.Module, inputs: Inputs, blocks: RecognisedBlocks
+) -> tuple[VerifiedCapture, Seen] | None:
+    """Run once under capture and tracking; None where not both are then seen to change nothing.
+
+    So they are looked at one after the other, and each refuses by itself. So it is where eager attention is not what the
+    model computes as it is set: its variants run in the code that is tracked.
+    """
+    if blocks.plain is None:
+        return None
+    stacks, plain = blocks.structure.stacks, blocks.plain
+    try:
+        with gather_evidence(body, inputs) as evidence:
+            tracked = run_tracked(body, inputs, stacks, KeepEverything())
+        proof = verify_capture(body, inputs, output_tensors(plain.result), evidence)
+        check_tracking_unchanged(tracked, plain.outputs.values())
+    except Exception:  # whatever it is, it is raised again by what causes it
+        return None
+    return None if proof.eager_alone else (proof, tracked)
+
+
+def verify_or_none(body: nn.Module, inputs: Inputs, plain: UnchangedPass | None) -> VerifiedCapture:
+    """The verified capture; empty for a model in which no softmax weighs values."""
+    try:
+        return verify_capture(body, inputs, plain and output_tensors(plain.result))
+    except NoAttention:
+        return NOTHING_ATTENDS
+
+
+def attends_first(anatomy: Anatomy, sites: Sequence[AttentionSite]) -> bool:
+    """Whether a block that is given equal tokens by itself shows what it shows in a model given these.
+
+    So it is where a block attends to its own input first, and nothing else mixes tokens: attention of equal tokens gives
+    equal tokens, and only attention that knows positions tells them apart. Elsewhere positions may come from earlier blocks.
+    """
+    return all(
+        call.joined
+        and has_plain_parts(anatomy.paths[stack.name, call.layer])
+        and attends_to_itself_first(call, sites)
+        for stack in anatomy.stacks
+        for call in stack.calls
+    )
+
+
+def has_plain_parts(path: Sequence[str]) -> bool:
+    """Whether attention comes first, and one MLP last or beside it."""
+    *first, last = [kind for kind in path if kind in ADDITIONS]
+    return last == "parallel" if not first else last == "mlp" and set(first) == {"attention"}
+
+
+def attends_to_itself_first(call: BlockCall, sites: Sequence[AttentionSite]) -> bool:
+    """Whether the first of the block's attentions, and no other, is to its own tokens; `sites`: in the order in which they run."""
+    inside = {site.name: site.is_self for site in sites if site.name.startswith(f"{call.name}.")}
+    return list(inside.values()) == [True, *[False] * (len(inside) - 1)]
+
+
+def note_left_out(anatomy: Anatomy, proof: VerifiedCapture) -> Anatomy:
+    unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
+    return replace(anatomy, notes=(*anatomy.notes, *unseen))
+
+
+def add_parts(
+    properties: Mapping[str, AttentionProperties], anatomy: Anatomy
+) -> dict[str, AttentionProperties]:
+    """The properties with what the anatomy shows of a stack."""
+    return {
+        stack: replace(found, mixers=anatomy.has_mixers(stack), mlps=anatomy.has_mlps(stack))
+        for stack, found in properties.items()
+    }

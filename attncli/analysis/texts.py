@@ -32,13 +32,13 @@ def map_texts(
     report is complete; None where the work has other effects than its result.
     """
 
-    def told(item: tuple[int, ModelInput]) -> R:
+    def work_with_name(item: tuple[int, ModelInput]) -> R:
         with translate_model_errors(body, {item[1].name: item[1].kwargs}):
             return work(*item)
 
     return share_work(
         list(enumerate(texts)),
-        told,
+        work_with_name,
         partial(text_key, f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}"),
         make_without_cache if made_of is None else build_result_cache(*made_of),
     )
@@ -50,14 +50,14 @@ def count_progress(
     """Wrap `work` to report progress after each text of this process."""
     total, done = len(rank_share(texts)), 0
 
-    def told(place: int, text: ModelInput) -> R:
+    def work_and_count(place: int, text: ModelInput) -> R:
         nonlocal done
         found = work(place, text)
         done += 1
         progress(done, total, "texts")
         return found
 
-    return told
+    return work_and_count
 
 
 def text_key(model: str, item: tuple[int, ModelInput]) -> str:

@@ -195,7 +195,7 @@ def test_what_is_no_tokenizer_is_refused_by_the_parameters_name(wrong: Any) -> N
             ask(model, text="hello", tokenizer=wrong)
         with pytest.raises(UsageError, match="`tokenizer` must be a tokenizer of transformers"):
             ask(model, random_tokens=8, tokenizer=wrong)
-        with pytest.raises(InputError, match="came without a tokenizer: give `tokenizer` beside"):
+        with pytest.raises(InputError, match="came without a tokenizer: give `tokenizer` with it"):
             ask(model, text="hello")
 
 

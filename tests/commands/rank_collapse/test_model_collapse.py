@@ -290,7 +290,7 @@ def test_the_same_command_gives_the_same_bytes() -> None:
             3,
             "exact residuals have no rule for",
         ),
-        (("random:reformer?tiny", "--random-tokens", "8"), 3, "beside its stream"),
+        (("random:reformer?tiny", "--random-tokens", "8"), 3, "besides its stream"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(

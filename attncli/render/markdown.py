@@ -16,7 +16,8 @@ def markdown(report: Report) -> str:
 
 
 def format_lines(report: Report) -> Iterator[str]:
-    yield f"**{escape_text(report.headline)}**"
+    # Asterisks next to a space are no markup, and four of them are a rule.
+    yield f"**{escape_text(report.headline.strip() or '–')}**"
     for grid in build_grids(report):
         yield ""
         yield f"### {escape_text(grid.title)}"

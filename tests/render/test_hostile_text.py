@@ -235,6 +235,8 @@ class Reader(HTMLParser):
 @example("`")
 @example("``|")
 @example("a`|`b")
+@example(" ")
+@example(" a\u3000")
 def test_markdown_shows_the_text_and_no_markup_of_it(text: str) -> None:
     """Read by a parser of GitHub's Markdown with HTML on."""
     parser = MarkdownIt("js-default", {"html": True})

@@ -19,13 +19,13 @@ def headline_of(*arguments: str) -> str:
 @pytest.mark.parametrize(
     ("chosen", "layers", "heads"),
     [
-        ((), "5 attention layers, 9 tokens", "; of 20 heads "),
-        (("--heads", "3.1,2.0"), ": 2 of 5 attention layers, 9 tokens", "; 2 of 20 heads, "),
-        (("--layers", "1-3"), ": 3 of 5 attention layers, 9 tokens", "; 12 of 20 heads, "),
-        (("--heads", "2"), ": 5 attention layers, 9 tokens", "; 5 of 20 heads, "),
-        (("--layers", "0,4", "--heads", "0,3"), ": 2 of 5 attention layers, 9 tokens", "; 4 of 20 heads, "),
-        (("--layers", "0-4", "--heads", "0-3"), ": 5 attention layers, 9 tokens", "; of 20 heads "),
-        (("--heads", "3.1", "--metric", "entropy"), ": 1 of 5 attention layers, 9 tokens", "; 1 of 20 heads."),
+        ((), "5 attention layers, 9 tokens", "; 20 heads: "),
+        (("--heads", "3.1,2.0"), ": 2 of 5 attention layers, 9 tokens", "; 2 of 20 heads: "),
+        (("--layers", "1-3"), ": 3 of 5 attention layers, 9 tokens", "; 12 of 20 heads: "),
+        (("--heads", "2"), ": 5 attention layers, 9 tokens", "; 5 of 20 heads: "),
+        (("--layers", "0,4", "--heads", "0,3"), ": 2 of 5 attention layers, 9 tokens", "; 4 of 20 heads: "),
+        (("--layers", "0-4", "--heads", "0-3"), ": 5 attention layers, 9 tokens", "; 20 heads: "),
+        (("--heads", "3.1", "--metric", "entropy"), ": 1 of 5 attention layers, 9 tokens", "; 1 of 20 heads; "),
     ],
 )  # fmt: skip
 def test_a_part_of_a_model_is_not_called_the_model(
@@ -40,7 +40,7 @@ def test_a_part_of_a_model_is_not_called_the_model(
 def test_a_part_of_a_file_of_maps(tmp_path: Path) -> None:
     file = str(tmp_path / "maps.safetensors")
     attn(*MODEL, "--save-maps", file)
-    assert "5 attention layers, 9 tokens; of 20 heads " in headline_of("inspect-maps", file)
+    assert "5 attention layers, 9 tokens; 20 heads: " in headline_of("inspect-maps", file)
     some = headline_of("inspect-maps", file, "--heads", "3.1,2.0")
     assert "2 of 5 attention layers, 9 tokens; 2 of 20 heads" in some
 

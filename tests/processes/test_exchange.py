@@ -8,7 +8,7 @@ from processes import outcomes, two_ranks
 SCRIPT = """
 import os, signal, sys
 from attncli.errors import InputError, LimitError
-from attncli.processes.collectives import OtherRankFailed, exit_process, exit_all_ranks, synchronize_ranks
+from attncli.processes.collectives import OtherRankFailed, exit_process, exchange_exits, synchronize_ranks
 from attncli.ranks import read_launch_environment
 from attncli.processes.work_sharing import WORK, share_work
 
@@ -43,10 +43,10 @@ WORK.together = False
 if sys.argv[1] == "killed":
     print(told(lambda: share_work(range(2), killed, str)))
 elif rank == 1:
-    print(exit_all_ranks(3, "rank 1 has no such file"))
+    print(exchange_exits(3, "rank 1 has no such file"))
 else:
     print(told(lambda: share_work(range(2), fails, str)))
-print(exit_all_ranks(0, ""), flush=True)
+print(exchange_exits(0, ""), flush=True)
 exit_process(7)
 """
 
@@ -64,9 +64,9 @@ SAME = [
 @pytest.mark.slow
 def test_what_one_rank_meets_all_learn(tmp_path: Path) -> None:
     first, second = outcomes(two_ranks(SCRIPT, ["left"], tmp_path))
-    left = "RankExit(code=3, said='rank 1 has no such file')"
-    assert first[1].splitlines() == [*SAME, "OtherRankFailed 3 rank 1 has no such file", "RankExit(code=0, said='')"]  # fmt: skip
-    assert second[1].splitlines() == [*SAME, left, "RankExit(code=0, said='')"]
+    left = "RankExit(code=3, message='rank 1 has no such file')"
+    assert first[1].splitlines() == [*SAME, "OtherRankFailed 3 rank 1 has no such file", "RankExit(code=0, message='')"]  # fmt: skip
+    assert second[1].splitlines() == [*SAME, left, "RankExit(code=0, message='')"]
     assert (first[0], second[0]) == (7, 7)
     assert first[2] + second[2] == ""
 

@@ -5,7 +5,7 @@ others need to know of it. Nothing else is edited.
 
     >>> from attncli.records import Report, Row
     >>> sink = Row("sink", 0.7, "1", layer=0, head=1)
-    >>> report = Report(study="heads", headline="", rows=(sink,), metrics={}, source={})
+    >>> report = Report(study="inspect-model", headline="", rows=(sink,), metrics={}, source={})
     >>> from attncli.render import FORMATS
     >>> FORMATS["csv"](report).splitlines()[1]
     'sink,,0,1,0.7,,1,1,'

@@ -8,7 +8,7 @@ differences   changes between two reports
 
 >>> from attncli.records import Report, Row
 >>> sink = Row("sink", 0.7, "1", layer=0, head=1)
->>> report = Report(study="heads", headline="", rows=(sink,), metrics={}, source={})
+>>> report = Report(study="inspect-model", headline="", rows=(sink,), metrics={}, source={})
 >>> from attncli.render import FORMATS
 >>> from attncli.reports.reading import from_json
 >>> from_json(FORMATS["json"](report)).rows == report.rows

@@ -105,7 +105,7 @@ class Block(nn.Module):
 def test_what_attends_twice_in_a_layer_stays_in_it_and_a_layer_that_runs_again_is_another() -> None:
     model = nn.ModuleDict({"layers": nn.ModuleList([Block(), Block()])})
     sites, found = SiteNamer(model), []
-    with sites.watching():
+    with sites.count_runs():
         for _ in range(2):
             for block in model["layers"]:  # type: ignore[attr-defined]
                 block(lambda module: found.append(sites.site(module)))

@@ -177,7 +177,7 @@ def test_revisions_of_the_hub_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> N
     ):
         list_models(["gone/away"], [], "step*")
     for other in ("./folder", "random:bert", "org/name@main"):
-        with pytest.raises(UsageError, match="models of the hub by name alone"):
+        with pytest.raises(UsageError, match="Hub models named by their id"):
             list_models([other], [], "step*")
 
 

@@ -28,7 +28,7 @@ class Launch(NamedTuple):
     """The rank among the processes of this machine."""
 
     @property
-    def first(self) -> bool:
+    def is_rank_zero(self) -> bool:
         """Whether this is the process that prints and writes."""
         return self.rank == 0
 
@@ -54,7 +54,7 @@ def is_started_by_attn() -> bool:
 
 
 def is_first_rank() -> bool:
-    return read_launch_environment().first
+    return read_launch_environment().is_rank_zero
 
 
 def environment_without_launch(environment: Mapping[str, str]) -> dict[str, str]:

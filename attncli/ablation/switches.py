@@ -42,7 +42,7 @@ def ablate(
             about=["remove_outlier"],
         )
 
-    def check(run: BlockRun, outputs: list[torch.Tensor]) -> None:
+    def require_same_path(run: BlockRun, outputs: list[torch.Tensor]) -> None:
         if block_operations(run) != anatomy.paths[run.stack, run.call.layer]:
             raise InputError(
                 f"{describe_block(run.stack, run.call)} takes another path than when it was examined: "
@@ -52,7 +52,9 @@ def ablate(
             for name, stream in iter_sub_block_states(run, outputs[0]):
                 within(run, name, stream)
 
-    chosen = partial(track_blocks, model, anatomy.stacks, done=check, values=within is not None)
+    chosen = partial(
+        track_blocks, model, anatomy.stacks, done=require_same_path, values=within is not None
+    )
     with (
         keep_albert_activation(anatomy, switches) as remaining,
         chosen(parts=KeepBySwitches(anatomy, remaining)),

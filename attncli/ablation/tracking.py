@@ -114,7 +114,7 @@ class BlockTracking:
             self.tracker = None
         results = [find_stream_output(output), call.second and tensor_at(call.second[1], output)]
         streams = [result for result in results if result is not None]
-        tags = [run.tag(stream) for stream in streams]
+        tags = [run.tag_tensor(stream) for stream in streams]
         run.scaled |= any(tag.scaled for tag in tags if tag)
         run.outputs = tuple(point for tag in tags for point in stream_points(tag))
         self.done(run, streams)
@@ -133,15 +133,17 @@ class BlockTracking:
             for tensor in iter_tensors((args, kwargs))
             if tensor is not stream and tensor is not second and tensor.is_floating_point()
         }
-        args, kwargs = replace_argument(args, kwargs, stream, self.start(run, stream, ""))
+        args, kwargs = replace_argument(args, kwargs, stream, self.start_block(run, stream, ""))
         if second is not None:
-            args, kwargs = replace_argument(args, kwargs, second, self.start(run, second, "second"))
+            args, kwargs = replace_argument(
+                args, kwargs, second, self.start_block(run, second, "second")
+            )
         return args, kwargs
 
-    def start(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
+    def start_block(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
         """A stream as the block receives it."""
         stream = self.feed(run, stream)
-        point = run.point("input", key=key)
+        point = run.make_point("input", key=key)
         attach_tag(stream, Tag(run).moved(point))
         return stream
 

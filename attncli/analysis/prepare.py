@@ -160,7 +160,7 @@ def prepare(
     with (
         translate_model_errors(body, {"a short input": inputs}),
         run_in_model_precision(body),
-        short.cut.streams(),
+        short.cut.truncate_streams(),
     ):
         unseen = Need.BLOCKS not in needs and not isinstance(body, ForeignModule)
         seen, settles = (ProbeResult(), False) if unseen else record_forward(body, inputs)

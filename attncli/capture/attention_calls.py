@@ -140,15 +140,15 @@ class AttentionTracer(TorchFunctionMode):
     ) -> None:
         """Mark tensors as activations."""
         for tensor in iter_tensors(values):
-            self.attach(tensor, TensorTrace(self, left=left, lists=lists, sources=sources))
+            self.attach_trace(tensor, TensorTrace(self, left=left, lists=lists, sources=sources))
 
-    def attach(self, tensor: torch.Tensor, trace: TensorTrace) -> None:
+    def attach_trace(self, tensor: torch.Tensor, trace: TensorTrace) -> None:
         """Attach a trace to the tensor as it is now."""
         masks = {INPUT} if tensor.dtype == torch.bool else set()
         known = trace._replace(sources=trace.sources - masks, version=tensor_version(tensor))
         tensor._attn_trace = known  # type: ignore[attr-defined]
 
-    def trace(self, tensor: torch.Tensor) -> TensorTrace | None:
+    def find_trace(self, tensor: torch.Tensor) -> TensorTrace | None:
         """The trace of a tensor; None for weights and constants, and for traces of an earlier capture.
 
         A tensor that was changed in place through an alias also descends from what was written there, which the trace of its
@@ -159,7 +159,7 @@ class AttentionTracer(TorchFunctionMode):
             return None
         if trace.version == tensor_version(tensor):
             return trace
-        written = None if tensor._base is None else self.trace(tensor._base)
+        written = None if tensor._base is None else self.find_trace(tensor._base)
         return merge_traces([trace] if written is None else [trace, written])
 
     def __torch_function__(
@@ -169,7 +169,7 @@ class AttentionTracer(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         with unseen():
             inputs = [(tensor, tensor_version(tensor)) for tensor in iter_tensors((args, kwargs))]
-            known = [trace for tensor, _ in inputs if (trace := self.trace(tensor))]
+            known = [trace for tensor, _ in inputs if (trace := self.find_trace(tensor))]
         result = func(*args, **(kwargs or {}))
         name = function_name(func)
         if known or name in LINEAR:
@@ -195,16 +195,16 @@ class AttentionTracer(TorchFunctionMode):
         known_ids = {id(tensor) for tensor, _ in inputs}
         for tensor in iter_tensors(result):
             if id(tensor) not in known_ids:
-                self.attach(tensor, passed)
+                self.attach_trace(tensor, passed)
         for tensor, version in inputs:
             if tensor_version(tensor) != version:
-                self.written(tensor, passed)
+                self.record_write(tensor, passed)
 
-    def written(self, tensor: torch.Tensor, passed: TensorTrace) -> None:
+    def record_write(self, tensor: torch.Tensor, passed: TensorTrace) -> None:
         """Record a write: the tensor and its base now descend from what was written."""
         passed = passed._replace(left=None, gave=None)
-        self.attach(tensor, passed)
+        self.attach_trace(tensor, passed)
         base = tensor._base
         if base is not None:
-            before = self.trace(base)
-            self.attach(base, merge_traces([before, passed]) if before else passed)
+            before = self.find_trace(base)
+            self.attach_trace(base, merge_traces([before, passed]) if before else passed)

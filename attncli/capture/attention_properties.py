@@ -56,11 +56,11 @@ def observe_unequal_weights(
 ) -> AbstractContextManager[object]:
     """Within, add the names of attentions with unequal weights: where all tokens are equal, these know positions."""
 
-    def observe(site: AttentionSite, strip: Strip) -> None:
+    def find_uneven_maps(site: AttentionSite, strip: Strip) -> None:
         if site.is_self and not is_uniform(strip):
             uneven.add(site.name)
 
-    return capture_attention(model, observe, apart=proof.apart)
+    return capture_attention(model, find_uneven_maps, apart=proof.apart)
 
 
 def describe_properties(
@@ -77,14 +77,14 @@ def describe_properties(
 def feed_equal_tokens(stacks: tuple[Stack, ...]) -> Any:
     """Replace all tokens of every stack's first input by its first token."""
 
-    def around(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def equalize_tokens(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stream = find_stream_input(args, kwargs)
         if stream is not None and stream.dim() == 3:
             alike = stream[:, :1].expand_as(stream).contiguous()
             args, kwargs = replace_argument(args, kwargs, stream, alike)
         return forward(*args, **kwargs)
 
-    return wrap_forwards([stack.calls[0].module for stack in stacks], around)
+    return wrap_forwards([stack.calls[0].module for stack in stacks], equalize_tokens)
 
 
 def is_uniform(strip: Strip) -> bool:

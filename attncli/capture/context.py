@@ -115,7 +115,7 @@ class Capture:
         call = EagerCall(module, exact[0], exact[1], exact[2], attention_mask, more)
         pair = module in self.pairs.modules
         second = pair and self.pairs.is_second(module, query, key)
-        site = self.sites.difference() if second else self.sites.site(module)
+        site = self.sites.difference() if second else self.sites.make_site(module)
         share = differential_lambda(module) if second else 0.0
         self.captured.append(site)
         self.on_interface.add(site.name)
@@ -148,7 +148,7 @@ class Capture:
     def found(self, module: nn.Module, strip: Strip) -> bool:
         """Take a strip from SoftmaxCapture; the first row of a map begins a new site, unless the map is repeated."""
         if strip.is_first:
-            self.current = self.sites.site(module)
+            self.current = self.sites.make_site(module)
             self.captured.append(self.current)
         assert self.current is not None
         return self.hand_on(self.current, module, strip)
@@ -172,10 +172,10 @@ class Capture:
                 "so this is no attention that is understood here."
             )
         if strip.round == 0:
-            self.count(site, strip)
+            self.count_strip(site, strip)
         return self.observe(site, strip) is True
 
-    def count(self, site: AttentionSite, strip: Strip) -> None:
+    def count_strip(self, site: AttentionSite, strip: Strip) -> None:
         """Count one more strip of a map in its first round."""
         heads, rows = strip.weights.shape[1:3]
         self.shapes[site] = MapShape(heads, strip.queries, strip.keys)

@@ -79,7 +79,7 @@ def wrap_forward(module: nn.Module, around: Around) -> Function:
     forward = module.forward
 
     @wraps(forward)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call_wrapper(*args: Any, **kwargs: Any) -> Any:
         return around(forward, module, args, kwargs)
 
-    return call
+    return call_wrapper

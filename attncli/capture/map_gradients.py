@@ -31,7 +31,7 @@ def retain_maps(
     """
     sites, retained = SiteNamer(model), list[DifferentiableMap]()
 
-    def attend(
+    def attend_and_retain(
         module: nn.Module,
         query: Tensor,
         key: Tensor,
@@ -43,14 +43,14 @@ def retain_maps(
         output, weights = find_unpatched_eager(module)(
             module, query, key, value, mask, *args, **how
         )
-        retained.append(DifferentiableMap(sites.site(module), weights))
+        retained.append(DifferentiableMap(sites.make_site(module), weights))
         return output, weights
 
     with (
         force_eager_attention(model),
         sites.count_runs(),
         require_input_gradients(model, blocks),
-        swap_functions({EAGER: attend}),
+        swap_functions({EAGER: attend_and_retain}),
     ):
         yield retained
 

@@ -49,7 +49,7 @@ def observe_attention(model: nn.Module, observer: Beside) -> AbstractContextMana
 def wrap_attention_function(name: str, usual: Function | None, observer: Beside) -> Function:
     """Wrap a function of the interface: the observer is called after it."""
 
-    def attend(
+    def attend_and_observe(
         module: nn.Module,
         query: Tensor,
         key: Tensor,
@@ -68,7 +68,7 @@ def wrap_attention_function(name: str, usual: Function | None, observer: Beside)
             observer(EagerCall(module, q, k, v, to_float32(shown), quiet))
         return result
 
-    return attend
+    return attend_and_observe
 
 
 def to_eager_mask(module: nn.Module, query: Tensor, mask: Tensor | None, how: Any) -> Tensor | None:

@@ -33,13 +33,13 @@ def calls_flex_attention(model: nn.Module, inputs: Inputs) -> bool:
     """Detect flex_attention by Python's profiler: models import the function by name, so that it cannot be patched."""
     found = []
 
-    def called(frame: FrameType, event: str, _: object) -> None:
+    def record_flex_call(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         if code.co_name == FLEX and Path(code.co_filename).stem == FLEX:
             found.append(event)
 
     before = sys.getprofile()
-    sys.setprofile(called)
+    sys.setprofile(record_flex_call)
     try:
         with torch.no_grad():
             model(**inputs)

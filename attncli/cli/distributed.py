@@ -30,7 +30,7 @@ def run_distributed(
     """Run the command on this rank, and agree with the others on how it ended."""
     from attncli.cli import app  # noqa: F401 (it enrols the commands)
 
-    first, line = read_launch_environment().first, parse_command(arguments)
+    first, line = read_launch_environment().is_rank_zero, parse_command(arguments)
     if not has_divisible_work(line):
         return run(arguments) if first else 0
     heard = None if first else silence_output()

@@ -80,12 +80,12 @@ def help_all_like(help_option: Any, hidden: bool) -> Any:
 def help_callback(everything: bool) -> Callable[[Any, Any, bool], None]:
     """Return the callback of --help; typer's own bypasses `write_stdout`."""
 
-    def show(ctx: Any, parameter: Any, requested: bool) -> None:
+    def show_help(ctx: Any, parameter: Any, requested: bool) -> None:
         if requested and not ctx.resilient_parsing:
             write_stdout(format_page(ctx.command, ctx, everything).rstrip("\n") + "\n")
             ctx.exit()
 
-    return show
+    return show_help
 
 
 class Group(HelpMixin, TyperGroup):

@@ -70,7 +70,7 @@ def with_group(function: Callable[..., Any], group: type, run: Run) -> Callable[
     shared = list(group_parameters(group))
 
     @functools.wraps(function)
-    def command(**values: Any) -> int:
+    def run_command(**values: Any) -> int:
         output = group(**{each.name: values.pop(each.name) for each in shared})
         PARTS.folder = None
         if getattr(output, "file", None) is not None:
@@ -82,7 +82,7 @@ def with_group(function: Callable[..., Any], group: type, run: Run) -> Callable[
             PARTS.end()
         return code
 
-    return set_signature(command, (*own, *shared))
+    return set_signature(run_command, (*own, *shared))
 
 
 def run_and_emit(
@@ -164,12 +164,12 @@ def keep_parts(function: Callable[..., Any], values: dict[str, Any], output: Any
     if command not in MODEL_COMMANDS or is_device_or_pipe(path):
         return
 
-    def facts() -> str:
+    def compute_fingerprint() -> str:
         from attncli.analysis.fingerprint import WEIGHTS, fingerprint
 
         return fingerprint(command, values, but=WEIGHTS)
 
-    found = PARTS.begin(path, facts, say_unless(output.quiet))
+    found = PARTS.begin(path, compute_fingerprint, say_unless(output.quiet))
     if found and is_first_rank() and not is_started_by_attn() and not output.quiet:
         left = "1 result is" if found == 1 else f"{found} results are"
         print_line(
@@ -201,11 +201,11 @@ def say_unless(quiet: bool, doing: Say = ignore_sentence) -> Say:
     """Return a function that prints sentences on stderr, in place of the progress line; silent with
     --quiet."""
 
-    def tell(sentence: str) -> None:
+    def print_sentence(sentence: str) -> None:
         if not quiet:
             from attncli.cli.spelling import spell_as_options
 
             doing("")
             print_line(spell_as_options(sentence))
 
-    return tell
+    return print_sentence

@@ -36,10 +36,10 @@ def spell_as_options(sentence: str) -> str:
         return sentence
     options, commands = list_known_spellings()
 
-    def typed(match: re.Match[str]) -> str:
+    def spell_match(match: re.Match[str]) -> str:
         return spell_call(match[1], options, commands) or match[0]
 
-    return QUOTED.sub(typed, sentence)
+    return QUOTED.sub(spell_match, sentence)
 
 
 @cache

@@ -17,10 +17,10 @@ def flatten_groups(command: Callable[..., int]) -> Callable[..., int]:
     """Let a command take whole groups: typer sees a group's fields, the command gets the filled dataclass."""
 
     @functools.wraps(command)
-    def flat(**values: Any) -> int:
+    def run_flattened(**values: Any) -> int:
         return command(**gather_groups(command, values))
 
-    return set_signature(flat, flat_parameters(command))
+    return set_signature(run_flattened, flat_parameters(command))
 
 
 def set_signature(
@@ -84,10 +84,10 @@ def to_typer_option(annotations: Any, number: str | None) -> Any:
 def completion_of(option: Option) -> Callable[[str], list[str]]:
     """By the option's own function, or the choices in its metavar, such as `cpu|cuda[:N]|mps`."""
 
-    def complete(incomplete: str) -> list[str]:
+    def complete_option(incomplete: str) -> list[str]:
         from attncli.options.completion import complete_choices
 
         found = option.complete or complete_choices(option.metavar)
         return found(incomplete) if found is not None else []
 
-    return complete
+    return complete_option

@@ -58,7 +58,7 @@ def prepare_output(options: OutputOptions, *tensors: Path | None) -> list[gates.
         from attncli.render.plots.targets import require_figure
 
         require_figure(Path(options.plot), f"--plot {options.plot}")
-    options.inches()
+    options.figure_inches()
     return [gates.parse_condition(text) for text in options.fail_if]
 
 
@@ -76,7 +76,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
     after the report."""
     undrawn = None
     if options.plot not in (None, "terminal"):
-        undrawn = draw_plot(report, Path(options.plot), options.inches())
+        undrawn = draw_plot(report, Path(options.plot), options.figure_inches())
     name = resolve_format(options)
     plot = options.plot == "terminal"
     if options.output is None:

@@ -45,11 +45,11 @@ def with_suggestions(function: Callable[P, R]) -> Callable[P, R]:
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)
-    def called(*args: P.args, **keywords: P.kwargs) -> R:
+    def call_checked(*args: P.args, **keywords: P.kwargs) -> R:
         require_known(function.__qualname__.removesuffix(".__init__"), keywords, known)
         return function(*args, **keywords)
 
-    return called
+    return call_checked
 
 
 def takes_paths(parameter: inspect.Parameter) -> bool:

@@ -62,15 +62,17 @@ def narrowest_module(
     target_map = TargetMap(weights, csr_array(weights), causal, limit, dtype)
     found: dict[int, MapModule | None] = {}
 
-    def probe(d: int) -> bool:
+    def fits_at_width(d: int) -> bool:
         if d not in found:
             found[d] = fit_at_width(target_map, d)
         return found[d] is not None
 
-    low, high = bracket_width(probe, iter_doubling_widths(min(least, widest), widest), least - 1)
+    low, high = bracket_width(
+        fits_at_width, iter_doubling_widths(min(least, widest), widest), least - 1
+    )
     while high is not None and high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if probe(middle) else (middle, high)
+        low, high = (low, middle) if fits_at_width(middle) else (middle, high)
     best = None if high is None else found[high]
     return best and narrow_module(best, target_map, least)
 
@@ -231,7 +233,7 @@ def excess_loss(target_map: TargetMap, rounding: float) -> Loss:
     weights, aim = target_map.weights.astype(PRECISION), CLOSING_AIM * target_map.limit
     square = PRECISION((2.0 * rounding * target_map.limit / weights.shape[1]) ** 2)
 
-    def loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
+    def compute_loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
         logits -= logits.max(axis=1, keepdims=True)
         np.exp(logits, out=logits)
         logits /= logits.sum(axis=1, keepdims=True)
@@ -242,7 +244,7 @@ def excess_loss(target_map: TargetMap, rounding: float) -> Loss:
         slope -= (slope * logits).sum(axis=1, keepdims=True)
         return float((over**2).sum()), logits * slope
 
-    return loss
+    return compute_loss
 
 
 def row_weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
@@ -250,7 +252,7 @@ def row_weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
     target, rows = weights.astype(np.float32), emphasis.astype(np.float32)
     visible = target > 0.0
 
-    def loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
+    def compute_loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
         logits -= logits.max(axis=1, keepdims=True)
         on = np.multiply(target, logits, out=np.zeros_like(target), where=visible).sum(axis=1)
         np.exp(logits, out=logits)
@@ -261,4 +263,4 @@ def row_weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
         logits *= rows[:, None]
         return value, logits
 
-    return loss
+    return compute_loss

@@ -130,16 +130,16 @@ def find_width(
             method, None, None, False, 0, 0, explain_no_width(method, target, widest, impossible)
         )
 
-    def probe(d: int) -> bool:
+    def fits_at_width(d: int) -> bool:
         if d not in tried:
             tried[d] = try_width(method, target, request.at(d), seeds, watch)
         return tried[d].met
 
-    low, high = bracket_width(probe, ladder, impossible)
+    low, high = bracket_width(fits_at_width, ladder, impossible)
     if high is not None and target.shape[0] <= DENSE_LIMIT:
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if probe(middle) else (middle, high)
+            low, high = (low, middle) if fits_at_width(middle) else (middle, high)
     return summarise_search(method, tried, high)
 
 

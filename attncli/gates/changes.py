@@ -120,19 +120,19 @@ class ChangeCheck:
     """The message about a number that got lost; no other check applies then."""
 
     @cached_property
-    def chances(self) -> list[float]:
+    def noise_probabilities(self) -> list[float]:
         """For each number, the probability that noise alone moves any of them as far (Holm)."""
         return adjust_holm([self.change.chance(pair) for pair in self.pairs])
 
-    def beyond(self) -> list[RowPair]:
+    def pairs_past_limit(self) -> list[RowPair]:
         """The numbers that moved past the limit."""
         change = self.change
         if change.unit == CHANCE:
-            found = zip(self.pairs, self.chances, strict=True)
+            found = zip(self.pairs, self.noise_probabilities, strict=True)
             return [pair for pair, chance in found if chance <= change.limit]
         return [pair for pair in self.pairs if change.size(pair) > change.limit]
 
-    def farthest(self) -> int:
+    def farthest_index(self) -> int:
         """The index of the number that moved farthest in the direction that fails."""
         return max(range(len(self.pairs)), key=lambda place: self.change.size(self.pairs[place]))
 
@@ -267,7 +267,7 @@ def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Ver
     change, pairs = check.change, check.pairs
     if check.gone:
         return Verdict(change.text, True, check.gone)
-    far = check.beyond()
+    far = check.pairs_past_limit()
     past = sum((id(change), id(pair)) not in (noise or ()) for pair in far)
     limit = "noise" if change.unit == CHANCE else "the limit"
     which = "farthest" if far else "closest"
@@ -286,7 +286,7 @@ def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Ver
 
 def describe_farthest(check: ChangeCheck) -> str:
     """`SAN, layer 12: -7.6 → -8.4 (-0.8)`, and in the gate's unit."""
-    pair = check.pairs[check.farthest()]
+    pair = check.pairs[check.farthest_index()]
     assert pair.old is not None
     assert pair.new is not None
     return f"{format_place(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_distance(pair, check)})"
@@ -297,7 +297,7 @@ def describe_distance(pair: RowPair, check: ChangeCheck) -> str:
     paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
     if change.unit == CHANCE:
         among = f" among {format_count(len(check.pairs), 'value')}" if len(check.pairs) > 1 else ""
-        return f"{size}, p = {check.chances[check.farthest()]:.2g}{among}{paired}"
+        return f"{size}, p = {check.noise_probabilities[check.farthest_index()]:.2g}{among}{paired}"
     return f"{size} standard deviations{paired}" if change.unit == "s" else size + change.unit
 
 
@@ -306,11 +306,11 @@ def describe_noise_chance(check: ChangeCheck) -> str:
     chance = check.reached()
     if chance < REACHED:
         return ""
-    texts = format_text_counts(check.pairs[check.farthest()])
+    texts = format_text_counts(check.pairs[check.farthest_index()])
     among = f"chance up to {chance:.1g} among {format_count(len(check.pairs), 'value')}"
     return f"; noise alone can reach {check.change.limit:g} standard deviations at n = {texts} ({among})"
 
 
 def format_text_counts(pair: RowPair) -> str:
     """Format counts of texts or seeds: `8`, or `8 and 12` where the reports differ."""
-    return " and ".join(map(str, pair.counts))
+    return " and ".join(map(str, pair.sample_counts))

@@ -46,7 +46,7 @@ class AttentionCensus:
     """Layers with a gate in their attention."""
 
     @property
-    def grouping(self) -> float | None:
+    def queries_per_key_head(self) -> float | None:
         """Query heads for each key head: 1 without grouped queries."""
         if not self.heads or not self.key_heads:
             return None
@@ -60,8 +60,8 @@ class AttentionCensus:
             + (f" ({kinds})" if kinds else "")
             + f" of {self.heads or '?'} heads"
         ]
-        if self.grouping not in (None, 1.0):
-            parts.append(f"{self.grouping:g} for each key head")
+        if self.queries_per_key_head not in (None, 1.0):
+            parts.append(f"{self.queries_per_key_head:g} for each key head")
         if self.window is not None and self.kinds.get("sliding"):
             parts.append(f"windows of {self.window} keys")
         for count, what in (

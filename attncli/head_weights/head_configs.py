@@ -116,10 +116,12 @@ class HeadConfig:
         base = ROTARY_BASE if base is None else base
         share = first_set_value(rope, self.settings, "partial_rotary_factor", "rotary_pct")
         share = self.family.rotary if share is None else share
-        width = int(self.key_width * self.positive("a share of rotary features", share, 1.0))
-        return Rotary(self.positive("rope_theta", base, math.inf), width)
+        width = int(
+            self.key_width * self.require_positive("a share of rotary features", share, 1.0)
+        )
+        return Rotary(self.require_positive("rope_theta", base, math.inf), width)
 
-    def positive(self, name: str, value: object, most: float) -> float:
+    def require_positive(self, name: str, value: object, most: float) -> float:
         """Require a number above 0, within the largest size."""
         largest = min(most, sys.float_info.max)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= largest:

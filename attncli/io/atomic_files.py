@@ -123,7 +123,7 @@ def remove_on_signal(temporary: Path) -> Iterator[None]:
 
     own = os.getpid()
 
-    def end(number: int, frame: object) -> None:
+    def remove_and_exit(number: int, frame: object) -> None:
         if os.getpid() == own:  # not in a child process that has inherited this handler
             temporary.unlink(missing_ok=True)
         signal.signal(number, signal.SIG_DFL)
@@ -133,7 +133,7 @@ def remove_on_signal(temporary: Path) -> Iterator[None]:
     deadly = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     unanswered = [each for each in deadly if mine and signal.getsignal(each) is signal.SIG_DFL]
     for each in unanswered:
-        signal.signal(each, end)
+        signal.signal(each, remove_and_exit)
     try:
         yield
     finally:

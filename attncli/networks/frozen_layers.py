@@ -69,7 +69,7 @@ class FrozenAttention:
         varying = plain_attention(self.logits, values, self.rounds, remove_outlier=False)
         return SplitParts(make_scaled(np.zeros_like(values.mantissa[:, :1])), varying)
 
-    def head(self, index: int) -> "FrozenAttention":
+    def head_output(self, index: int) -> "FrozenAttention":
         """P_h X W_h of one head."""
         one = slice(index, index + 1)
         logits, layer = self.logits, self.layer
@@ -91,7 +91,7 @@ class FrozenAttention:
             self.needed,
         )
 
-    def mixed(self, matrix: SplitState) -> SplitState:
+    def mix_rows(self, matrix: SplitState) -> SplitState:
         """P_h M of one head, for any matrix M [token, column]."""
         varying = Scaled(matrix.varying.mantissa[None], matrix.varying.exponent)
         found = self.apply_weights(varying)
@@ -192,7 +192,7 @@ class FrozenLayer:
 
     @cached_property
     def one_head(self) -> list[FrozenAttention]:
-        return [self.attend.head(index) for index in range(len(self.attend.layer.w_v))]
+        return [self.attend.head_output(index) for index in range(len(self.attend.layer.w_v))]
 
     def past_attention(self, x: SplitState) -> SplitState:
         """The skip connection alone."""
@@ -211,7 +211,7 @@ class FrozenLayer:
     def output_bias(self) -> SplitState | None:
         return self.initial_state(self.attend.of_output_bias())
 
-    def biases(self) -> SplitState | None:
+    def bias_contribution(self) -> SplitState | None:
         """The contribution of all biases of this layer."""
         of_values, of_output = self.value_bias(), self.output_bias()
         if of_values is None or of_output is None:
@@ -243,7 +243,7 @@ def freeze_step(
     before = freeze_norm(form, spec) if spec.norm_position == "pre" else None
     seen = form if before is None else attention_input(before, form)
     logits = attention_logits(seen, layer, spec)
-    frozen = FrozenAttention(seen, logits, layer, spec.rounds, needed=not switches.skip)
+    frozen = FrozenAttention(seen, logits, layer, spec.sinkhorn_rounds, needed=not switches.skip)
     after = None
     if spec.norm_position == "post" and spec.norm != "none":
         update = apply_attention(seen, layer, spec, switches)

@@ -98,10 +98,12 @@ def apply_attention(
     logits = attention_logits(state, layer, spec)
     remove_outlier = switches.remove_outlier
     if state.plain and (not remove_outlier or is_far_from_uniform(logits)):
-        varying = plain_attention(logits, values.varying, spec.rounds, remove_outlier)
+        varying = plain_attention(logits, values.varying, spec.sinkhorn_rounds, remove_outlier)
         heads = SplitParts(make_scaled(np.zeros_like(values.common.mantissa)), varying)
     else:
-        heads = split_attention(logits, values.varying, spec.rounds, needed=not switches.skip)
+        heads = split_attention(
+            logits, values.varying, spec.sinkhorn_rounds, needed=not switches.skip
+        )
     if not remove_outlier:
         own = add_head_bias(values.common, layer.b_v)
         heads = heads._replace(common=add_scaled(heads.common, own))

@@ -46,8 +46,10 @@ def network_tensors(network: Network) -> dict[str, Array]:
 def network_metadata(network: Network, variant: str) -> dict[str, str]:
     spec = network.spec
     kinds = {name: getattr(spec, name) for name in KINDS}
-    if spec.rounds:
-        kinds["attention"] = f"sinkhorn:{spec.rounds}"  # other programs need not know our default
+    if spec.sinkhorn_rounds:
+        kinds["attention"] = (
+            f"sinkhorn:{spec.sinkhorn_rounds}"  # other programs need not know our default
+        )
     return {
         "format": FORMAT,
         "version": "1",

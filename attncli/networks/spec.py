@@ -82,7 +82,7 @@ class NetworkSpec:
             raise UsageError(
                 f"`positions='rope'` turns pairs of features: key width {self.d} must be even."
             )
-        if self.rounds and self.window is not None:
+        if self.sinkhorn_rounds and self.window is not None:
             raise UsageError(SINKHORN_NEEDS_ALL, about=["attention", "mask"])
 
     @property
@@ -102,7 +102,7 @@ class NetworkSpec:
         return {"none": None, "causal": self.tokens, "window": size}[kind]
 
     @property
-    def rounds(self) -> int:
+    def sinkhorn_rounds(self) -> int:
         """Sinkhorn rounds; 0 for softmax attention."""
         kind, rounds = parse_kind("attention", self.attention)
         return (rounds or SINKHORN_ROUNDS) if kind == "sinkhorn" else 0
@@ -112,7 +112,7 @@ class NetworkSpec:
         """Products of a query and a key in a forward pass, which take most of its time, and a constant for each
         layer."""
         of_layer = max(self.heads * self.tokens**2, LEAST_PAIRS)
-        return self.layers * of_layer * max(1, self.rounds)
+        return self.layers * of_layer * max(1, self.sinkhorn_rounds)
 
     @property
     def layer_bytes(self) -> int:

@@ -59,30 +59,30 @@ class GeneratedNetwork:
         self.seed = seed
 
     def embeddings(self) -> Array:
-        return self.stream(0).standard_normal((self.spec.tokens, self.spec.width))
+        return self.random_stream(0).standard_normal((self.spec.tokens, self.spec.width))
 
-    def stream(self, part: int) -> np.random.Generator:
+    def random_stream(self, part: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, part])
 
     def layer(self, index: int) -> Layer:
         spec = self.spec
-        stream = self.stream(index + 1)
+        stream = self.random_stream(index + 1)
 
-        def gaussian(fan_in: int, *shape: int) -> Array:
+        def draw_gaussian(fan_in: int, *shape: int) -> Array:
             return stream.standard_normal(shape) * float(spec.init_scale / np.sqrt(fan_in))
 
         inward = (spec.heads, spec.width, spec.d)
         return Layer(
-            w_q=gaussian(spec.width, *inward),
-            w_k=gaussian(spec.width, *inward),
-            w_v=gaussian(spec.width, *inward),
-            w_o=gaussian(spec.heads * spec.d, spec.heads, spec.d, spec.width),
-            w_in=gaussian(spec.width, spec.width, spec.hidden),
-            w_out=gaussian(spec.hidden, spec.hidden, spec.width),
-            **self.extras(gaussian),
+            w_q=draw_gaussian(spec.width, *inward),
+            w_k=draw_gaussian(spec.width, *inward),
+            w_v=draw_gaussian(spec.width, *inward),
+            w_o=draw_gaussian(spec.heads * spec.d, spec.heads, spec.d, spec.width),
+            w_in=draw_gaussian(spec.width, spec.width, spec.hidden),
+            w_out=draw_gaussian(spec.hidden, spec.hidden, spec.width),
+            **self.extra_weights(draw_gaussian),
         )
 
-    def extras(self, gaussian: Callable[..., Array]) -> dict[str, Array]:
+    def extra_weights(self, gaussian: Callable[..., Array]) -> dict[str, Array]:
         """The weights that only some kinds of network have, drawn after all others."""
         spec = self.spec
         extras: dict[str, Array] = {}

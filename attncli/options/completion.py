@@ -14,11 +14,11 @@ RANDOM = "random:"
 def complete_names(names: Callable[[], Iterable[str]]) -> Complete:
     """Names, one or several with commas between them."""
 
-    def complete(incomplete: str) -> list[str]:
+    def complete_last_name(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
         return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
 
-    return complete
+    return complete_last_name
 
 
 def complete_entries(package: str) -> Complete:

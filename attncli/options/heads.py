@@ -66,7 +66,7 @@ class HeadChoice:
             return frozenset(int(match[1]) for match in named if match)
         return None
 
-    def keeps(self) -> Callable[[int, int], bool]:
+    def head_filter(self) -> Callable[[int, int], bool]:
         """Whether a head of a layer is reported."""
         if not self.heads:
             return lambda layer, head: True

@@ -140,7 +140,7 @@ class OutputOptions:
         """The report's path; None for stdout or an address."""
         return None if self.output is None or is_address(self.output) else Path(self.output)
 
-    def inches(self) -> tuple[float, float] | None:
+    def figure_inches(self) -> tuple[float, float] | None:
         """Width and height of the figure."""
         if self.figure_size is None:
             return None

@@ -23,7 +23,7 @@ class ProcessRun(NamedTuple):
     sentence: str
 
     @property
-    def finished(self) -> bool:
+    def has_report(self) -> bool:
         """Whether there is a report; failed gates count as a result."""
         return self.code in (0, FAILED_GATE)
 

@@ -52,7 +52,7 @@ def run_job(job: Job) -> ProcessRun:
             path = Path(scratch) / "report.json"
             run = run_in_this_process(job.words, path)
             try:
-                if run.finished:
+                if run.has_report:
                     write_address(job.report, path.read_bytes())
             except AttnError as error:
                 return ProcessRun(error.exit_code, str(error))

@@ -88,7 +88,7 @@ def build_result_cache(*types: type) -> Keep:
     """Build a cache of results that consist of these types, of tensors, and of plain numbers,
     strings and containers."""
 
-    def keep(name: str, make: Callable[[], Any]) -> Any:
+    def load_or_make(name: str, make: Callable[[], Any]) -> Any:
         path = PARTS.path(name)
         if path is None:
             return make()
@@ -98,7 +98,7 @@ def build_result_cache(*types: type) -> Keep:
             try_write_result(path, found)
         return found
 
-    return keep
+    return load_or_make
 
 
 def read_result(path: Path, types: Sequence[type]) -> Any:

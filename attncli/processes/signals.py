@@ -50,7 +50,7 @@ def is_first_process_alive() -> bool:
         return False
     here, before = socket.gethostname(), LINE.processes[: read_launch_environment().rank]
     if not LINE.processes:
-        return read_launch_environment().first
+        return read_launch_environment().is_rank_zero
     return not any(host != here or is_alive(process) for host, process in before)
 
 

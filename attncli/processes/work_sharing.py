@@ -32,7 +32,7 @@ class SharedWork:
         own items."""
 
     @property
-    def divided(self) -> bool:
+    def is_divided(self) -> bool:
         return read_launch_environment().several and not self.together
 
 
@@ -42,7 +42,7 @@ WORK = SharedWork()
 
 def rank_share(items: Sequence[T]) -> range:
     """The indices of this rank's items: every n-th."""
-    if not WORK.divided:
+    if not WORK.is_divided:
         return range(len(items))
     here = read_launch_environment()
     return range(here.rank, len(items), here.size)

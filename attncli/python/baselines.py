@@ -48,7 +48,7 @@ class BaselineOptions:
         ),
     ] = None
 
-    def changes(self) -> "list[Change]":
+    def parse_changes(self) -> "list[Change]":
         """Parse the conditions on changes before a file is read."""
         from attncli.gates.changes import parse_change, require_share
 
@@ -83,13 +83,13 @@ class BaselineOptions:
         if old is None:
             return found
         name = str(self.baseline)
-        return found + decide_changes(report, old, self.changes(), name, self.family_wise)
+        return found + decide_changes(report, old, self.parse_changes(), name, self.family_wise)
 
     def read(self) -> "Report | None":
         """Read the baseline; a typo in the conditions is reported before a missing file."""
         from attncli.reports.reading import read_report, report_exists
 
-        self.changes()
+        self.parse_changes()
         if self.baseline is None:
             return None
         if not report_exists(self.baseline):

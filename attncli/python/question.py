@@ -101,7 +101,7 @@ def question(
         signature = build_signature([*parameters, *seconds, *apart.values()], answered)
 
         @functools.wraps(function)
-        def ask(*args: Any, **keywords: Any) -> Any:
+        def ask_question(*args: Any, **keywords: Any) -> Any:
             for name in keywords:
                 refuse_moved_keyword(function.__name__, name)
             require_known(function.__name__, keywords, signature.parameters)
@@ -121,12 +121,14 @@ def question(
             words = format_call(function.__name__, keywords, args)
             return to_answer(add_provenance(found, words))
 
-        ask.__doc__ = add_keyword_help(function.__doc__, [*parameters, *seconds, *apart.values()])
-        ask.__annotations__ = annotations_of(signature)
-        ask.__signature__ = signature  # type: ignore[attr-defined]
-        ask.asked = function  # type: ignore[attr-defined]
+        ask_question.__doc__ = add_keyword_help(
+            function.__doc__, [*parameters, *seconds, *apart.values()]
+        )
+        ask_question.__annotations__ = annotations_of(signature)
+        ask_question.__signature__ = signature  # type: ignore[attr-defined]
+        ask_question.asked = function  # type: ignore[attr-defined]
         vars(function)["own"] = tuple(own)
-        return ask
+        return ask_question
 
     return front_door
 

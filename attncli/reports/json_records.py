@@ -33,7 +33,7 @@ class Misfit(Exception):
         super().__init__(before, after)
         self.before, self.path, self.after = before, "", after
 
-    def inside(self, step: str) -> "Misfit":
+    def prefix_path(self, step: str) -> "Misfit":
         self.path = step + self.path
         return self
 
@@ -69,41 +69,41 @@ def scalar_reader(kinds: tuple[type, ...]) -> Reader:
     numbers = frozenset({int, float} if float in kinds else ())
     words = " or ".join(WORDS[kind] for kind in kinds if kind is not type(None))
 
-    def read(value: Any) -> Any:
+    def read_scalar(value: Any) -> Any:
         kind = type(value)
         if kind in plain or (kind in numbers and abs(value) <= sys.float_info.max):
             return value
         raise make_misfit(words, value)
 
-    return read
+    return read_scalar
 
 
 def tuple_reader(read_item: Reader) -> Reader:
-    def read(value: Any) -> tuple[Any, ...]:
+    def read_tuple(value: Any) -> tuple[Any, ...]:
         require_kind(list, "a list", value)
         found = []
         try:
             for item in value:
                 found.append(read_item(item))
         except Misfit as misfit:
-            raise misfit.inside(f"[{len(found)}]") from None
+            raise misfit.prefix_path(f"[{len(found)}]") from None
         return tuple(found)
 
-    return read
+    return read_tuple
 
 
 def mapping_reader(read_item: Reader) -> Reader:
-    def read(value: Any) -> dict[str, Any]:
+    def read_mapping(value: Any) -> dict[str, Any]:
         require_kind(dict, "an object", value)
         found = {}
         try:
             for name, item in value.items():
                 found[name] = read_item(item)
         except Misfit as misfit:
-            raise misfit.inside(f".{name}") from None
+            raise misfit.prefix_path(f".{name}") from None
         return found
 
-    return read
+    return read_mapping
 
 
 def record_reader(kind: type) -> Reader:
@@ -112,7 +112,7 @@ def record_reader(kind: type) -> Reader:
     readers = [(field.name, build_reader(hints[field.name])) for field in fields]
     required = [field.name for field in fields if is_required(field)]
 
-    def read(value: Any) -> Any:
+    def read_record(value: Any) -> Any:
         require_kind(dict, "an object", value)
         for name in required:
             if name not in value:
@@ -123,10 +123,10 @@ def record_reader(kind: type) -> Reader:
                 if name in value:
                     found[name] = read_member(value[name])
         except Misfit as misfit:
-            raise misfit.inside(f".{name}") from None
+            raise misfit.prefix_path(f".{name}") from None
         return kind(**found)
 
-    return read
+    return read_record
 
 
 def is_required(field: "dataclasses.Field[Any]") -> bool:

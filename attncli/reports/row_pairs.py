@@ -76,23 +76,23 @@ class RowPair:
         return mean(self.differences)
 
     @property
-    def counts(self) -> tuple[int, ...]:
+    def sample_counts(self) -> tuple[int, ...]:
         """How many texts or seeds there are: the same ones in both reports, or how many each has."""
         if self.differences:
             return (len(self.differences),)
         return tuple(row.n for row in (self.old, self.new) if row is not None)
 
     @property
-    def error(self) -> float | None:
+    def standard_error(self) -> float | None:
         """The standard error of the mean change, and no less than rounding, which more texts do not average away."""
-        if self.noise is None or min(self.counts) < 2:
+        if self.noise is None or min(self.sample_counts) < 2:
             return None
         assert self.old is not None
         assert self.new is not None
         least = OTHER_MACHINE.of() * max(abs(row_mean(self.old)), abs(row_mean(self.new)))
         if self.differences:
             deviation = standard_deviation(self.differences, mean(self.differences))
-            return max((deviation or 0.0) / math.sqrt(self.counts[0]), least)
+            return max((deviation or 0.0) / math.sqrt(self.sample_counts[0]), least)
         parts = ((row.spread or 0.0) / math.sqrt(row.n) for row in (self.old, self.new))
         return max(math.hypot(*parts), least)
 
@@ -107,11 +107,11 @@ class RowPair:
     def chance_of(self, change: float) -> float | None:
         """The probability of a change at least this large by Student's t: of paired numbers, or
         Welch's."""
-        error = self.error
+        error = self.standard_error
         if error is None or self.old is None or self.new is None:
             return None
         first, second = ((row.spread or 0.0, row.n) for row in (self.old, self.new))
-        freedom = self.counts[0] - 1 if self.differences else welch_freedom(first, second)
+        freedom = self.sample_counts[0] - 1 if self.differences else welch_freedom(first, second)
         return two_sided_p_value(divide(change, error) or 0.0, freedom)
 
 
@@ -134,13 +134,13 @@ def pair_rows(old: Report, new: Report) -> list[RowPair]:
     on_texts, same_draws = match_order(old, new), old.seeds == new.seeds
     drawn_for = {*metrics_not_on_texts(old), *metrics_not_on_texts(new)}
 
-    def side(first: Row | None, second: Row) -> RowPair:
+    def pair_sides(first: Row | None, second: Row) -> RowPair:
         draws = range(len(first.each)) if first is not None and same_draws else None
         return pair_with_differences(
             first, second, draws if second.metric in drawn_for else on_texts
         )
 
-    both = [side(before.pop(place, None), row) for place, row in after.items()]
+    both = [pair_sides(before.pop(place, None), row) for place, row in after.items()]
     return [*both, *(RowPair(row, None) for row in before.values())]
 
 

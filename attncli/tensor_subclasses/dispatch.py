@@ -65,14 +65,14 @@ class StreamTensor(torch.Tensor):
 def register_rules_in(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     """A decorator that registers rules in a table."""
 
-    def rule(*functions: Any) -> Callable[[Rule], Rule]:
-        def enter(function: Rule) -> Rule:
+    def register_rule(*functions: Any) -> Callable[[Rule], Rule]:
+        def add_to_table(function: Rule) -> Rule:
             table.update(dict.fromkeys(functions, function))
             return function
 
-        return enter
+        return add_to_table
 
-    return rule
+    return register_rule
 
 
 def find_calling_line() -> str:

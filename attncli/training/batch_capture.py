@@ -67,7 +67,7 @@ class BatchCapture:
             [(model, self.begin)], [(model, self.end)], with_kwargs=True, always=True
         )
 
-    def taken(self) -> list[PassResult]:
+    def take_results(self) -> list[PassResult]:
         """Results of the batches since the last call, one for each text in them."""
         found, self.found = self.found, []
         failure, self.failure = self.failure, None
@@ -144,7 +144,7 @@ class StepCapture(BatchCapture):
 
     def watch(self, call: EagerCall) -> None:
         """One attention of the batch, each text in it by itself."""
-        site = self.sites.site(call.module)
+        site = self.sites.make_site(call.module)
         if self.groups is None:
             packed = self.borders != self.rows and are_separated(call, self.borders)
             self.how = self.how if packed or self.borders == self.rows else ACROSS
@@ -164,14 +164,14 @@ class TextGroup(HeadObserver):
         self.each = [PassResult() for _ in pieces]
 
     def observe(self, site: AttentionSite) -> Callable[[Strip], bool]:
-        def observed(strip: Strip) -> bool:
+        def check_and_keep(strip: Strip) -> bool:
             refuse_nan(site, strip)
             return self.strip(site, strip)
 
-        return observed
+        return check_and_keep
 
     def numbers_of(self, site: AttentionSite, totals: MetricTotals) -> Values:
-        for seen, values in zip(self.each, totals.items(), strict=True):
+        for seen, values in zip(self.each, totals.values_by_item(), strict=True):
             seen.heads[site] = values
         return totals.values()
 
@@ -281,7 +281,7 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
             runs.subject.body(**text)
         finally:
             batch.leave()
-    seen = batch.taken()
+    seen = batch.take_results()
     for site, values in captured.heads.items():
         for metric, value in values.items():
             other = seen[0].heads.get(site, {}).get(metric) if seen else None

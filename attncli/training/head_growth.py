@@ -56,15 +56,15 @@ class HeadGrowth:
                 yield from self.of_metric(metric, own)
 
     def of_metric(self, metric: str, own: Sequence[Row]) -> Iterator[Row]:
-        curves = np.array([self.curve(row) for row in own])
+        curves = np.array([self.head_curve(row) for row in own])
         found = fit_slopes(np.array([float(step) for step, _ in self.looks]), curves)
         limit = self.limits.get(metric)
         for row, slope, error in zip(own, found.slope, found.error, strict=True):
             yield self.row(row, float(slope), float(error))
             if limit is not None:
-                yield self.until(row, float(slope), float(error), limit)
+                yield self.steps_until_limit(row, float(slope), float(error), limit)
 
-    def curve(self, row: Row) -> list[float]:
+    def head_curve(self, row: Row) -> list[float]:
         place = (row.metric, head_key(row))
         return [seen.get(place, math.nan) for _, seen in self.looks]
 
@@ -73,7 +73,7 @@ class HeadGrowth:
             row, GROWTH, f"{row.unit}/step", None if math.isnan(error) else slope, TOO_FEW, error
         )
 
-    def until(self, row: Row, slope: float, error: float, limit: float) -> Row:
+    def steps_until_limit(self, row: Row, slope: float, error: float, limit: float) -> Row:
         """Steps from now on; 0 where the limit is passed already."""
         value = math.nan if row.value is None else row.value
         if math.isnan(error) or math.isnan(value):

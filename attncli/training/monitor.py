@@ -126,11 +126,11 @@ class Monitor:
 
     def prepare_reports(self, metrics: MetricSelection) -> StepReports:
         """Prepare the reports, with earlier observations that belong to this training."""
-        growth = HeadGrowth(self.rules.growing(metrics.heads), self.rules.limits())
+        growth = HeadGrowth(self.rules.growth_metrics(metrics.heads), self.rules.metric_limits())
         read = describe_run(self.runs, self.batch)
         if is_rank_zero():
             self.say_once(self.history.begin(self.now))
-            for step, report in self.history.last(WINDOW):
+            for step, report in self.history.latest_reports(WINDOW):
                 growth.add(step, report.rows)
         return StepReports(
             self.runs.subject, metrics, identify_trained_model(self.trained), read, growth
@@ -183,11 +183,11 @@ class Monitor:
             seen = (
                 self.runs.look()
                 if self.batch is None
-                else gather_from_all_ranks(self.batch.taken())
+                else gather_from_all_ranks(self.batch.take_results())
             )
-            return self.reports.report(self.now, seen) if seen else None
+            return self.reports.build_report(self.now, seen) if seen else None
         except NotFinite as error:
-            report = self.reports.failed(
+            report = self.reports.build_failed_report(
                 self.now, error, find_nonfinite_parameter(self.trained.model)
             )
             LOG.warning("attn, %s", report.headline)
@@ -206,7 +206,7 @@ class Monitor:
         """Decide the conditions; one on a number that this model lacks is an error at the first
         observation."""
         try:
-            return self.rules.decide(report)
+            return self.rules.decide_conditions(report)
         except UsageError as error:
             if self.report is None and self.batch is None:
                 raise

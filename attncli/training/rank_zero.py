@@ -16,7 +16,7 @@ def is_distributed() -> bool:
 
 def is_rank_zero() -> bool:
     """Whether this process writes and prints."""
-    return several.get_rank() == 0 if is_distributed() else read_launch_environment().first
+    return several.get_rank() == 0 if is_distributed() else read_launch_environment().is_rank_zero
 
 
 def broadcast_from_rank_zero(value: T) -> T:

@@ -56,7 +56,7 @@ class StepReports:
     latest: Sequence[Row] = field(default_factory=tuple)
     """Rows of the last successful observation: a failed one has rows at the same coordinates."""
 
-    def report(self, step: int, seen: Sequence[PassResult]) -> Report:
+    def build_report(self, step: int, seen: Sequence[PassResult]) -> Report:
         """The report of one observation."""
         own = Observations(texts=list(seen))
         rows = self.measured(own)
@@ -64,7 +64,7 @@ class StepReports:
         self.growth.add(step, rows)
         grown = list(self.growth.rows(rows))
         return replace(
-            self.empty(step),
+            self.build_empty_report(step),
             headline=format_headline(step, self.identity, rows),
             rows=(*rows, *grown),
             source={**self.identity, "step": step, "attention": describe_layers(own)},
@@ -83,7 +83,7 @@ class StepReports:
         roles = build_role_rows(classify_heads(rows)) if metrics.roles else []
         return [*roles, *rows, *build_state_rows(metrics.states, units, own, {})]
 
-    def failed(self, step: int, error: AttnError, where: str) -> Report:
+    def build_failed_report(self, step: int, error: AttnError, where: str) -> Report:
         """The report of a failed observation: every row is null, with the reason."""
         message = f"{error}" + (f" ({where})" if where else "")
         places = self.latest or [Row(name, None, "1") for name in self.metrics.definitions()]
@@ -94,14 +94,14 @@ class StepReports:
             for row in places
         )
         return replace(
-            self.empty(step),
+            self.build_empty_report(step),
             headline=f"step {step}: {message}",
             rows=rows,
             findings=(Finding("not finite", message),),
             warnings=(f"step {step}: {message}",),
         )
 
-    def empty(self, step: int) -> Report:
+    def build_empty_report(self, step: int) -> Report:
         definitions = self.metrics.definitions()
         return Report(
             study=STUDY,

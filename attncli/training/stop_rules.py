@@ -41,7 +41,7 @@ class StopRules:
 
     def refuse_unmeasured(self, measured: Mapping[str, Definition], others: Sequence[str]) -> None:
         """Refuse conditions on metrics that are not measured, before the training."""
-        limited = [name for name in self.limits() if name in measured]
+        limited = [name for name in self.metric_limits() if name in measured]
         known = {
             *measured,
             *(f"{name}{GROWTH}" for name in measured),
@@ -54,18 +54,18 @@ class StopRules:
                 )
         gates.refuse_unmeasured(self.all, known, others)
 
-    def growing(self, measured: Iterable[str]) -> list[str]:
+    def growth_metrics(self, measured: Iterable[str]) -> list[str]:
         """The metrics whose growth is tracked: those of health, and those that a condition needs."""
         grown = [c.metric for c in self.all if c.metric.endswith((GROWTH, LEFT))]
         base_metrics = {name.removesuffix(GROWTH).removesuffix(LEFT) for name in grown}
         return [name for name in measured if name in HEALTH or name in base_metrics]
 
-    def limits(self) -> dict[str, float]:
+    def metric_limits(self) -> dict[str, float]:
         """The limit of each metric: the one that stops the training, or the published one."""
         said = {c.metric: c.number for c in (*self.warn, *self.stop) if c.op in (">", ">=")}
         return {**LIMITS, **said}
 
-    def decide(self, report: Report) -> StopDecisions:
+    def decide_conditions(self, report: Report) -> StopDecisions:
         """Decide the conditions; those on growth wait for a slope, and warnings are no verdicts."""
         stop, stops = decide_gates(report, self.stop)
         _, warns = decide_gates(report, self.warn)

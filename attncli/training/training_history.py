@@ -31,7 +31,7 @@ class TrainingHistory:
         if self.folder is None:
             return ""
         require_folder(self.folder)
-        later = [(number, path) for number, path in self.files() if number > step]
+        later = [(number, path) for number, path in self.report_files() if number > step]
         if not later:
             return ""
         aside = self.folder / REPLACED
@@ -40,16 +40,16 @@ class TrainingHistory:
             path.replace(aside / path.name)
         return f"{format_count(len(later), 'report')} of steps after {step}, made by an earlier run: now in {aside}."
 
-    def files(self) -> list[tuple[int, Path]]:
+    def report_files(self) -> list[tuple[int, Path]]:
         """The reports' files by step."""
         if self.folder is None or not self.folder.is_dir():
             return []
         found = ((NAME.fullmatch(path.name), path) for path in self.folder.iterdir())
         return sorted((int(match[1]), path) for match, path in found if match)
 
-    def last(self, count: int) -> Iterator[tuple[int, Report]]:
+    def latest_reports(self, count: int) -> Iterator[tuple[int, Report]]:
         """The latest reports in order; files that are no reports are skipped."""
-        for step, path in self.files()[-count:]:
+        for step, path in self.report_files()[-count:]:
             try:
                 yield step, read_report(str(path))
             except InputError:

@@ -41,7 +41,7 @@ def told(name: str, before: tuple[float, float]) -> tuple[float, float]:
 def process_per_item(folder: Path) -> tuple[float, float]:
     before = spent()
     for place, model in enumerate(MODELS):
-        assert run_to_file(["inspect-model", model, *OPTIONS], folder / f"{place}.json").finished
+        assert run_to_file(["inspect-model", model, *OPTIONS], folder / f"{place}.json").has_report
     return told("a process per item", before)
 
 

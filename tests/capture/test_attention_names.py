@@ -108,7 +108,7 @@ def test_what_attends_twice_in_a_layer_stays_in_it_and_a_layer_that_runs_again_i
     with sites.count_runs():
         for _ in range(2):
             for block in model["layers"]:  # type: ignore[attr-defined]
-                block(lambda module: found.append(sites.site(module)))
+                block(lambda module: found.append(sites.make_site(module)))
     assert [(site.layer, site.kind) for site in found] == [
         (layer, kind) for layer in range(4) for kind in ("self", "self 2")
     ]

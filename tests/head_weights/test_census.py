@@ -16,7 +16,11 @@ def test_sizes_of_every_family(kind: str) -> None:
     model = model_of(kind)
     found = count_attention(model.config.to_dict(), list(model.state_dict()))
     grouped = getattr(model.config, "num_key_value_heads", None) == 2
-    assert (found.layers, found.heads, found.grouping) == (2, 4, 2.0 if grouped else 1.0)
+    assert (found.layers, found.heads, found.queries_per_key_head) == (
+        2,
+        4,
+        2.0 if grouped else 1.0,
+    )
     assert sum(found.kinds.values()) == 2
     assert found.qk_norm == (2 if kind in ("qwen3", "qwen3_moe", "olmo2", "gemma3_text") else 0)
     assert found.sinks == (2 if kind == "gpt_oss" else 0)
@@ -55,7 +59,7 @@ def test_the_text_model_of_several_towers_is_counted() -> None:
 def test_what_layers_have_of_their_own_is_no_number_of_all() -> None:
     apart = {"per_layer_config": {"02": {"num_attention_heads": 2, "intermediate_size": 8}}}
     found = count_attention({**LLAMA, **apart}, [])
-    assert (found.layers, found.heads, found.grouping) == (4, None, None)
+    assert (found.layers, found.heads, found.queries_per_key_head) == (4, None, None)
     assert count_attention(
         {**LLAMA, "per_layer_config": {"2": {"intermediate_size": 8}}}, []
     ) == count_attention(LLAMA, [])
@@ -80,4 +84,4 @@ def test_in_words() -> None:
 
 def test_what_is_not_said_is_none() -> None:
     found = count_attention({"model_type": "zebra", "sliding_window": True}, [])
-    assert (found.layers, found.heads, found.grouping, found.window, dict(found.kinds)) == (None, None, None, None, {})  # fmt: skip
+    assert (found.layers, found.heads, found.queries_per_key_head, found.window, dict(found.kinds)) == (None, None, None, None, {})  # fmt: skip

@@ -161,7 +161,7 @@ def test_a_cut_stream_shows_what_the_whole_one_shows() -> None:
         cut = find_short_streams(model, inputs, 12)
         assert len(cut.blocks) == 1
         shown = []
-        for streams in (cut.streams(), nullcontext()):
+        for streams in (cut.truncate_streams(), nullcontext()):
             with streams:
                 proof, anatomy = verify_capture(model, inputs), recognise_anatomy(model, inputs)
                 traits = find_attention_properties(model, anatomy.stacks, inputs, proof)

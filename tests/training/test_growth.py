@@ -61,8 +61,8 @@ def test_a_look_without_a_number_leaves_no_slope() -> None:
 
 def test_what_no_condition_asks_for_is_not_followed() -> None:
     rules = StopRules(parse_conditions(["max(max_logit) > 40", "sink_growth > 0.1"]), ())
-    assert rules.growing(["sink", "entropy", "min_entropy"]) == ["sink", "min_entropy"]
-    assert rules.limits() == {"max_logit": 40.0, "sink_growth": 0.1}
+    assert rules.growth_metrics(["sink", "entropy", "min_entropy"]) == ["sink", "min_entropy"]
+    assert rules.metric_limits() == {"max_logit": 40.0, "sink_growth": 0.1}
 
 
 def test_a_condition_on_growth_waits_until_there_is_some() -> None:

@@ -35,7 +35,7 @@ def evaluate_addition(
     terms = find_operands(args, kwargs)
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
         return add_number(run, terms, func, args, kwargs)
-    tags = run.tag(terms.first), run.tag(terms.second)
+    tags = run.tag_tensor(terms.first), run.tag_tensor(terms.second)
     if (shifted := tag_of_learned_shift(terms, tags)) is not None:
         result = run_tagged(run, func, args, kwargs)
         attach_tag(result, shifted)
@@ -85,12 +85,12 @@ class PartialSum:
 
     def only(self, position: int) -> torch.Tensor:
         """Return one of the two terms; written in place where the code adds in place."""
-        return self.put(self.terms.term(position))
+        return self.write_value(self.terms.term(position))
 
-    def nothing(self) -> torch.Tensor:
-        return self.put(torch.zeros_like(self.terms.term(0)))
+    def write_zero(self) -> torch.Tensor:
+        return self.write_value(torch.zeros_like(self.terms.term(0)))
 
-    def put(self, value: torch.Tensor) -> torch.Tensor:
+    def write_value(self, value: torch.Tensor) -> torch.Tensor:
         value = value.clone()  # a copy, like a sum: the code may go on to change it in place
         if self.func.__name__ in ("add_", "__iadd__"):
             target: torch.Tensor = self.terms.first
@@ -109,7 +109,7 @@ def add_number(
     result = run_tagged(run, func, args, kwargs)
     if terms is not None:
         tensor, number = terms[:2] if isinstance(terms.first, torch.Tensor) else terms[1::-1]
-        tag = run.tag(tensor)
+        tag = run.tag_tensor(tensor)
         if tag and number == 0 and result is not tensor:
             attach_tag(result, tag)
     return result
@@ -140,7 +140,7 @@ def evaluate_skip(
     """Evaluate a recognised skip addition; its result is the stream at a new point."""
     on, off = tags
     assert on.point is not None
-    point = run.point(kind, on.point, place.key, off.bare, off.begins_with_norm(on.point))
+    point = run.make_point(kind, on.point, place.key, off.bare, off.begins_with_norm(on.point))
     report_branch(run, place, whole, 1 - stream, stream)
     run.scaled |= on.scaled
     if kind == "attention" and off.depth == MLP_DEPTH:
@@ -151,7 +151,7 @@ def evaluate_skip(
     if keep is Keep.BOTH:
         result = whole.all()
     elif keep is Keep.NOTHING:
-        result = whole.nothing()
+        result = whole.write_zero()
     else:
         result = whole.only(stream if keep is Keep.STREAM else 1 - stream)
     attach_tag(result, derive_tag([on, off]).moved(point))

@@ -63,7 +63,7 @@ class BlockRun:
         if self.values is not None:
             self.values[point] = stream
 
-    def point(
+    def make_point(
         self,
         kind: Kind,
         parent: StreamPoint | None = None,
@@ -75,7 +75,7 @@ class BlockRun:
         made = StreamPoint(kind, parent, key, bare, pre_normed)
         return self.points.setdefault((parent, kind, key), made)
 
-    def tag(self, tensor: torch.Tensor) -> Tag | None:
+    def tag_tensor(self, tensor: torch.Tensor) -> Tag | None:
         """The tag of a tensor; the block's other tensor arguments count as activations."""
         tag = tag_of(tensor, self)
         return Tag(self) if tag is None and id(tensor) in self.outside else tag

@@ -51,7 +51,9 @@ def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Any
     with unseen():
         inputs = list(iter_tensors((args, kwargs)))
         versions = [tensor_version(tensor) for tensor in inputs]
-        tags = [tag for tensor in dependency_tensors(name, inputs) if (tag := run.tag(tensor))]
+        tags = [
+            tag for tensor in dependency_tensors(name, inputs) if (tag := run.tag_tensor(tensor))
+        ]
     result = func(*args, **kwargs)
     if not tags and name not in LINEAR:
         return result
@@ -95,7 +97,7 @@ def retag_in_place(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
     attach_tag(tensor, tag)
     base = tensor._base
     if base is not None:
-        before = run.tag(base)
+        before = run.tag_tensor(base)
         attach_tag(base, derive_tag([before, tag]) if before else derive_tag([tag]))
 
 
@@ -110,7 +112,9 @@ def propagate_tag(
     """The tag of a function's result."""
     if not tags:
         return Tag(run)
-    if len(tags) == 1 and preserves_tensor(name, args, kwargs, run.tag(inputs[0]) is not None):
+    if len(tags) == 1 and preserves_tensor(
+        name, args, kwargs, run.tag_tensor(inputs[0]) is not None
+    ):
         return tags[0]
     if len(tags) == 1 and tags[0].point and name in SCALE and is_learned_gain(run, args, kwargs):
         return tags[0]._replace(scaled=True)
@@ -149,7 +153,7 @@ def is_learned_gain(run: BlockRun, args: Args, kwargs: Kwargs) -> bool:
 
 
 def is_stream(run: BlockRun, value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and run.tag(value) is not None
+    return isinstance(value, torch.Tensor) and run.tag_tensor(value) is not None
 
 
 def attention_depth(name: str, by_weights: bool, tag: Tag) -> int:

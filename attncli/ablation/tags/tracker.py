@@ -48,18 +48,18 @@ class Tracker(TorchFunctionMode):
 
     def note_gates(self, args: Args, kwargs: Kwargs) -> None:
         """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
-        tags = [self.run.tag(tensor) for tensor in iter_tensors((args, kwargs))]
+        tags = [self.run.tag_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
             self.run.gated.append(current_call_site())
 
     def only_activation(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
         """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""
-        tagged = [tensor for tensor in iter_tensors((args, kwargs)) if self.run.tag(tensor)]
+        tagged = [tensor for tensor in iter_tensors((args, kwargs)) if self.run.tag_tensor(tensor)]
         return tagged[0] if len(tagged) == 1 else None
 
     def refuse_conditioned_norm(self, key: Key, args: Args, kwargs: Kwargs) -> None:
         """Refuse to recognise a norm module with several activations, if the stream is among them."""
-        tags = [self.run.tag(tensor) for tensor in iter_tensors((args, kwargs))]
+        tags = [self.run.tag_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
         if any(tag and tag.raw for tag in tags):
             self.run.strange_norms.add(key)
 
@@ -72,7 +72,7 @@ class Tracker(TorchFunctionMode):
         kwargs: Kwargs,
     ) -> Any:
         """A norm's result, or its input where norms are ablated."""
-        tag = self.run.tag(arguments) or Tag(self.run)
+        tag = self.run.tag_tensor(arguments) or Tag(self.run)
         self.inside_norm = True
         try:
             result = norm(*args, **kwargs)
@@ -85,7 +85,7 @@ class Tracker(TorchFunctionMode):
         if not self.parts.norm(key, tag.point):
             result = arguments.clone().to(result.dtype)
         if tag.point:
-            point = self.run.point("norm", tag.point, key)
+            point = self.run.make_point("norm", tag.point, key)
             attach_tag(result, tag.moved(point))
             self.run.record_stream(point, result)
         else:

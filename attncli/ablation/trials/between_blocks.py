@@ -59,7 +59,7 @@ def run_plain_pass(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) 
     def observe(stack: str, state: int, hidden: torch.Tensor) -> None:
         states[stack, state] = hidden.clone()
 
-    def keep(order: int, output: torch.Tensor) -> torch.Tensor:
+    def save_output(order: int, output: torch.Tensor) -> torch.Tensor:
         outputs[order] = output.clone()
         return output
 
@@ -67,7 +67,7 @@ def run_plain_pass(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) 
         observe_states(model, stacks, observe),  # refuses outputs without tokens
         refuse_unnamed_norms(model, stacks),
     ):
-        taken, result = run_with_outputs(model, inputs, stacks, keep)
+        taken, result = run_with_outputs(model, inputs, stacks, save_output)
         return UnchangedPass(taken, outputs, states, result)
 
 

@@ -40,16 +40,16 @@ def probe_token_mixing(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ..
     """Run two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
     outputs: list[list[Tensor]] = []
 
-    def keep(inputs: list[Tensor]) -> None:
+    def save_outputs(inputs: list[Tensor]) -> None:
         outputs.append([output.clone() for output in inputs])
 
-    def undo(inputs: list[Tensor]) -> None:
+    def restore_outputs(inputs: list[Tensor]) -> None:
         for output, before in zip(inputs, outputs.pop(0), strict=True):
             output.copy_(before)
 
-    first = record_summands(model, inputs, stacks, alias_stream, keep)
+    first = record_summands(model, inputs, stacks, alias_stream, save_outputs)
     with wrap_forwards(unique_blocks(stacks), perturb_memory):
-        other = record_summands(model, inputs, stacks, perturb_one_token, undo)
+        other = record_summands(model, inputs, stacks, perturb_one_token, restore_outputs)
     mixing: set[Where] = set()
     unknown: set[Where] = set()
     for (where, layout, before), (_, _, after) in zip(first, other, strict=True):
@@ -70,18 +70,23 @@ def record_summands(
     found: list[tuple[Where, StreamShape, Summand]] = []
     layouts: list[StreamShape] = []
 
-    def fed(run: BlockRun, stream: Tensor) -> Tensor:
+    def record_layout(run: BlockRun, stream: Tensor) -> Tensor:
         layouts.append(stream_layout(run, stream))
         return feed(run, stream)
 
-    def keep(run: BlockRun, outputs: list[Tensor]) -> None:
+    def collect_summands(run: BlockRun, outputs: list[Tensor]) -> None:
         found.extend(
             ((run.stack, run.call.layer, each.place), layouts[-1], each)
             for each in run.summands or ()
         )
         done(outputs)
 
-    with fix_rng(), track_blocks(model, stacks, KeepStreamOnly(), keep, fed, summands=True):
+    with (
+        fix_rng(),
+        track_blocks(
+            model, stacks, KeepStreamOnly(), collect_summands, record_layout, summands=True
+        ),
+    ):
         model(**inputs)
     return found
 
@@ -118,7 +123,7 @@ class StreamShape(NamedTuple):
     """The feature axis."""
 
     @property
-    def middle(self) -> tuple[int | slice, ...]:
+    def middle_token(self) -> tuple[int | slice, ...]:
         """The middle token: the middle of every other axis."""
         return tuple(
             slice(None) if axis == self.features else size // 2
@@ -134,7 +139,7 @@ def stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
 
 def perturb_one_token(run: BlockRun, stream: Tensor) -> Tensor:
     """Change one token of a block's input."""
-    moved, middle = stream.clone(), stream_layout(run, stream).middle
+    moved, middle = stream.clone(), stream_layout(run, stream).middle_token
     moved[middle] += noise_like(moved[middle])
     return moved
 

@@ -24,7 +24,9 @@ def refuse_unnamed_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterato
     parts = name_block_modules(model, stacks)
     names = {module: name for module, name in parts.items() if is_hand_written(module)}
 
-    def check(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def refuse_norm_forward(
+        forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Any:
         output = forward(*args, **kwargs)
         if len(args) == 1 and not kwargs and undoes_scaling(forward, args[0], output):
             raise InputError(
@@ -33,7 +35,7 @@ def refuse_unnamed_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterato
             )
         return output
 
-    with wrap_forwards(names, check):
+    with wrap_forwards(names, refuse_norm_forward):
         yield
 
 

@@ -30,10 +30,10 @@ def run_tracked(
     """Run one tracked forward."""
     found: Seen = []
 
-    def keep(run: BlockRun, outputs: list[torch.Tensor]) -> None:
+    def save_block_run(run: BlockRun, outputs: list[torch.Tensor]) -> None:
         found.append((run, [output.clone() for output in outputs]))
 
-    with fix_rng(), track_blocks(model, stacks, parts, keep, feed):
+    with fix_rng(), track_blocks(model, stacks, parts, save_block_run, feed):
         model(**inputs)
     return found
 

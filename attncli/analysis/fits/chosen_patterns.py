@@ -26,7 +26,7 @@ class ChosenPatterns:
     """Those models' identities and inputs, for the report."""
     warnings: tuple[str, ...] = ()
 
-    def targets(self, seed: int, causal: bool) -> "dict[str, csr_array]":
+    def build_targets(self, seed: int, causal: bool) -> "dict[str, csr_array]":
         """Build every pattern, each from its own random stream of the seed."""
         import numpy as np
 
@@ -53,7 +53,7 @@ class ChosenPatterns:
             )
         return targets
 
-    def noted(self, report: "Report") -> "Report":
+    def add_sources(self, report: "Report") -> "Report":
         """The report with the models and matrices that patterns were taken from."""
         from attncli.patterns._user_matrices import describe_matrices
 

@@ -64,7 +64,7 @@ def capture_model_patterns(
     builders = [SparseMapBuilder(head) for head in heads]
     layers: set[int] = set()
 
-    def observe(site: AttentionSite, strip: Strip) -> None:
+    def add_strip(site: AttentionSite, strip: Strip) -> None:
         if site.kind != "self":
             return
         layers.add(site.layer)
@@ -77,7 +77,7 @@ def capture_model_patterns(
     with (
         translate_model_errors(body, {text.name: text.kwargs}),
         torch.no_grad(),
-        capture_attention(body, observe, strip_memory, proved),
+        capture_attention(body, add_strip, strip_memory, proved),
     ):
         body(**text.kwargs)
     for one in builders:

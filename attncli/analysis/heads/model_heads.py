@@ -251,7 +251,7 @@ def observe_model(
     pairs = metrics.pairs if what == OWN else 0
     request = PassRequest(on_text, metrics.states, plan.layers, pairs=pairs)
 
-    def work(place: int, text: ModelInput) -> PassResult:
+    def measure_text(place: int, text: ModelInput) -> PassResult:
         return measure_forward_pass(
             subject.body,
             subject.stacks,
@@ -270,7 +270,7 @@ def observe_model(
     made_of = (
         (PassResult, AttentionSite, Peak, HeadPairs) if also is None else None
     )  # what is shown is not kept
-    found.texts += map_texts(subject.body, texts, work, identity, what, made_of)
+    found.texts += map_texts(subject.body, texts, measure_text, identity, what, made_of)
     return found
 
 
@@ -290,9 +290,9 @@ def observe_repeats(
     where, linear = ON_RANDOM, select_linear(subject, plan)
     run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
 
-    def alone(draw: int) -> PassResult:
+    def run_alone(draw: int) -> PassResult:
         observer = HeadObserver(request, null, where, ignore_share)
-        return run(observer, kwargs=repeated.alone(draw), linear=linear, apart=subject.apart)
+        return run(observer, kwargs=repeated.single_draw(draw), linear=linear, apart=subject.apart)
 
     together = DrawObserver(request, null, where, DRAWS)
     with suppress(
@@ -302,7 +302,9 @@ def observe_repeats(
     draws = together.draws()
     if draws and not linear.layers:
         return draws
-    each = [alone(draw) for draw in range(DRAWS)]  # functions of linear layers are taken apart here
+    each = [
+        run_alone(draw) for draw in range(DRAWS)
+    ]  # functions of linear layers are taken apart here
     for seen, own in zip(each, draws, strict=False):
         seen.heads.update(own.heads)
     return each
@@ -403,7 +405,7 @@ def list_findings(
     softmax = [head for head in heads if not is_linear(head)]
     own = [row for row in rows if row.keys.get("span") != LINEAR]
     shortest = min(seen.tokens for seen in observed.texts)
-    unseen = layers.unseen(subject.linear.kinds)
+    unseen = layers.describe_unseen(subject.linear.kinds)
     refused = subject.linear.refused.items()
     return (
         *build_findings(own, softmax, labels, unseen, shortest),

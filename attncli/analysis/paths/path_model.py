@@ -48,7 +48,7 @@ class PathModel:
         return COMPLETENESS.of(self.checkpoint.model.dtype)
 
     @property
-    def advice(self) -> str:
+    def completeness_advice(self) -> str:
         """At the end of a sentence on a completeness error."""
         wide = self.checkpoint.model.dtype == torch.float64
         return "" if wide else "; large terms cancel here: use `dtype='float64'`"
@@ -68,16 +68,16 @@ class PathModel:
                 raise imprecise from None
         return work(wide, text.in_float64()), True
 
-    def miss(self, output: Tensor, plain: Tensor, text: ModelInput) -> float:
+    def measure_completeness_error(self, output: Tensor, plain: Tensor, text: ModelInput) -> float:
         """How far the frozen network is from the model itself, refused where rounding does not explain it."""
         error = float(torch.linalg.norm(output - plain) / torch.linalg.norm(plain))
         if not error <= self.tolerance:
             raise Imprecise(
-                f"{text.name}: the frozen network misses the model's output by {error:.1g}{self.advice}."
+                f"{text.name}: the frozen network misses the model's output by {error:.1g}{self.completeness_advice}."
             )
         return error
 
-    def about(self, texts: Sequence[ModelInput], again: Sequence[bool]) -> dict[str, Any]:
+    def describe(self, texts: Sequence[ModelInput], again: Sequence[bool]) -> dict[str, Any]:
         """The report's description of the model; `again`: which texts were run again in float64."""
         others = [
             f"stack {other.name} is not decomposed, {self.stack.name} is"

@@ -98,14 +98,14 @@ def run_networks(
     total = len(networks) * networks[0].spec.layers * len(variants)
     done = 0
 
-    def tick() -> None:
+    def count_layer() -> None:
         nonlocal done
         done += 1
         progress(done, total, "layers")
 
     for network in networks:
         for name, trajectory in run_variants(
-            network, variants, metrics_to_measure, tick, over, logits
+            network, variants, metrics_to_measure, count_layer, over, logits
         ).items():
             ensemble[name].append(trajectory)
     return ensemble

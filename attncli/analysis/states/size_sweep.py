@@ -72,10 +72,10 @@ def spec_at_point(spec: NetworkSpec, parameter: str, point: float) -> NetworkSpe
 def progress_of_point(progress: Progress, index: int, total: int) -> Progress:
     """The progress of one point as a share of the whole sweep."""
 
-    def part(done: int, size: int, what: str) -> None:
+    def report_progress(done: int, size: int, what: str) -> None:
         progress(index * size + done, total * size, what)
 
-    return part
+    return report_progress
 
 
 def describe_sweep(

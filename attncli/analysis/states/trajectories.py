@@ -169,5 +169,5 @@ def estimate_memory(spec: NetworkSpec, variants: int) -> int:
     """Upper estimate in bytes: a layer's weights, the states, a layer's intermediate arrays, logits
     by blocks."""
     wide = 6 * spec.heads * spec.d + 4 * spec.hidden + (4 + 2 * variants) * spec.width
-    logits = spec.tokens**2 if spec.rounds else max(BLOCK_ELEMENTS, spec.tokens)
+    logits = spec.tokens**2 if spec.sinkhorn_rounds else max(BLOCK_ELEMENTS, spec.tokens)
     return 2 * spec.layer_bytes + 8 * (spec.tokens * wide + 8 * logits)

@@ -135,13 +135,13 @@ class StateRecorder:
 
     def split(self, place: StateLocation, index: int, state: SplitState) -> None:
         self.place(self.values, place, self.metrics.names)
-        self.note(self.values, place, index, self.metrics.state(state))
+        self.record_line(self.values, place, index, self.metrics.state(state))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.before, place, index):
-                self.note(self.values, at, index, self.metrics.step(before, state))
+                self.record_line(self.values, at, index, self.metrics.step(before, state))
             store_state(self.before, place, index, state)
 
-    def note(
+    def record_line(
         self, lines: Lines, place: StateLocation, index: int, numbers: Mapping[str, float]
     ) -> None:
         line = self.place(lines, place, numbers)
@@ -232,7 +232,9 @@ class SecondPassRecorder(StateRecorder):
         line = self.first.values[place]
         values = {name: line[name][index] for name in measures}
         self.place(self.uncertain, place, line)
-        self.note(self.uncertain, place, index, estimate_uncertainties(measures, values, states))
+        self.record_line(
+            self.uncertain, place, index, estimate_uncertainties(measures, values, states)
+        )
 
 
 def select_attention_code(subject: CollapseModel) -> AbstractContextManager[None]:
@@ -258,7 +260,7 @@ def run_variants(
     found: dict[str, Curves] = {}
     for name, switches in variants.items():
         one = VariantRun(subject, text, switches, metrics, sub_blocks, f"{name}, {text.name}", over)
-        found[name] = one.curves(name)
+        found[name] = one.measure_curves(name)
         tick()
     return found
 
@@ -275,7 +277,7 @@ class VariantRun:
     where: str
     over: int = 1
 
-    def curves(self, name: str) -> Curves:
+    def measure_curves(self, name: str) -> Curves:
         """Curves in exact arithmetic if requested, otherwise plain, with their uncertainty."""
         subject = self.subject
         if not subject.exact:
@@ -308,7 +310,7 @@ class VariantRun:
         """The numbers of one exact pass; `move`: changes each stream as it enters a block."""
         subject = self.subject
         record = SplitPass(subject.stacks, self.metrics, self.where, self.over)
-        with self.code(record):
+        with self.modified_model(record):
             run_split(
                 subject.body, subject.stacks, self.text.kwargs, record.after_split_block, move
             )
@@ -354,14 +356,14 @@ class VariantRun:
         body = self.subject.body
         with (
             fix_rng(),
-            self.code(record),
+            self.modified_model(record),
             observe_states(body, self.subject.stacks, record.after_block),
             within or nullcontext(),
         ):
             body(**self.text.kwargs)
 
     @contextmanager
-    def code(self, record: StateRecorder) -> Iterator[None]:
+    def modified_model(self, record: StateRecorder) -> Iterator[None]:
         """The model without the parts that are off, and with the attention that the arithmetic needs."""
         body = self.subject.body
         within = record.within if self.sub_blocks else None

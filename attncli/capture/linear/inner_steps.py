@@ -65,13 +65,13 @@ class RecordedSteps:
             if isinstance(found, Tensor) and found.is_floating_point()
         ]
 
-    def call(self, step: InnerStep) -> KernelCall | None:
+    def build_call(self, step: InnerStep) -> KernelCall | None:
         """The call from one step to the other; None where either has several results, or none."""
         made = dict(self.once())
         if step.taken not in made or step.told not in made:
             return None
 
-        def replayed(**value: Tensor) -> Tensor:
+        def replay_step(**value: Tensor) -> Tensor:
             (instead,) = value.values()
             with StepReplayer(self.code, step, instead):
                 try:
@@ -80,7 +80,7 @@ class RecordedSteps:
                     return told.found
             raise RuntimeError("the forward did not come to the same step again")
 
-        return KernelCall(step.name, 0, replayed, (), {step.value: made[step.taken]})
+        return KernelCall(step.name, 0, replay_step, (), {step.value: made[step.taken]})
 
 
 class StopForward(Exception):
@@ -154,12 +154,12 @@ def record_runs(
     """Run each of these mixers once, recorded."""
     runs: dict[nn.Module, RecordedSteps] = {}
 
-    def around(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def record_steps(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         seen = runs[mixer] = RecordedSteps(forward, args, kwargs, forward_code(mixer))
         with StepRecorder(seen):
             return forward(*args, **kwargs)
 
-    with torch.no_grad(), wrap_forwards(mixers, around):
+    with torch.no_grad(), wrap_forwards(mixers, record_steps):
         model(**inputs)
     return runs
 
@@ -178,7 +178,7 @@ def find_linear_step(seen: RecordedSteps, tokens: int) -> tuple[InnerStep, Value
                 variable_name_at(seen.code, taken),
                 variable_name_at(seen.code, known_ids),
             )
-            call = seen.call(step)
+            call = seen.build_call(step)
             values = None if call is None else find_value_argument(call, tokens)
             if call is not None and values is not None and reproduces_run(call, values, output):
                 return step, values

@@ -64,22 +64,22 @@ class KernelCall:
     def changed(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
         """The same call with every floating tensor transformed."""
 
-        def other(_: Key, value: Any) -> Any:
+        def change_floating(_: Key, value: Any) -> Any:
             floating = isinstance(value, Tensor) and value.is_floating_point()
             return change(value) if floating else value
 
-        return self.with_arguments(other)
+        return self.with_arguments(change_floating)
 
-    def constants(self) -> "KernelCall":
+    def as_constants(self) -> "KernelCall":
         """The same call without gradients and half precision."""
         return self.changed(lambda tensor: to_float32(tensor.detach()))
 
     def output(self, key: Key, instead: Tensor) -> Tensor:
         """The first floating tensor of its result, with another tensor for one argument."""
-        found = self.answer(key, instead)
+        found = self.run_call(key, instead)
         return next(value for value in iter_tensors(found) if value.is_floating_point())
 
-    def answer(self, key: Key, instead: Tensor) -> Any:
+    def run_call(self, key: Key, instead: Tensor) -> Any:
         """Run the call; return its whole result."""
         arguments = self.with_arguments(lambda place, value: instead if place == key else value)
         return self.function(*arguments.args, **arguments.kwargs)
@@ -157,10 +157,10 @@ def replace_function(place: dict[str, Any], name: str, calls: CallRecorder) -> I
     own = place[name]
 
     @wraps(own)
-    def seen(*args: Any, **kwargs: Any) -> Any:
+    def record_call(*args: Any, **kwargs: Any) -> Any:
         return calls.called(name, own, args, kwargs)
 
-    place[name] = seen
+    place[name] = record_call
     try:
         yield
     finally:
@@ -173,10 +173,10 @@ def replace_method(part: nn.Module, name: str, path: str, calls: CallRecorder) -
     own = getattr(part, name)
 
     @wraps(own)
-    def seen(*args: Any, **kwargs: Any) -> Any:
+    def record_call(*args: Any, **kwargs: Any) -> Any:
         return calls.called(path, own, args, kwargs, is_method=True)
 
-    vars(part)[name] = seen
+    vars(part)[name] = record_call
     try:
         yield
     finally:

@@ -68,7 +68,7 @@ def find_values_in_native_precision(
 ) -> tuple[ValueArgument | None, bool]:
     try:
         with torch.no_grad():
-            return first_linear_argument(call.constants(), tokens), True
+            return first_linear_argument(call.as_constants(), tokens), True
     except Exception:
         return None, False
 
@@ -88,25 +88,33 @@ def classify_axes(call: KernelCall, key: Key, value: Tensor, tokens: int) -> Val
     """Classify the axes of an argument, if the output is linear in it."""
     draw = RandomDraw(value)
 
-    def apply(values: Tensor) -> Tensor:
+    def apply_to_values(values: Tensor) -> Tensor:
         return call.output(key, values) - rest
 
     rest = torch.zeros_like(value)
-    rest = apply(rest)  # the part that does not depend on the values, such as a bias
-    if not is_linear(apply, draw):
+    rest = apply_to_values(rest)  # the part that does not depend on the values, such as a bias
+    if not is_linear(apply_to_values, draw):
         return None
     mixing = [
-        axis for axis in candidate_token_axes(value, tokens) if mixes_along_axis(apply, draw, axis)
+        axis
+        for axis in candidate_token_axes(value, tokens)
+        if mixes_along_axis(apply_to_values, draw, axis)
     ]
     if len(mixing) != 1:
         return None
     (token,) = mixing
     others = [axis for axis in range(1, value.ndim) if axis != token]
-    shared = next((axis for axis in reversed(others) if is_shared_axis(apply, draw, axis)), None)
-    if not all(is_independent_along_axis(apply, draw, axis) for axis in others if axis != shared):
+    shared = next(
+        (axis for axis in reversed(others) if is_shared_axis(apply_to_values, draw, axis)), None
+    )
+    if not all(
+        is_independent_along_axis(apply_to_values, draw, axis) for axis in others if axis != shared
+    ):
         return None
     wide = shared is not None and accepts_more_features(call, key, draw, shared)
-    return ValueArgument(key, token, shared, wide, is_causal(apply, draw, token), value.ndim)
+    return ValueArgument(
+        key, token, shared, wide, is_causal(apply_to_values, draw, token), value.ndim
+    )
 
 
 class RandomDraw:
@@ -161,10 +169,10 @@ def is_shared_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
     if size == 1:
         return False
 
-    def mixed(tensor: Tensor) -> Tensor:
+    def mix_axis(tensor: Tensor) -> Tensor:
         return (tensor.transpose(axis, -1) @ mixer).transpose(axis, -1)
 
-    return is_close(apply(mixed(values)), mixed(apply(values)))
+    return is_close(apply(mix_axis(values)), mix_axis(apply(values)))
 
 
 def accepts_more_features(call: KernelCall, key: Key, draw: RandomDraw, axis: int) -> bool:

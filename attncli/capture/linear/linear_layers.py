@@ -169,7 +169,7 @@ def find_inner_calls(
         with torch.no_grad():
             steps = (find_linear_step(seen, tokens) for tokens in lengths)
             step, values = next((each for each in steps if each), (None, None))
-        call = None if step is None else seen.call(step)
+        call = None if step is None else seen.build_call(step)
         if step is not None and values is not None and call is not None:
             found[type(mixer)] = InnerCall(step, values, call)
     return found
@@ -269,7 +269,7 @@ def capture_linear_layers(
     modules = {layer.site.name: model.get_submodule(layer.site.name) for layer in layers}
     there = {(modules[layer.site.name], layer.place): layer for layer in layers}
 
-    def take(mixer: nn.Module, call: KernelCall) -> None:
+    def emit_call(mixer: nn.Module, call: KernelCall) -> None:
         layer = there.get((mixer, call.place))
         if layer is not None:
             with torch.autocast(call.arguments()[layer.values.key].device.type, enabled=False):
@@ -277,15 +277,15 @@ def capture_linear_layers(
 
     stepped = {modules[layer.site.name]: layer.step for layer in layers if layer.step is not None}
 
-    def around(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def capture_mixer(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         seen, step = RecordedSteps(forward, args, kwargs, forward_code(mixer)), stepped[mixer]
         with StepRecorder(seen, (step.taken, step.told)):
             found = forward(*args, **kwargs)
-        if (call := seen.call(step)) is not None:
-            take(mixer, call)
+        if (call := seen.build_call(step)) is not None:
+            emit_call(mixer, call)
         return found
 
-    with record_kernel_calls(modules.values(), take), wrap_forwards(stepped, around):
+    with record_kernel_calls(modules.values(), emit_call), wrap_forwards(stepped, capture_mixer):
         yield run
     missing = [layer.site for layer in layers if layer.site not in run.missed]
     if missing:
@@ -309,7 +309,7 @@ def emit_maps(
     rows = rows_per_strip(memory, len(heads) * maps.tokens * maps.given.element_size())
     outputs, missed = maps.outputs(), 0.0
 
-    def strips(number: int) -> Iterator[Strip]:
+    def iter_strips(number: int) -> Iterator[Strip]:
         nonlocal missed
         for strip in maps.strips(rows, WHOLE * memory):
             if number == 0:
@@ -317,7 +317,7 @@ def emit_maps(
                 missed += float((maps.applied(strip) - outputs[:, part]).double().square().sum())
             yield to_strip(layer, strip, maps.tokens)
 
-    observe_in_rounds(strips, lambda strip: bool(observe(layer.site, strip)))
+    observe_in_rounds(iter_strips, lambda strip: bool(observe(layer.site, strip)))
     return check_reconstruction(layer.site, missed, outputs)
 
 

@@ -53,7 +53,7 @@ class LinearMap:
         heads: Sequence[int] | None = None,
         shortcuts: LinearShortcuts = NONE,
     ) -> None:
-        call = call.constants()
+        call = call.as_constants()
         if heads is not None and shortcuts.channels is not None:
             call, heads = select_channels(call, shortcuts.channels, heads), None
         self.call, self.values, self.shortcuts = call, values, shortcuts
@@ -140,7 +140,7 @@ class LinearMap:
         with torch.enable_grad():
             output = self.call.output(self.values.key, leaf)
 
-        def rows(first: int, last: int) -> Tensor:
+        def compute_rows(first: int, last: int) -> Tensor:
             expected = torch.zeros_like(output)
             if shared is None:
                 expected.movedim(token, 0)[first] = 1.0
@@ -150,7 +150,7 @@ class LinearMap:
             (found,) = torch.autograd.grad(output, leaf, expected, retain_graph=True)
             return self.as_heads(found)[0].transpose(-2, -1)[:, : last - first]
 
-        return rows, 1 if shared is None else shape[shared]
+        return compute_rows, 1 if shared is None else shape[shared]
 
     def applied(self, strip: LinearStrip) -> Tensor:
         """Apply rows to the values: [head, row, feature]."""

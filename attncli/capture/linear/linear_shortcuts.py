@@ -35,11 +35,11 @@ class CarriedState:
     def part(self, call: KernelCall, first: int, last: int) -> KernelCall:
         """The call on some tokens alone."""
 
-        def cut(key: Key, value: Any) -> Any:
+        def narrow_tokens(key: Key, value: Any) -> Any:
             axis = self.tokens.get(key)
             return value if axis is None else value.narrow(axis, first, last - first)
 
-        return call.with_arguments(cut)
+        return call.with_arguments(narrow_tokens)
 
     def run(
         self, call: KernelCall, key: Key, values: Tensor, state: Tensor | None
@@ -47,7 +47,7 @@ class CarriedState:
         """Run the call; return its output and final state."""
         kwargs = {**call.kwargs, self.given: state, self.asked: True}
         with_state = replace(call, kwargs=kwargs)
-        output, left = list(iter_tensors(with_state.answer(key, values)))[:2]
+        output, left = list(iter_tensors(with_state.run_call(key, values)))[:2]
         return output, left
 
 
@@ -63,7 +63,7 @@ class LinearShortcuts:
 
 def find_shortcuts(call: KernelCall, values: ValueArgument) -> LinearShortcuts:
     """Find the shortcuts of a call on a short text; one that fails is left out."""
-    call = call.constants()
+    call = call.as_constants()
     found = LinearShortcuts()
     with torch.no_grad():
         for attempt in (try_carried_state, try_batch, try_channels):
@@ -126,11 +126,11 @@ def try_batch(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
 def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
     """Repeat the call along the batch, the same for all arguments but its values."""
 
-    def many(tensor: Tensor) -> Tensor:
+    def expand_batch(tensor: Tensor) -> Tensor:
         alone = tensor.ndim > 2 and tensor.shape[0] == 1
         return tensor.expand(size, *tensor.shape[1:]) if alone else tensor
 
-    return call.changed(many)
+    return call.changed(expand_batch)
 
 
 def try_channels(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
@@ -152,10 +152,10 @@ def try_channels(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
 def select_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]) -> KernelCall:
     """Remove the channels from the call that are not chosen."""
 
-    def few(key: Key, value: Any) -> Any:
+    def select_in_argument(key: Key, value: Any) -> Any:
         axis = axes.get(key)
         if axis is None:
             return value
         return value.index_select(axis, torch.tensor(chosen, device=value.device))
 
-    return call.with_arguments(few)
+    return call.with_arguments(select_in_argument)

@@ -166,7 +166,7 @@ def read_formula(call: EagerCall) -> Formula:
     scale, cap, bias = (keywords.get(name) for name in ("scaling", "softcap", "position_bias"))
     sinks = keywords.get("s_aux", getattr(call.module, "sinks", None))
     for name, value in keywords.items():
-        if name not in ("position_bias", "s_aux") and call.cut(value, 0, 1) is not value:
+        if name not in ("position_bias", "s_aux") and call.cut_rows(value, 0, 1) is not value:
             raise NotCovered(f"given {name}")
     return Formula(
         width**-0.5 if scale is None else float(scale),

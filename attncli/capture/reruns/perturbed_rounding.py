@@ -69,10 +69,10 @@ class RoundingPerturbation(TorchFunctionMode):
         if name in MOVING:
             return result
         if type(result) is tuple:
-            return tuple(self.after(name, part, (args, kwargs)) for part in result)
-        return self.after(name, result, (args, kwargs))
+            return tuple(self.perturb_result(name, part, (args, kwargs)) for part in result)
+        return self.perturb_result(name, result, (args, kwargs))
 
-    def after(self, name: str, result: Any, value: Any) -> Any:
+    def perturb_result(self, name: str, result: Any, value: Any) -> Any:
         """Perturb what a function returns, if it computed it."""
         with unseen():
             if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
@@ -124,12 +124,12 @@ def perturb_rounding(stacks: tuple[Stack, ...]) -> Iterator[None]:
     """Within, every block computes with perturbed last bits; enter it last, so that observers see perturbed results."""
     disturbance = RoundingPerturbation()
 
-    def around(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def perturb_forward(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stream = find_stream_input(args, kwargs)
         if stream is not None:
             args, kwargs = replace_argument(args, kwargs, stream, disturbance.of(stream))
         with disturbance:
             return forward(*args, **kwargs)
 
-    with wrap_forwards(unique_blocks(stacks), around):
+    with wrap_forwards(unique_blocks(stacks), perturb_forward):
         yield

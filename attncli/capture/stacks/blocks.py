@@ -171,7 +171,7 @@ def iter_unchained_calls(run: list[ModuleCall], seen: ProbeResult) -> Iterator[M
     known = {call.number for call in run}
     for before, call in pairwise(run):
         follows = call.follows is not None and call.follows == before.result
-        if not follows and seen.origins(call.takes, known) != {before.number}:
+        if not follows and seen.trace_origins(call.takes, known) != {before.number}:
             yield call
 
 
@@ -233,7 +233,7 @@ def make_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> Stack:
                 before,
                 (call in attending, call in bare),
                 (1, 1) if call.two_streams else second,
-                partial(seen.origins, known=known),
+                partial(seen.trace_origins, known=known),
             )
             for layer, (before, call) in enumerate(zip(earlier, run, strict=True))
         ),

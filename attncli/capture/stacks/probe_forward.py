@@ -67,7 +67,7 @@ class ProbeResult:
     ran: set[nn.Module] = field(default_factory=set)
     """The modules that were called."""
 
-    def origins(self, sources: Iterable[int], known: Collection[int]) -> set[int]:
+    def trace_origins(self, sources: Iterable[int], known: Collection[int]) -> set[int]:
         """Trace sources back to calls among the `known`, and to the model's input."""
         found, waiting = set[int](), list(sources)
         while waiting:
@@ -134,9 +134,9 @@ class ForwardProber:
             ExtraTensor(place, trace.sources, trace.gave)
             for place, tensor in enumerate(states)
             if tensor is not stream and tensor.is_floating_point()
-            if (trace := self.watch.trace(tensor)) and call.container in trace.lists
+            if (trace := self.watch.find_trace(tensor)) and call.container in trace.lists
         )
-        trace = self.watch.trace(stream)
+        trace = self.watch.find_trace(stream)
         call.follows = trace.left if trace else None
         before = trace.lists if trace else frozenset[str]()
         call.takes = trace.sources if trace else frozenset()
@@ -147,11 +147,11 @@ class ForwardProber:
     ) -> None:
         """Mark its outputs, so that the call which takes them is known to follow."""
         for place, result in enumerate(results):
-            known = None if result is stream else self.watch.trace(result)
+            known = None if result is stream else self.watch.find_trace(result)
             if known is not None:
-                self.watch.attach(result, known._replace(gave=(call.number, place)))
+                self.watch.attach_trace(result, known._replace(gave=(call.number, place)))
         if stream is not None:
-            trace = self.watch.trace(stream)
+            trace = self.watch.find_trace(stream)
             inner = trace.left if trace else None
             call.result = call.number if inner is None or inner < call.number else inner
             lists = trace.lists if trace else frozenset[str]()

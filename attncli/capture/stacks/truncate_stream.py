@@ -29,7 +29,7 @@ class StreamTruncation:
     blocks: tuple[nn.Module, ...] = ()
     tokens: int = 0
 
-    def streams(self) -> AbstractContextManager[None]:
+    def truncate_streams(self) -> AbstractContextManager[None]:
         """Within, the first blocks receive their first tokens alone; observers entered later see the truncated stream."""
         cut = partial(truncate_arguments, self.tokens)
         return hook_forwards(((block, cut) for block in self.blocks), with_kwargs=True, first=True)
@@ -52,18 +52,20 @@ def find_truncation(
     """Find where the streams of this input can be truncated; None if the model then fails or shows other blocks."""
     seen: dict[nn.Module, tuple[int, ...]] = {}
 
-    def remember(module: nn.Module, args: Args, kwargs: Kwargs) -> None:
+    def record_stream_shape(module: nn.Module, args: Args, kwargs: Kwargs) -> None:
         stream = find_stream_input(args, kwargs)
         seen.setdefault(module, () if stream is None else tuple(stream.shape))
 
-    with hook_forwards(((module, remember) for module in model.modules()), with_kwargs=True):
+    with hook_forwards(
+        ((module, record_stream_shape) for module in model.modules()), with_kwargs=True
+    ):
         stacks = find_stacks(model, inputs)
     first = dict.fromkeys(stack.calls[0].module for stack in stacks)
     long = (block for block in first if exceeds_tokens(seen[block], tokens))
     cut = StreamTruncation(tuple(long), tokens)
     if not cut.blocks:
         return cut
-    with cut.streams():
+    with cut.truncate_streams():
         same = try_it(model, inputs) and structure_signature(
             find_stacks(model, inputs)
         ) == structure_signature(stacks)

@@ -115,7 +115,7 @@ def attend_in_strips(
     """Compute the output [batch, query, head, value] of one attention, and emit its map in strips."""
     whole: Tensor | None = None
 
-    def strips(number: int) -> Iterator[Strip]:
+    def iter_strips(number: int) -> Iterator[Strip]:
         nonlocal whole
         one_call = call.once_more() if number else call
         for start in range(0, call.queries, rows):
@@ -128,7 +128,7 @@ def attend_in_strips(
                 whole[:, start : start + output.shape[1]] = output
             yield strip if number else strip._replace(outputs=output)
 
-    observe_in_rounds(strips, observe)
+    observe_in_rounds(iter_strips, observe)
     assert whole is not None
     return whole
 
@@ -152,11 +152,11 @@ def emit_maps_only(
     """Emit the map of one attention in strips, without its output."""
     narrow = call.once_more()
 
-    def strips(number: int) -> Iterator[Strip]:
+    def iter_strips(number: int) -> Iterator[Strip]:
         for start in range(0, call.queries, rows):
             yield compute_strip(eager, narrow, start, rows)[1]
 
-    observe_in_rounds(strips, observe)
+    observe_in_rounds(iter_strips, observe)
 
 
 NARROW = 16
@@ -195,7 +195,9 @@ class EagerCall(NamedTuple):
     def strip(self, start: int, stop: int) -> StripArguments:
         """The arguments for queries start … stop and the keys that they see."""
         mask = self.mask_rows(start, stop)
-        keywords = {name: self.cut(value, start, stop) for name, value in self.keywords.items()}
+        keywords = {
+            name: self.cut_rows(value, start, stop) for name, value in self.keywords.items()
+        }
         follows_keys = any(cut is not self.keywords[name] for name, cut in keywords.items())
         visible = visible_keys(mask, self.keys)
         if visible is not None:  # a mask may have one row for all queries
@@ -219,10 +221,10 @@ class EagerCall(NamedTuple):
             return None
         if isinstance(self.mask, RowwiseMask):
             return self.mask.rows(start, stop)
-        rows: Tensor = self.cut(self.mask, start, stop)
+        rows: Tensor = self.cut_rows(self.mask, start, stop)
         return rows
 
-    def cut(self, value: Any, start: int, stop: int) -> Any:
+    def cut_rows(self, value: Any, start: int, stop: int) -> Any:
         """Cut the rows of anything that has one row per query, such as a position bias [1, head, query, key]."""
         rowwise = isinstance(value, Tensor) and value.dim() == 4 and value.shape[2] == self.queries
         return value[:, :, start:stop] if rowwise and self.queries > 1 else value

@@ -115,7 +115,7 @@ class SiteNamer:
             for name, module in self.elements.items()
         )
 
-    def site(self, module: nn.Module) -> AttentionSite:
+    def make_site(self, module: nn.Module) -> AttentionSite:
         name = self.names.get(id(module), type(module).__name__)
         family = NUMBER.sub("*", name)
         stack, kind = stack_path(family), self.kinds.get(family) or base_kind(family)

@@ -86,14 +86,14 @@ def make_rowwise_mask(
     if kwargs.pop("allow_is_bidirectional_skip", False) and hides_nothing(kv_length, kwargs):
         return None
 
-    def rows(start: int, stop: int) -> torch.Tensor:
+    def make_mask_rows(start: int, stop: int) -> torch.Tensor:
         made = make_whole_mask(batch_size, stop - start, kv_length, q_offset + start, **kwargs)
         assert made is not None  # only bidirectional masks may be None, if so requested
         return made
 
-    first = rows(0, 1)
+    first = make_mask_rows(0, 1)
     shape = (batch_size, first.shape[1], q_length, kv_length)
-    return RowwiseMask(rows, shape, first.dtype, first.device)
+    return RowwiseMask(make_mask_rows, shape, first.dtype, first.device)
 
 
 def hides_nothing(kv_length: int, kwargs: Kwargs) -> bool:

@@ -314,7 +314,7 @@ def sdpa_in_strips(
     rows = rows_per_strip(memory, math.prod(lead) * keys * max(4, query.element_size()))
     outputs: list[Tensor] = []
 
-    def strips(number: int) -> Iterator[Strip]:
+    def iter_strips(number: int) -> Iterator[Strip]:
         for start in range(0, queries, rows):
             logits = query[..., start : start + rows, :] @ key.transpose(-2, -1) * scale
             if is_causal:
@@ -335,5 +335,5 @@ def sdpa_in_strips(
             sides = MapOperands(add_batch_axis(rows_of), add_batch_axis(key), add_batch_axis(value))
             yield strip._replace(first_query=start, queries=queries, sides=sides)
 
-    observe_in_rounds(strips, hand_on)
+    observe_in_rounds(iter_strips, hand_on)
     return torch.cat(outputs, dim=-2).to(dtype)

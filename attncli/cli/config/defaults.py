@@ -88,10 +88,10 @@ def fates_of_settings(words: Sequence[str]) -> tuple[Any, Callable[[Any], str]]:
     context = make_command_context(whole, words, build_default_map(settings), obj=settings)
     left_out = settle_options(context).left_out
 
-    def fate(option: Any) -> str:
+    def describe_fate(option: Any) -> str:
         if is_typed(context, option.name):
             return "the command line says otherwise"
         why = left_out.get(option.name)
         return f"left out: {spell_as_options(why)}" if why else "applies"
 
-    return context, fate
+    return context, describe_fate

@@ -105,7 +105,7 @@ def read_model_settings(file: ConfigFile, root: Any) -> Iterator[OptionSetting]:
     takers = dict(iterate_model_options(root))
     known = {spell_key(option) for options in takers.values() for option in options}
     for key, value in table.items():
-        where = file.where(MODEL, key)
+        where = file.locate_key(MODEL, key)
         if key not in known:
             raise locate_error(where, unknown_name("option of models", key, known))
         for path, options in takers.items():
@@ -130,7 +130,9 @@ def iterate_model_options(root: Any) -> Iterator[tuple[Path, list[Any]]]:
 
 def require_table(file: ConfigFile, table: Any, path: Path) -> Mapping[str, Any]:
     if not isinstance(table, Mapping):
-        raise UsageError(f"{file.where(*path)}: '{'.'.join(path)}' must be a table of options.")
+        raise UsageError(
+            f"{file.locate_key(*path)}: '{'.'.join(path)}' must be a table of options."
+        )
     return table
 
 
@@ -145,11 +147,12 @@ def read_file_settings(
         if members is not None:
             if key not in members:
                 raise locate_error(
-                    file.where(*path, key), unknown_name("command", key, [*members, CHECKS, MODEL])
+                    file.locate_key(*path, key),
+                    unknown_name("command", key, [*members, CHECKS, MODEL]),
                 )
             yield from read_file_settings(file, value, members[key], (*path, key))
         else:
-            where = file.where(*path, key)
+            where = file.locate_key(*path, key)
             refuse_moved_option(" ".join(path), key, where)
             option = find_option(command, key, where)
             yield OptionSetting(path, option, wrap_single_value(option, value), where)

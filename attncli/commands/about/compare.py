@@ -100,11 +100,11 @@ def build_reader(by: str, pair: tuple[str | Report, str | Report], how: RunConte
             )
         resolve_source(one, words[0].replace("-", "_"))
 
-    def measured(model: str) -> Report:
+    def measure_model(model: str) -> Report:
         how.doing(f"{words[0]} {model}")
         return run_for_report([words[0], model, *words[1:]], how.settings)
 
-    return measured
+    return measure_model
 
 
 def parse_command_line(text: str) -> list[str]:
@@ -130,6 +130,6 @@ def run_for_report(words: list[str], settings: "Mapping[str, str] | None") -> Re
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         path = Path(scratch) / "report.json"
         run = run_to_file(words, path, settings)
-        if not run.finished:
+        if not run.has_report:
             raise RunStopped(run.code, run.sentence)
         return read_report(str(path))

@@ -119,7 +119,7 @@ def approximate(
         report = runs.run_decision(chosen, search, request, run, how)
     else:
         report = runs.run_fits(chosen, search, request, run, timing, how)
-    return chosen.noted(apply_unmet_policy(report, search))
+    return chosen.add_sources(apply_unmet_policy(report, search))
 
 
 def apply_unmet_policy(report: Report, search: SearchOptions) -> Report:

@@ -35,7 +35,7 @@ def run_fits(
 ) -> Report:
     """Fit one module for all patterns, at the requested width or at the smallest found."""
     save, seeds = how.save_module, run.all_seeds()
-    targets, methods = chosen.targets(seeds[0], request.causal), search.methods
+    targets, methods = chosen.build_targets(seeds[0], request.causal), search.methods
     searching = search.width is None
     solution = solve_pattern(
         targets,
@@ -61,7 +61,7 @@ def run_decision(
 ) -> Report:
     """Decide whether the requested width is enough, or find the smallest that is."""
     seeds = run.all_seeds()
-    targets = chosen.targets(seeds[0], request.causal)
+    targets = chosen.build_targets(seeds[0], request.causal)
     return decide_widths(targets, request, search.width, search.widest, seeds, how.progress)
 
 
@@ -97,7 +97,7 @@ def run_sweep(
     fits = len(patterns.chosen) * len(methods) * len(seeds) * max(1, len(widths))
     refuse_work_of_days(lengths, fits, "`sweep`", "sweep to a smaller one")
 
-    def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
+    def make_pattern(name: str, length: int, rng: np.random.Generator) -> csr_array:
         return build_pattern(name, length, rng, patterns.causal)
 
     if not widths:
@@ -109,14 +109,14 @@ def run_sweep(
             request,
             seeds,
             widest=search.widest,
-            make=make,
+            make=make_pattern,
             progress=progress,
         )
     if not lengths:
-        target = chosen.targets(seeds[0], request.causal)[first]
+        target = chosen.build_targets(seeds[0], request.causal)[first]
         return frontier_study(first, target, widths, request, seeds, progress=progress)
     return measure_scale_growth(
-        first, methods, widths, lengths, request, seeds=seeds, make=make, progress=progress
+        first, methods, widths, lengths, request, seeds=seeds, make=make_pattern, progress=progress
     )
 
 

@@ -42,14 +42,14 @@ def measure_attribution(
     `request`: relevance as well."""
     refuse_different_places(token, texts)
 
-    def work(place: int, text: ModelInput) -> tuple[AttributedText, bool]:
+    def attribute_input(place: int, text: ModelInput) -> tuple[AttributedText, bool]:
         return subject.read(text, lambda model, given: attribute_text(model, given, token, request))
 
     identity = subject.checkpoint.identity
     read = map_texts(
         subject.body,
         texts,
-        count_progress(work, texts, progress),
+        count_progress(attribute_input, texts, progress),
         identity,
         "attribution",
         (AttributedText,),
@@ -72,7 +72,7 @@ def measure_attribution(
         metrics=METRICS if request is None else {**METRICS, **RELEVANCES},
         views=tuple(build_views(chosen, rows, len(texts))),
         findings=tuple(findings),
-        **subject.about(texts, [again for _, again in read]),
+        **subject.describe(texts, [again for _, again in read]),
     )
 
 
@@ -109,7 +109,7 @@ def attribute_text(
     if not error <= subject.tolerance:
         raise Imprecise(
             f"{text.name}: what comes from the tokens and from constants misses the state by {error:.1g}, above "
-            f"{subject.tolerance:.1g}: it cannot be trusted and is not reported{subject.advice}."
+            f"{subject.tolerance:.1g}: it cannot be trusted and is not reported{subject.completeness_advice}."
         )
     numbers = build_attributed_text(origin, position, of_constants, error)
     if request is None:

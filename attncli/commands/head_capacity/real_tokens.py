@@ -34,7 +34,7 @@ def load_real_inputs(model: str, head: Head, files: CheckpointOptions) -> RealIn
     """Load it in float64, so that its own map can be compared with the one from its weights."""
     refuse_deeper_layers(head)
 
-    def add(
+    def add_real_tokens(
         report: Report,
         head: Head,
         inputs: Sequence[FoundInputs],
@@ -55,4 +55,4 @@ def load_real_inputs(model: str, head: Head, files: CheckpointOptions) -> RealIn
             progress=progress,
         )
 
-    return add
+    return add_real_tokens

@@ -77,26 +77,28 @@ def prepare_survey(
     fetching = files.to_fetch()
 
     @cache
-    def opened() -> Reader | AttnError:
+    def open_reader() -> Reader | AttnError:
         """Once for all heads, whether it can be or not."""
         try:
             return make_head_reader(*require_plain_logits(model, fetching), fetching)
         except AttnError as error:
             return error
 
-    def read(layer: int, head: int) -> Head:
+    def read_layer_head(layer: int, head: int) -> Head:
         if checkpoint.folder is None:
             raise InputError(
                 "single heads are read from a saved model's files, and this one has none"
             )
-        found = opened()
+        found = open_reader()
         if isinstance(found, AttnError):
             raise found
         return found(layer, head)
 
     subject = prepare_softmax_heads(checkpoint.body)
     random_init = prepare_softmax_heads(body_of(make_random_init_model(checkpoint.model, seeds[0])))
-    return survey_heads(checkpoint, subject, random_init, texts, read, plan, how.progress)
+    return survey_heads(
+        checkpoint, subject, random_init, texts, read_layer_head, plan, how.progress
+    )
 
 
 def show_patterns(
@@ -119,7 +121,7 @@ def show_patterns(
     idle = () if real else files.set_for_runs()
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0], idle)
     report = fit_head_inputs(trained, chosen, search, request, run, how, add_real_tokens)
-    return chosen.noted(report.with_verdicts(()) if search.allow_unmet else report)
+    return chosen.add_sources(report.with_verdicts(()) if search.allow_unmet else report)
 
 
 def load_head(model: str, place: str, files: CheckpointOptions, how: RunContext) -> Head:
@@ -147,7 +149,7 @@ def fit_head_inputs(
             "`causal`: every query of this head sees all keys; leave it out.", about=["causal"]
         )
     save, seeds = how.save_module, run.all_seeds()
-    targets = chosen.targets(seeds[0], head.causal)
+    targets = chosen.build_targets(seeds[0], head.causal)
     request = replace(request.at(head.d), causal=head.causal)
     found = find_inputs(head, targets, search.methods, request, seeds, how.progress)
     plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot

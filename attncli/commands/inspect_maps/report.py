@@ -66,7 +66,7 @@ def inspect_maps(
     rows = list(build_rows(own, plan, beyond, {saved.site: saved.name for saved in maps}))
     drawn = plan.metrics.on_repeats if beyond.roles_on == ON_RANDOM else ()
     heads = classify_heads(rows, drawn) if plan.metrics.roles else []
-    unseen = "" if beyond.layers is None else beyond.layers.unseen()
+    unseen = "" if beyond.layers is None else beyond.layers.describe_unseen()
     headline = (
         build_findings(rows, heads, [file.labels], unseen, seen.tokens)
         if plan.metrics.roles
@@ -113,14 +113,14 @@ def build_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
     shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
     numbers = {saved.site: saved.heads for saved in file.maps}
 
-    def chosen(site: AttentionSite) -> list[int]:
+    def choose_heads(site: AttentionSite) -> list[int]:
         if plan.layers is not None and site.layer not in plan.layers:
             return []
         own = enumerate(numbers[site])
         return [place for place, number in own if plan.keeps(site.layer, number)]
 
-    side = thumbnail_size(shapes, chosen, True, plan.ranking.top if plan.ranking else None)
-    return None if side is None else Thumbnails(side, chosen)
+    side = thumbnail_size(shapes, choose_heads, True, plan.ranking.top if plan.ranking else None)
+    return None if side is None else Thumbnails(side, choose_heads)
 
 
 def select_heads(file: MapFile, plan: HeadPlan, beyond: MapMetadata) -> HeadSelection:
@@ -198,17 +198,17 @@ def observe_maps(
     """Show every map in strips to the observers; maps that need another round are read again."""
     observer = HeadObserver(request, UniformControl(), str(file.path), lambda share: None)
 
-    def show(site: AttentionSite, strip: Strip) -> bool:
+    def observe_strip(site: AttentionSite, strip: Strip) -> bool:
         for look in also:
             look(site, strip)
         return observer.strip(site, strip)
 
-    def take(saved: SavedMap) -> None:
-        observe_in_rounds(lambda _: file.strips(saved), partial(show, saved.site))
+    def observe_map(saved: SavedMap) -> None:
+        observe_in_rounds(lambda _: file.strips(saved), partial(observe_strip, saved.site))
 
     with force_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):
-            take(saved)
+            observe_map(saved)
             progress(done + 1, len(maps), "maps")
         observer.finish()
     return observer.seen

@@ -48,7 +48,7 @@ def build_plan(
     if conditions:
         refuse_unmeasured(conditions, list(metrics.definitions()))
     return HeadPlan(
-        metrics, heads.chosen_layers(), heads.keeps(), select_ranking(heads, metrics.heads)
+        metrics, heads.chosen_layers(), heads.head_filter(), select_ranking(heads, metrics.heads)
     )
 
 
@@ -76,7 +76,7 @@ def prepare_maps(
 
     def with_maps(progress: Progress) -> Report:
         report = inspect_maps(file, plan, progress, small, collected.take)
-        return replace(report, pictures=tuple(collected.pictures(read_token_names(file))))
+        return replace(report, pictures=tuple(collected.build_plots(read_token_names(file))))
 
     return with_maps
 

@@ -150,7 +150,7 @@ def refuse_wrong_words(
     from attncli.gates import refuse_unmeasured
 
     heads.chosen_layers()
-    heads.keeps()
+    heads.head_filter()
     chosen = choose_metrics(metric, pairs)
     select_ranking(heads, chosen.heads)
     if conditions:

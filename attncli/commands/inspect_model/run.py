@@ -90,7 +90,7 @@ class InspectionRequest:
         return HeadPlan(
             metrics,
             heads.chosen_layers(),
-            heads.keeps(),
+            heads.head_filter(),
             order,
             self.with_shuffled_text,
             self.seed,
@@ -145,19 +145,22 @@ def prepare_inspection(
     metadata: dict[str, str] = {}
     names = TokenNames.of_text(texts[0])
 
-    def beyond(found: MapMetadata, keys: Mapping[AttentionSite, Mapping[str, "Scalar"]]) -> None:
+    def add_metadata(
+        found: MapMetadata, keys: Mapping[AttentionSite, Mapping[str, "Scalar"]]
+    ) -> None:
         named = {name: keys[site] for site, name in collected.names().items()}
         metadata.update(replace(found, keys=named).metadata)
 
     def with_maps(progress: Progress) -> "Report":
-        metadata_of = beyond if request.save_maps is not None else None
+        metadata_of = add_metadata if request.save_maps is not None else None
         report = study(also=collected.take, progress=progress, beyond=metadata_of)
         if request.save_maps is not None:
             metadata.update(collected.metadata(checkpoint.identity, names))
             write_atomically(
-                request.save_maps, lambda path: write_tensors(path, collected.tensors(), metadata)
+                request.save_maps,
+                lambda path: write_tensors(path, collected.named_tensors(), metadata),
             )
-        pictures = collected.pictures(names) if request.draws_maps else ()
+        pictures = collected.build_plots(names) if request.draws_maps else ()
         return replace(report, pictures=tuple(pictures))
 
     return with_maps
@@ -189,11 +192,11 @@ def before_weights(plan: HeadPlan, requested: RequestedInput) -> Ahead:
     long."""
     read_texts = make_early_check(requested)
 
-    def look(checkpoint: LoadedModel) -> Any:
+    def check_and_read_texts(checkpoint: LoadedModel) -> Any:
         refuse_layers_beyond(checkpoint, plan)
         return read_texts(checkpoint)
 
-    return look
+    return check_and_read_texts
 
 
 def announce_duration(subject: PreparedModel, plan: HeadPlan, tokens: int, say: Say) -> None:
@@ -259,12 +262,12 @@ def add_thumbnails(
     def with_small_maps(
         *, progress: Progress, also: Look | None = None, beyond: Beyond | None = None
     ) -> "Report":
-        def take(site: AttentionSite, strip: Strip) -> None:
+        def observe_strip(site: AttentionSite, strip: Strip) -> None:
             small.take(site, strip)
             if also is not None:
                 also(site, strip)
 
-        report = study(progress=progress, also=take, beyond=beyond)
+        report = study(progress=progress, also=observe_strip, beyond=beyond)
         keys = site_keys(small.sites, subject.stacks)
         return replace(report, tiles=tuple(small.tiles(names, keys, {}, report.rows)))
 

@@ -139,7 +139,7 @@ def build_census_rows(counts: AttentionCensus) -> Iterator[Row]:
     kinds = {f"{kind}_layers": counts.kinds.get(kind, 0) for kind in ("full", "sliding", "linear")}
     values: dict[str, float | None] = {
         **(kinds if counts.kinds else dict.fromkeys(kinds)),
-        "grouping": counts.grouping,
+        "grouping": counts.queries_per_key_head,
         "qk_norm_layers": counts.qk_norm,
         "sink_logit_layers": counts.sinks,
         "gated_layers": counts.gates,

@@ -103,7 +103,7 @@ def run_variants_on_texts(
     """Run all variants on all texts: for each state location and variant, one trajectory per text."""
     total, done = len(subjects) * len(rank_share(texts)) * len(variants), 0
 
-    def advance() -> None:
+    def count_pass() -> None:
         nonlocal done
         done += 1
         progress(done, total, "forward passes")
@@ -111,13 +111,15 @@ def run_variants_on_texts(
     found: dict[StateLocation, dict[str, list[Trajectory]]] = {}
     for suffix, subject in subjects.items():
 
-        def work(
+        def run_text(
             place: int, text: ModelInput, subject: CollapseModel = subject
         ) -> dict[str, Curves]:
-            return run_variants(subject, text, variants, metrics, advance, sub_blocks, over)
+            return run_variants(subject, text, variants, metrics, count_pass, sub_blocks, over)
 
         made_of = (StateLocation, Trajectory)
-        for ran in map_texts(subject.body, texts, work, identity, f"collapse {suffix}", made_of):
+        for ran in map_texts(
+            subject.body, texts, run_text, identity, f"collapse {suffix}", made_of
+        ):
             for variant, curves in ran.items():
                 for place, trajectory in curves.items():
                     per_variant = found.setdefault(place, {})

@@ -129,17 +129,17 @@ def capture_residuals(
     read, written = [], []
     places = list(dict.fromkeys(map(config.place, range(config.layers))))
 
-    def named(template: str) -> list[nn.Module]:
+    def find_modules(template: str) -> list[nn.Module]:
         return [find_module_by_name(model, template.format(l=place)) for place in places]
 
-    def take(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+    def record_input(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         read.append(to_array(args[0]))
 
-    def give(_: nn.Module, __: object, output: Tensor) -> None:
+    def record_output(_: nn.Module, __: object, output: Tensor) -> None:
         written.append(to_array(output))
 
-    reading = [(module, take) for module in named(config.family.query)]
-    writing = [(module, give) for module in named(config.family.output)]
+    reading = [(module, record_input) for module in find_modules(config.family.query)]
+    writing = [(module, record_output) for module in find_modules(config.family.output)]
     with hook_forwards(reading, writing), torch.no_grad(), run_in_model_precision(model):
         model(**text.kwargs)
     if len(read) != config.layers or len(written) != config.layers:

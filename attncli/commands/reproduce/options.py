@@ -93,9 +93,9 @@ def open_training_folder(
     require_folder(folder)
     require_writable(folder / f"{prefix}.safetensors")
 
-    def saved(name: str) -> "SavedTraining":
+    def open_saved_training(name: str) -> "SavedTraining":
         from attncli.commands.reproduce.saved_training import SavedTraining
 
         return SavedTraining(folder / f"{prefix}-{name}.safetensors", write_atomically)
 
-    return saved
+    return open_saved_training

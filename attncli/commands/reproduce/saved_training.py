@@ -60,7 +60,7 @@ class SavedTraining:
     path: Path
     write_whole: WriteWhole
 
-    def keep(self, state: TrainingState, plan: TrainingPlan) -> None:
+    def save_state(self, state: TrainingState, plan: TrainingPlan) -> None:
         tensors = {"losses": torch.tensor(state.losses, dtype=torch.float64)}
         for name, parameter in state.network.named_parameters():
             tensors[f"weights.{name}"] = parameter.detach().contiguous()
@@ -74,7 +74,7 @@ class SavedTraining:
         content = save(tensors, metadata)
         self.write_whole(self.path, lambda path: path.write_bytes(content))
 
-    def restore(self, state: TrainingState, plan: TrainingPlan) -> None:
+    def restore_state(self, state: TrainingState, plan: TrainingPlan) -> None:
         """Restore the state from the file; do nothing where there is no file."""
         if not self.path.exists():
             return

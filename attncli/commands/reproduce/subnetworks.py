@@ -78,11 +78,11 @@ class RerunLayers:
         contexts = block.self(states)[0]
         dense = block.output.dense
 
-        def behind(head: int) -> Tensor:
+        def output_of_head(head: int) -> Tensor:
             own = head_features(block, head)
             return normalize_states(F.linear(contexts[..., own], dense.weight[:, own], dense.bias))
 
-        return behind
+        return output_of_head
 
 
 class FrozenLayers:
@@ -110,13 +110,13 @@ class FrozenLayers:
     def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
         block = self.blocks[layer]
 
-        def behind(head: int) -> Tensor:
+        def output_of_head(head: int) -> Tensor:
             own = head_features(block, head)
             values = F.linear(states, block.self.value.weight[own])
             mixed = self.maps[layer][:, head - 1] @ values
             return self.past(layer, F.linear(mixed, block.output.dense.weight[:, own]))
 
-        return behind
+        return output_of_head
 
 
 def head_features(block: Any, head: int) -> slice:

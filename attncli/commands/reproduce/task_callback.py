@@ -22,7 +22,7 @@ def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched 
     assert folder is not None  # by what is declared of the two options
     every = validate_number("watch_training", training.watch_training, 1, 1, MOST_STEPS)
 
-    def watched(
+    def build_monitor(
         name: str, network: "nn.Module", inputs: "Mapping[str, Tensor]", step: int
     ) -> "AfterStep":
         from attncli.training.head_growth import HEALTH
@@ -33,4 +33,4 @@ def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched 
             network, every=every, probe=inputs, metrics=HEALTH, folder=own, step=step
         ).step
 
-    return watched
+    return build_monitor

@@ -87,14 +87,14 @@ def seed_dropout(step: int, seed: int, rate: float) -> Iterator[None]:
 def build_batches(task: Task, seed: int, examples: Examples) -> Callable[[int], Examples]:
     """Return the function that draws the batch of each step."""
 
-    def batch(step: int) -> Examples:
+    def draw_batch(step: int) -> Examples:
         stream = np.random.default_rng([seed, TRAINING, step])
         if not task.by_heart:
             return task.draw(stream, task.batch)
         chosen = stream.choice(task.asked, size=min(task.batch, task.asked), replace=False)
         return Examples(examples.inputs[chosen], examples.labels[chosen])
 
-    return batch
+    return draw_batch
 
 
 def build_plan(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> TrainingPlan:

@@ -73,7 +73,7 @@ def train(
     optimiser = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
     state = TrainingState(network, optimiser, [])
     if saved is not None:
-        saved.restore(state, plan)
+        saved.restore_state(state, plan)
     advance(state.step)
     with limit_threads():
         after = watch(state.step)
@@ -105,7 +105,7 @@ def resume_training(
         advance(1)
         last, stop = step == plan.steps, interrupted()
         if last or stop or time.monotonic() - last_saved > EVERY:
-            saved.keep(state, plan)
+            saved.save_state(state, plan)
             last_saved = time.monotonic()
         if stop:
             raise TrainingInterrupted(saved.path, step, plan.steps)

@@ -94,14 +94,19 @@ def measure_sensitivity(
             "`sensitivity` compares places in texts of one length: give one text, or cut all with `tokens`."
         )
 
-    def work(place: int, text: ModelInput) -> TextSensitivity:
+    def measure_input(place: int, text: ModelInput) -> TextSensitivity:
         with run_in_model_precision(subject.body):
             return measure_text(subject, text, place, plan)
 
     made_of = (TextSensitivity, TokenEstimates, Estimate, RepeatedToken)
     identity = subject.checkpoint.identity
     found = map_texts(
-        subject.body, texts, count_progress(work, texts, progress), identity, "sensitivity", made_of
+        subject.body,
+        texts,
+        count_progress(measure_input, texts, progress),
+        identity,
+        "sensitivity",
+        made_of,
     )
     words = texts[0].labels if len(texts) == 1 else ()
     rows = (*build_position_rows(found, words), *build_repeat_rows(found))
@@ -115,7 +120,7 @@ def measure_sensitivity(
         seeds=(plan.seed,),
         views=tuple(build_views(rows, len(texts))),
         findings=(finding,),
-        **subject.about(texts, [False] * len(texts)),
+        **subject.describe(texts, [False] * len(texts)),
     )
 
 
@@ -164,7 +169,7 @@ def multiply_rollout_maps(subject: PathModel, text: ModelInput) -> RolloutShares
         return RolloutShares([], [])
     means: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
 
-    def observe(site: AttentionSite, strip: Strip) -> None:
+    def add_strip(site: AttentionSite, strip: Strip) -> None:
         if site.kind != "self" or find_enclosing_stack(site, subject.stacks) != subject.stack.name:
             return
         if site not in means:
@@ -177,7 +182,7 @@ def multiply_rollout_maps(subject: PathModel, text: ModelInput) -> RolloutShares
         seen = strip.visible
         even[rows, keys] = 1.0 if seen is None else seen[0, 0].float().cpu()
 
-    with torch.no_grad(), capture_attention(subject.body, observe):
+    with torch.no_grad(), capture_attention(subject.body, add_strip):
         subject.body(**text.kwargs)
     return multiply_maps(list(means.values()), text.tokens)
 

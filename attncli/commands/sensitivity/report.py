@@ -63,7 +63,7 @@ class TextSensitivity(NamedTuple):
     floor: float
 
     @property
-    def exact(self) -> bool:
+    def is_exact(self) -> bool:
         return self.directions >= self.width
 
 
@@ -95,7 +95,7 @@ def build_sampled_row(
     values = [each.values[place] for each in numbers]
     error = math.sqrt(math.fsum(each.errors[place] ** 2 for each in numbers)) / len(numbers)
     around = interval_over_directions(values, error, texts[0].directions)
-    sampling: dict[str, Scalar] = {} if texts[0].exact else {"directions": texts[0].directions}
+    sampling: dict[str, Scalar] = {} if texts[0].is_exact else {"directions": texts[0].directions}
     sampling |= {} if math.isnan(error) else {"error": error}
     sampling |= {LOW: around.low, HIGH: around.high} if math.isfinite(around.high) else {}
     return summarize_values(metric, "1", values, "", keys={**keys, **sampling})
@@ -194,7 +194,7 @@ def describe_sampling(texts: Sequence[TextSensitivity]) -> str:
     one = texts[0]
     return (
         ""
-        if one.exact or one.directions < 2
+        if one.is_exact or one.directions < 2
         else f" (95 % intervals: {one.directions} of {one.width} directions)"
     )
 

@@ -74,25 +74,27 @@ class CurveStretch:
         return self.curve[-1]
 
     @cached_property
-    def late(self) -> list[float]:
+    def late_rates(self) -> list[float]:
         """The rates of the later half, after any start-up; all rates, if there are few."""
         later = self.rates[len(self.rates) // 2 :]
         return later if len(later) >= FEWEST_POINTS else self.rates
 
     @property
-    def slows(self) -> bool:
+    def slows_down(self) -> bool:
         """Whether the later half falls less than half as fast as the whole."""
-        return abs(mean(self.late)) < abs(mean(self.rates)) / 2.0
+        return abs(mean(self.late_rates)) < abs(mean(self.rates)) / 2.0
 
     @cached_property
-    def basis(self) -> list[float]:
+    def factor_rates(self) -> list[float]:
         """The rates whose mean is the factor: the late ones, unless there are too few of them for a clear mean."""
-        return self.late if self.slows or is_clear_of_zero(self.late) else self.rates
+        return (
+            self.late_rates if self.slows_down or is_clear_of_zero(self.late_rates) else self.rates
+        )
 
     @property
     def slope(self) -> float:
         """Decades a layer."""
-        return mean(self.basis)
+        return mean(self.factor_rates)
 
     @property
     def falls_by_a_decade(self) -> bool:
@@ -105,16 +107,16 @@ class CurveStretch:
         """`power`, `falls`, `grows`, `flat`, `levels off` or `uneven`: what the scatter of the steps leaves of its kind."""
         if self.kind == "power" or self.short:
             return self.kind
-        if is_clear_of_zero(self.basis) and self.kind != "grows":
+        if is_clear_of_zero(self.factor_rates) and self.kind != "grows":
             return (
                 "falls" if self.slope < 0.0 and format_power_of_ten(self.slope) != "1" else "flat"
             )
-        if self.slows and is_clear_of_zero(self.rates) and mean(self.rates) < 0.0:
+        if self.slows_down and is_clear_of_zero(self.rates) and mean(self.rates) < 0.0:
             return "levels off"
         return "uneven" if self.kind == "falls" or self.falls_by_a_decade else self.kind
 
     @property
-    def order(self) -> float:
+    def convergence_order(self) -> float:
         """The order of the last layers, after the start-up; 1 except for a power."""
         return (late_order(self.curve) or self.power) if self.power else 1.0
 
@@ -299,7 +301,7 @@ class RegimeClauses:
 
     def law(self, part: CurveStretch) -> str:
         say: Mapping[str, Callable[[CurveStretch], str]] = {
-            "power": lambda part: f"{name_order(part.order)}: {DOUBLY}",
+            "power": lambda part: f"{name_order(part.convergence_order)}: {DOUBLY}",
             "falls": self.decay,
             "grows": lambda part: f"grows: {format_factor(part)}",
             "uneven": lambda part: (
@@ -316,7 +318,7 @@ class RegimeClauses:
         """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
         if part.falls_by_a_decade or part.end <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
-        low, high = interval_of_mean(part.basis)
+        low, high = interval_of_mean(part.factor_rates)
         slow = part.slope > STEADY
         known = f"{format_factor(part)} ({format_power_of_ten(low)} to {format_power_of_ten(high)})"
         if part.end > FAR:
@@ -364,7 +366,9 @@ def doubly_exponential_order(curve: Sequence[float]) -> float | None:
     """The order of the doubly exponential stretch, if the curve has one."""
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return None
-    return next((part.order for part in find_stretches(curve) if part.kind == "power"), None)
+    return next(
+        (part.convergence_order for part in find_stretches(curve) if part.kind == "power"), None
+    )
 
 
 def single_rate(curve: Sequence[float]) -> float | None:

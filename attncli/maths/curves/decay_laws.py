@@ -87,11 +87,11 @@ class LayerSteps:
     def decades(self) -> Array:
         return np.diff(self.values)
 
-    def between(self, start: int, stop: int) -> "LayerSteps":
+    def slice_layers(self, start: int, stop: int) -> "LayerSteps":
         """The steps in a range."""
         return LayerSteps(self.layers[start : stop + 1], self.values[start : stop + 1])
 
-    def without(self, point: int) -> "LayerSteps":
+    def without_layer(self, point: int) -> "LayerSteps":
         """The same steps with the value of one layer left out."""
         layers = self.layers[:point] + self.layers[point + 1 :]
         return LayerSteps(layers, np.delete(self.values, point))
@@ -223,7 +223,7 @@ def combine_fits(fits: Sequence[LawFit]) -> CurveExplanation:
 
 def fit_segment_laws(steps: LayerSteps, start: int, stop: int) -> list[LawFit]:
     """Fit a constant factor, and a power law where the points support one."""
-    found, own = [fit_constant(steps, start, stop)], steps.between(start, stop)
+    found, own = [fit_constant(steps, start, stop)], steps.slice_layers(start, stop)
     power = fit_power(own) if is_collapse(own, FEWEST_POINTS) else None
     return found if power is None else [*found, power]
 
@@ -243,9 +243,12 @@ def is_collapse(steps: LayerSteps, fewest: int) -> bool:
 def is_supported(steps: LayerSteps, piece: CurvePiece) -> bool:
     """Whether the later points are near the law, and it survives leaving out any one point."""
     assert piece.power is not None
-    own, order = steps.between(*map(steps.layers.index, (piece.first, piece.last))), piece.power
+    own, order = (
+        steps.slice_layers(*map(steps.layers.index, (piece.first, piece.last))),
+        piece.power,
+    )
     return later_half_follows(own, order) and all(
-        is_stable_without_point(own.without(point), order)
+        is_stable_without_point(own.without_layer(point), order)
         for point in choose_points_to_leave_out(len(own.values))
     )
 

@@ -82,13 +82,13 @@ def fit_log_law(n: Array, d: Array) -> GrowthLaw:
 def fit_power_law(n: Array, d: Array) -> GrowthLaw:
     """Least squares in d itself, so that its AIC compares with the others'."""
 
-    def at(exponent: float) -> tuple[float, Array]:
+    def fit_factor(exponent: float) -> tuple[float, Array]:
         powers = np.exp(exponent * (np.log(n) - np.log(n).mean()))
         factor = float(powers @ d / (powers @ powers))
         return factor, d - factor * powers
 
-    best = minimise_over_exponent(lambda exponent: float(np.sum(at(exponent)[1] ** 2)))
-    factor, residual = at(best)
+    best = minimise_over_exponent(lambda exponent: float(np.sum(fit_factor(exponent)[1] ** 2)))
+    factor, residual = fit_factor(best)
     c = factor * math.exp(-best * float(np.log(n).mean()))
     slopes = (d - residual) * (np.log(n) - np.log(n).mean())
     freedom = len(d) - 2

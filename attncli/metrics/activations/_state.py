@@ -33,12 +33,12 @@ class ActivationState:
         return float(median(self.sizes.flatten().double()))
 
     @cached_property
-    def spikes(self) -> "Tensor":
+    def massive_tokens(self) -> "Tensor":
         """[token] bool: tokens that have a massive activation."""
         above = max(MASSIVE, RATIO * self.median) if self.largest > MASSIVE else MASSIVE
         return self.sizes.amax(dim=-1) > above
 
-    def peak(self) -> "Peak":
+    def find_peak(self) -> "Peak":
         """The largest activation; the median, which takes longest, is only found where it could be massive."""
         token, feature = divmod(int(self.sizes.argmax()), self.sizes.shape[-1])
         large = self.largest > MASSIVE and self.median > 0.0

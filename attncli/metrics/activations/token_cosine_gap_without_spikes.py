@@ -8,4 +8,4 @@ def token_cosine_gap_without_spikes(state: ActivationState) -> float:
 
     Where it is well above token_cosine_gap, or below, few spiking tokens make up the difference.
     """
-    return cosine_gap(state.values[~state.spikes])
+    return cosine_gap(state.values[~state.massive_tokens])

@@ -77,7 +77,7 @@ class Spectrum:
         settled = bool((self.short <= STILL).all()) and not small
         if room == 0 or settled or len(self.products) == ROUNDS:
             return False
-        self.blocks.append(self.fresh(min(BLOCK, room)))
+        self.blocks.append(self.orthogonal_directions(min(BLOCK, room)))
         self.running = self.running.new_zeros(self.blocks[-1].shape)
         return True
 
@@ -105,7 +105,7 @@ class Spectrum:
         least = top.clamp_min(LEAST**2 * top[..., :1]).clamp_min(NOISE)
         self.short = (error / (2.0 * least)).amax(dim=-1)
 
-    def fresh(self, columns: int) -> "Tensor":
+    def orthogonal_directions(self, columns: int) -> "Tensor":
         """The last products as directions that the blocks do not have, orthogonal to eleven digits."""
         import torch
 
@@ -126,7 +126,7 @@ class Spectrum:
         inner = basis.transpose(-2, -1) @ torch.cat(self.products, dim=-1)
         return (inner + inner.transpose(-2, -1)) / 2
 
-    def centred(self) -> tuple["Tensor", "Tensor"]:
+    def centred_norms(self) -> tuple["Tensor", "Tensor"]:
         """s1 and ‖·‖_F² of A - 11^T / n, n the number of keys."""
         import torch
 

@@ -30,14 +30,16 @@ class OperandStatistics:
         assert rows.sides is not None
         _, key, value = rows.sides
         self.heads = rows.weights.shape[1]
-        self.key_sizes, self.value_sizes = (self.spread(side.norm(dim=-1)) for side in (key, value))
+        self.key_sizes, self.value_sizes = (
+            self.repeat_groups(side.norm(dim=-1)) for side in (key, value)
+        )
         """[batch, head, key]: ‖k_j‖ and ‖v_j‖."""
-        self.units = self.spread(unit_vectors(key))
+        self.units = self.repeat_groups(unit_vectors(key))
         zero = self.key_sizes.new_zeros(())
         self.first = self.every = Cosines(zero, zero)
         """cos(q_i, k_0) of the queries that see token 0; and their mean over all keys that a query sees."""
 
-    def spread(self, grouped: "Tensor") -> "Tensor":
+    def repeat_groups(self, grouped: "Tensor") -> "Tensor":
         """[batch, head, …] of grouped keys or values."""
         return grouped.double().repeat_interleave(self.heads // grouped.shape[1], dim=1)
 

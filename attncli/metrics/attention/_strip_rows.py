@@ -169,29 +169,34 @@ class StripRows:
         A row's own constant is lost in the softmax, so these are the scores too, less their mean. Where there are none,
         a map's weights are all that is known; `cut_off` tells of those that have become 0.
         """
-        if self.scores is not None and self.scored:
-            shown = self.shown(self.scores)
+        if self.scores is not None and self.has_all_scores:
+            shown = self.zero_hidden_keys(self.scores)
         else:
-            shown = self.shown(self.weights.clamp_min(smallest_weight(self.weights)).log_())
+            shown = self.zero_hidden_keys(
+                self.weights.clamp_min(smallest_weight(self.weights)).log_()
+            )
         if self.visible is None:
             return shown - shown.mean(dim=-1, keepdim=True)
         mean = shown.sum(dim=-1) / self.seen.clamp_min(1)
-        return self.shown(shown - mean[..., None])
+        return self.zero_hidden_keys(shown - mean[..., None])
 
     @cached_property
-    def scored(self) -> bool:
+    def has_all_scores(self) -> bool:
         """Whether the scores of all visible keys are known; a mask's numbers do not count."""
-        return self.scores is not None and float(self.shown(self.scores).amin()) > NEVER_SEEN
+        return (
+            self.scores is not None
+            and float(self.zero_hidden_keys(self.scores).amin()) > NEVER_SEEN
+        )
 
     @cached_property
     def cut_off(self) -> bool:
         """Whether some weights are so small that their logits are unknown."""
-        if self.scored:
+        if self.has_all_scores:
             return False
         small = self.weights < smallest_weight(self.weights)
         return bool((small if self.visible is None else small & self.visible).any())
 
-    def shown(self, values: "Tensor") -> "Tensor":
+    def zero_hidden_keys(self, values: "Tensor") -> "Tensor":
         """[batch, head, query, key]: 0 where the key is hidden."""
         return values if self.visible is None else values.masked_fill(~self.visible, 0.0)
 

@@ -102,7 +102,7 @@ class MetricTotals:
         self.others = rows.ids is not None and not len(rows.ids) == rows.queries == rows.keys
         self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
-            if ATTENTION.spec(name).of in ROW_KINDS and self.possible(name):
+            if ATTENTION.spec(name).of in ROW_KINDS and self.is_possible(name):
                 self.add_rows(name, metric(rows), rows)
         if any("logits" in ATTENTION.spec(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.cut_off
@@ -112,7 +112,7 @@ class MetricTotals:
             self.add_columns(rows)
         if "offsets" in self.kinds:
             self.add_offsets(rows)
-        self.collect(rows)
+        self.collect_rows(rows)
 
     def add_row_sums(self, sums: "Tensor") -> None:
         """Add the sums of rows [batch, head, query]."""
@@ -128,7 +128,7 @@ class MetricTotals:
         attending = [] if least is None or largest is None else least[largest > 0.0].tolist()
         return min(attending, default=1.0)
 
-    def collect(self, rows: StripRows) -> None:
+    def collect_rows(self, rows: StripRows) -> None:
         for kind in self.kinds & COLLECTED.keys():
             if kind == "sides":
                 self.unseen = self.unseen or explain_no_operands(rows)
@@ -201,7 +201,7 @@ class MetricTotals:
         found = {name: self.of_items(name) for name in self.functions}
         return {name: reduce_items(name, value) for name, value in found.items()}
 
-    def items(self) -> list[dict[str, "Tensor | str"]]:
+    def values_by_item(self) -> list[dict[str, "Tensor | str"]]:
         """The metrics of each batch item by itself."""
         found = {name: self.of_items(name) for name in self.functions}
         several = [value for value in found.values() if not isinstance(value, str)]
@@ -222,10 +222,10 @@ class MetricTotals:
 
     def of_items(self, name: str) -> "Tensor | str":
         """[item, head, …], or why there is no such number."""
-        reason = self.impossible(name) or self.missing(name)
+        reason = self.explain_impossible(name) or self.explain_missing(name)
         if reason:
             return NOT_APPLICABLE + reason
-        if not self.possible(name):
+        if not self.is_possible(name):
             return NO_SCORES
         if "logits" in ATTENTION.spec(name).needs and self.cut_off:
             return CUT_OFF
@@ -240,14 +240,14 @@ class MetricTotals:
             found: Tensor = self.functions[name](self.sums[kind])
             return found.double()
         if ATTENTION.spec(name).take != "mean":
-            return self.extreme(name)
+            return self.find_extremes(name)
         total, count = self.sums[name]
         if not bool((count > 0).all()):
             return NOT_APPLICABLE + "no query sees such a key"
         result: Tensor = total / count
         return result
 
-    def extreme(self, name: str) -> "Tensor | str":
+    def find_extremes(self, name: str) -> "Tensor | str":
         """[item, head]: the largest or least number of all rows that count."""
         largest = ATTENTION.spec(name).take == "max"
         rows: list[tuple[Tensor, Tensor]] = self.sums[name]
@@ -263,13 +263,13 @@ class MetricTotals:
         assert best is not None
         return best if bool(best.isfinite().all()) else NOT_APPLICABLE + "no query sees such a key"
 
-    def possible(self, name: str) -> bool:
+    def is_possible(self, name: str) -> bool:
         """Whether the strips so far have what the metric needs."""
-        return not self.impossible(name) and (
+        return not self.explain_impossible(name) and (
             self.scored or "scores" not in ATTENTION.spec(name).needs
         )
 
-    def impossible(self, name: str) -> str:
+    def explain_impossible(self, name: str) -> str:
         """Explain why a metric is undefined for this map, whatever its numbers; empty where it is defined."""
         needs = ATTENTION.spec(name).needs
         if self.signed and not ATTENTION.spec(name).signed:
@@ -286,7 +286,7 @@ class MetricTotals:
             return "its queries and keys are not the tokens of the text, one for each"
         return ""
 
-    def missing(self, name: str) -> str:
+    def explain_missing(self, name: str) -> str:
         """Explain what a metric needs and the strips lack; empty where they have it."""
         needs = ATTENTION.spec(name).needs
         if "learned sink" in needs and self.least_row > 1.0 - self.full_row:

@@ -86,10 +86,10 @@ def explain_truncated_file(folder: Path) -> None:
         return
     sentence = f"attn: a file of {folder} was cut off while it was read: run again.\n".encode()
 
-    def end(number: int) -> None:
+    def exit_with_message(number: int) -> None:
         os.write(2, sentence)
         os._exit(InputError.exit_code)
 
     # Python's own signal handlers run only after the access succeeds, which it never does here.
-    GUARD[:] = [ctypes.CFUNCTYPE(None, ctypes.c_int)(end)]
+    GUARD[:] = [ctypes.CFUNCTYPE(None, ctypes.c_int)(exit_with_message)]
     ctypes.CDLL(None).signal(signal.SIGBUS, GUARD[0])

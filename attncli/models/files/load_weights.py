@@ -81,7 +81,7 @@ def read_safetensors_weights(folder: Path) -> LoadedWeights:
     refuse_unsupported_dtypes(folder, dtypes)
 
     @contextmanager
-    def opened() -> Iterator[State]:
+    def open_state() -> Iterator[State]:
         if fit_in_memory(files):
             yield read_lazily(places)
         else:
@@ -91,7 +91,7 @@ def read_safetensors_weights(folder: Path) -> LoadedWeights:
 
     shapes = {name: place.shape for name, place in places.items()}
     sha256 = cache(lambda: hash_weights(iter_stored_weights(places)))
-    return LoadedWeights("safetensors", dtypes, shapes, sha256, opened)
+    return LoadedWeights("safetensors", dtypes, shapes, sha256, open_state)
 
 
 def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
@@ -109,12 +109,12 @@ def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
     refuse_unsupported_dtypes(folder, dtypes)
 
     @contextmanager
-    def opened() -> Iterator[State]:
+    def open_state() -> Iterator[State]:
         yield state
 
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     sha256 = cache(lambda: hash_state(str(folder), state))
-    return LoadedWeights("pickle", dtypes, shapes, sha256, opened)
+    return LoadedWeights("pickle", dtypes, shapes, sha256, open_state)
 
 
 def unpickle_tensors(path: Path) -> Any:

@@ -127,7 +127,7 @@ class EncodedTexts(NamedTuple):
 def make_early_check(options: RequestedInput) -> Ahead:
     """Make a check of config and tokenizer that runs before weights are read; it keeps the texts, as stdin is read once."""
 
-    def look(checkpoint: LoadedModel) -> EncodedTexts | None:
+    def check_texts(checkpoint: LoadedModel) -> EncodedTexts | None:
         if checkpoint.body.main_input_name != WORDS:
             refuse_texts(checkpoint, options)
             return None
@@ -136,7 +136,7 @@ def make_early_check(options: RequestedInput) -> Ahead:
             return None
         return encode_texts(checkpoint, options)
 
-    return look
+    return check_texts
 
 
 def encode_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTexts:

@@ -112,13 +112,13 @@ def find_signature(module: nn.Module, args: Args) -> inspect.Signature:
 def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Any]:
     """Cast floating tensors to the model's dtype, which may differ from the user's, and copy inference tensors."""
 
-    def cast(value: Any) -> Any:
+    def cast_value(value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
         plain = value.clone() if value.is_inference() else value
         return plain.to(dtype) if plain.is_floating_point() else plain
 
-    return {name: cast(value) for name, value in inputs.items()}
+    return {name: cast_value(value) for name, value in inputs.items()}
 
 
 def require_inputs_run(model: nn.Module, inputs: Inputs) -> None:
@@ -130,11 +130,11 @@ def require_inputs_run(model: nn.Module, inputs: Inputs) -> None:
 def count_keys(model: nn.Module, inputs: Inputs) -> int:
     """Count the tokens of the first attention, by a forward that ends there; several texts at once are refused."""
 
-    def stop(_: AttentionSite, strip: Strip) -> None:
+    def stop_at_strip(_: AttentionSite, strip: Strip) -> None:
         raise StopAtFirstStrip(strip)
 
     try:
-        with torch.no_grad(), capture_attention(model, stop):
+        with torch.no_grad(), capture_attention(model, stop_at_strip):
             model(**inputs)
     except StopAtFirstStrip as reached:
         texts = reached.strip.weights.shape[0]

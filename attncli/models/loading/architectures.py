@@ -39,12 +39,12 @@ class Architecture:
     def without_memory(self, folder: Path) -> PreTrainedModel:
         """Build the model on torch's meta device: names, shapes and dtypes of all weights, no numbers."""
 
-        def build() -> PreTrainedModel:
+        def build_on_meta() -> PreTrainedModel:
             with torch.device("meta"):
                 return self.model_class(self.config)
 
         return translate_library_errors(
-            folder, "its config describes no model that can be built", build
+            folder, "its config describes no model that can be built", build_on_meta
         )
 
 

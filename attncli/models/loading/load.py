@@ -172,14 +172,14 @@ def fill_model(
     with weights.opened() as state:
         usable = {name: state[name] for name in find_usable_names(weights, blank)}
 
-        def once(seed: int) -> LoadingResult:
+        def load_with_seed(seed: int) -> LoadingResult:
             return place_tensors(folder, architecture, usable, dtype, placing, seed)
 
-        loaded = once(options.seed)
+        loaded = load_with_seed(options.seed)
         refuse_mismatches(folder, loaded)
         refuse_integer_weights(folder, weights, set(usable), loaded)
         computed = find_computed_weights(
-            loaded.random(), blank, loaded, lambda: once(options.seed + 1)
+            loaded.find_random_weights(), blank, loaded, lambda: load_with_seed(options.seed + 1)
         )
     judged = classify_issues(loaded, computed)
     prefix = foreign_prefix(weights.dtypes, blank) if judged.missing else None

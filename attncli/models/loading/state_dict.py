@@ -81,7 +81,7 @@ def place_tensors(
 ) -> LoadingResult:
     """Let transformers place the tensors; weights without one are drawn from the seed."""
 
-    def place() -> Any:
+    def load_state() -> Any:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return architecture.model_class.from_pretrained(
@@ -94,7 +94,7 @@ def place_tensors(
                 **placing,
             )
 
-    model, info = translate_library_errors(folder, "its weights do not load", place)
+    model, info = translate_library_errors(folder, "its weights do not load", load_state)
     return LoadingResult(
         model, info["missing_keys"], info["unexpected_keys"], info["mismatched_keys"]
     )

@@ -15,7 +15,7 @@ Overrides = Mapping[str, Any | Callable[[Units], Any]]
 def rotary_sections(share: float = 1.0) -> Overrides:
     """Sections of rotary angles for time, rows and columns, which the default lacks or gives for heads of width 128."""
 
-    def rope(units: Units) -> dict[str, Any]:
+    def build_rope(units: Units) -> dict[str, Any]:
         half = int(units.head_width * share) // 2
         third = max(1, half // 3)
         angles = {
@@ -25,7 +25,7 @@ def rotary_sections(share: float = 1.0) -> Overrides:
         }
         return angles if share == 1.0 else {**angles, "partial_rotary_factor": share}
 
-    return {"rope_parameters": rope}
+    return {"rope_parameters": build_rope}
 
 
 def alternate_layer_kinds(*kinds: str) -> Callable[[Units], list[str]]:

@@ -64,13 +64,13 @@ class LocalWorker:
         with suppress(BrokenPipeError):  # it has died; its silence will say so
             print(json.dumps(job), file=self.process.stdin, flush=True)
 
-    def outcome(self) -> ProcessRun:
+    def read_outcome(self) -> ProcessRun:
         """The outcome of the job; a worker that closes its pipe has died."""
         line = self.output.readline()
         return ProcessRun(*json.loads(line)) if line else describe_exit(self.process.wait())
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         return self.process.poll() is None
 
     def stop(self) -> None:
@@ -100,16 +100,16 @@ class LocalWorkerPool:
     def outcomes(self, jobs: Iterator[Job]) -> Outcomes:
         """Yield outcomes as they come, each before the next job starts, since the caller may stop
         the sweep."""
-        self.fill(jobs)
+        self.start_jobs(jobs)
         while self.busy:
             for key, _ in self.selector.select():
                 worker: LocalWorker = key.data
-                place, found = worker.place, worker.outcome()
+                place, found = worker.place, worker.read_outcome()
                 self.rest(worker)
                 yield place, found
-                self.fill(jobs)
+                self.start_jobs(jobs)
 
-    def fill(self, jobs: Iterator[Job]) -> None:
+    def start_jobs(self, jobs: Iterator[Job]) -> None:
         while len(self.busy) < self.count:
             job = next(jobs, None)
             if job is None:
@@ -122,7 +122,7 @@ class LocalWorkerPool:
     def rest(self, worker: LocalWorker) -> None:
         self.selector.unregister(worker.output)
         self.busy.remove(worker)
-        if worker.lives:
+        if worker.is_alive:
             self.free.append(worker)
         else:
             worker.stop()

@@ -52,7 +52,7 @@ class Chart:
         return [point for points in self.series.values() for point in points]
 
     @property
-    def ends(self) -> tuple[float, float]:
+    def axis_range(self) -> tuple[float, float]:
         """Of the axis: gaps count too, or a curve would seem to end well where its last item has failed."""
         places = [*(point.x for point in self.points), *self.gaps]
         return min(places), max(places)

@@ -65,7 +65,7 @@ def draw_chart(drawn: Chart, width: int) -> list[Text]:
     heights += [scale(level) for level in drawn.levels.values()]
     low, high = min(heights), max(heights)
     span = (high - low) or 1.0
-    left, right = drawn.ends
+    left, right = drawn.axis_range
     places = [
         [
             (
@@ -88,7 +88,7 @@ def draw_chart(drawn: Chart, width: int) -> list[Text]:
 
 
 def x_to_column(x: float, drawn: Chart, width: int) -> int:
-    left, right = drawn.ends
+    left, right = drawn.axis_range
     return round((x - left) / ((right - left) or 1.0) * (width - 1))
 
 

@@ -59,7 +59,9 @@ class RecordedRun(PathTensorRun):
                 f"stack {self.stack.name}: a block reads earlier states besides its input, "
                 "and their share of the output cannot be separated."
             )
-        self.blocks.append(RecordedBlock(forward, args, kwargs, stream, stream.full().clone()))
+        self.blocks.append(
+            RecordedBlock(forward, args, kwargs, stream, stream.full_stream().clone())
+        )
         return super().run(forward, args, kwargs, stream)
 
 
@@ -69,12 +71,12 @@ def contributions_by_head(
     """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head."""
     shares: list[Tensor] = []
 
-    def visit(attention: RecordedAttention, back: Tensor) -> None:
+    def add_contribution(attention: RecordedAttention, back: Tensor) -> None:
         shares.append((attention.outputs.detach() * back).sum(dim=(0, 2, 3)))
 
     with accept_path_tensors(model):
         found, blocks = run_forwards(model, RecordedRun(stack, Streams()), inputs)
-        run_backwards(blocks, found.output[None], visit)
+        run_backwards(blocks, found.output[None], add_contribution)
     whole = found.output.square().sum()
     return found.output, [share / whole for share in reversed(shares)]
 

@@ -15,7 +15,7 @@ from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, no
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> PathTensor:
     if not isinstance(x, PathTensor) or isinstance(weight, PathTensor):
         raise no_rule_error("a product with a stream as its weights")
-    return add_bias(x.like(F.linear(x.numbers, weight)), bias)
+    return add_bias(x.wrap_like(F.linear(x.numbers, weight)), bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
@@ -23,7 +23,7 @@ def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
     """addmm, as GPT-2's Conv1D calls it."""
     if isinstance(bias, PathTensor) or isinstance(weight, PathTensor):
         raise no_rule_error("addmm with a stream as its bias or weights")
-    return add_bias(x.like(x.numbers @ weight), bias)
+    return add_bias(x.wrap_like(x.numbers @ weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__)
@@ -36,14 +36,14 @@ def matmul(x: Any, y: Any) -> Tensor:
     if y.dim() != 2:
         raise no_rule_error("a product of the stream with something that is no weight matrix")
     stream: PathTensor = x
-    return stream.like(stream.numbers @ y)
+    return stream.wrap_like(stream.numbers @ y)
 
 
 def full_stream_scores(query: PathTensor, key: PathTensor) -> Tensor:
     """Scores of the full stream alone, which sets the maps; the result is plain, in a batch of one."""
     if query.dim() != 4 or key.dim() != 4:
         raise no_rule_error("a product of two streams that are not [batch, head, token, feature]")
-    return query.full().detach() @ key.full().detach()
+    return query.full_stream().detach() @ key.full_stream().detach()
 
 
 def mix_values(maps: Tensor, values: PathTensor) -> PathTensor:
@@ -52,7 +52,7 @@ def mix_values(maps: Tensor, values: PathTensor) -> PathTensor:
         raise no_rule_error("a product with a stream on its right")
     visible = (maps > 0.0).any(dim=1, keepdim=True)
     outputs = values.streams.attended(RecordedAttention(maps, visible, maps @ values.numbers))
-    return values.like(outputs).after_attention()
+    return values.wrap_like(outputs).after_attention()
 
 
 def add_bias(x: PathTensor, bias: Tensor | None) -> PathTensor:
@@ -65,11 +65,11 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
         y = multiply(y, alpha) if isinstance(y, PathTensor) else y * alpha
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
         first, second = align_streams([require_same_shape(x, y), y])
-        return first.like(first.numbers + second.numbers)
+        return first.wrap_like(first.numbers + second.numbers)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     if isinstance(other, int | float):
         if other == 0:
-            return stream.like(stream.numbers)
+            return stream.wrap_like(stream.numbers)
         other = stream.numbers.new_tensor(other)
     return stream.plus_constant(other)
 
@@ -98,7 +98,7 @@ def subtract_from(x: Operand, y: Operand) -> PathTensor:
 
 @rule(Tensor.neg, torch.neg, Tensor.__neg__)
 def negative(x: PathTensor) -> PathTensor:
-    return x.like(-x.numbers)
+    return x.wrap_like(-x.numbers)
 
 
 @rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
@@ -115,7 +115,7 @@ def multiply(x: Any, y: Any) -> PathTensor:
     result = stream.numbers * other
     if result.shape != stream.shape:
         raise no_rule_error("a product that repeats the stream")
-    return stream.like(result)
+    return stream.wrap_like(result)
 
 
 @rule(Tensor.mul_, Tensor.__imul__)
@@ -132,7 +132,7 @@ def divide(x: Any, y: Any) -> PathTensor:
     if isinstance(y, PathTensor):
         raise no_rule_error("a division by a stream")
     stream: PathTensor = x
-    return stream.like(stream.numbers / y)
+    return stream.wrap_like(stream.numbers / y)
 
 
 def require_same_shape(x: PathTensor, y: PathTensor) -> PathTensor:

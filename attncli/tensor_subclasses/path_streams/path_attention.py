@@ -42,7 +42,7 @@ def attend(
     outputs = value.streams.attended(RecordedAttention(maps, visible, torch.matmul(maps, values)))
     mixed = outputs.transpose(1, 2).contiguous()
     compare_attention(module, mixed[: len(output)].detach(), output)
-    return value.like(mixed).after_attention(), None
+    return value.wrap_like(mixed).after_attention(), None
 
 
 @rule(F.scaled_dot_product_attention)
@@ -72,12 +72,12 @@ def attend_to_other_stack(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
     if not isinstance(query, PathTensor):
         return output
     shape = (query.streams.number, *output.shape[1:])
-    return query.like(query.numbers.new_zeros(shape)).plus_constant(output)
+    return query.wrap_like(query.numbers.new_zeros(shape)).plus_constant(output)
 
 
 def full_stream_qkv(*sides: Any) -> list[Tensor]:
     """Queries, keys and values of the full stream; states of another stack are repeated along the batch."""
-    full = [side.full() if isinstance(side, PathTensor) else side for side in sides]
+    full = [side.full_stream() if isinstance(side, PathTensor) else side for side in sides]
     return [side[: len(full[0])] for side in full]
 
 

@@ -54,7 +54,7 @@ def norm(
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
     deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
-    return add_bias(x.like(numbers.reshape(x.shape)), bias)
+    return add_bias(x.wrap_like(numbers.reshape(x.shape)), bias)
 
 
 def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
@@ -62,7 +62,7 @@ def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> Pat
     full = x.by_stream()[0].detach()
     ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
     through = x.times_frozen(ratio).changed(x.streams.after_mlp)
-    return through.like(through.numbers, activated=True)
+    return through.wrap_like(through.numbers, activated=True)
 
 
 @rule(F.relu, torch.relu, Tensor.relu)

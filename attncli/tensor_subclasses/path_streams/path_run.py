@@ -54,14 +54,16 @@ def decompose_by_length(
     """Decompose by path length in one forward pass; `go_on` also runs the rest of the model, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
 
-    def streams() -> LengthStreams:
+    def build_streams() -> LengthStreams:
         return LengthStreams(attentions=steps) if count_attention else LengthStreams(mlps=steps)
 
     with torch.no_grad(), accept_path_tensors(model):
-        found, output = run_path_tensors(model, PathTensorRun(stack, streams(), go_on), inputs)
+        found, output = run_path_tensors(
+            model, PathTensorRun(stack, build_streams(), go_on), inputs
+        )
 
     def longest_with_random_weights() -> Tensor:
-        random_init = run_with_random_weights(model, stack, inputs, streams())
+        random_init = run_with_random_weights(model, stack, inputs, build_streams())
         return found.terms[-1] if random_init is None else random_init.terms[-1]
 
     check_steps(found, stack, steps, count_attention, longest_with_random_weights)
@@ -75,7 +77,7 @@ def decompose_by_both_lengths(model: nn.Module, stack: Stack, inputs: Inputs) ->
     with torch.no_grad(), accept_path_tensors(model):
         found, _ = run_path_tensors(model, PathTensorRun(stack, LengthStreams(*steps)), inputs)
 
-    def grid(decomposition: PathDecomposition) -> Tensor:
+    def arrange_by_length(decomposition: PathDecomposition) -> Tensor:
         return decomposition.terms.reshape(
             1 + attentions, 1 + len(stack.calls), *decomposition.output.shape
         )
@@ -84,11 +86,11 @@ def decompose_by_both_lengths(model: nn.Module, stack: Stack, inputs: Inputs) ->
 
         def longest_with_random_weights(other: int = other) -> Tensor:
             random_init = run_with_random_weights(model, stack, inputs, LengthStreams(*steps))
-            return grid(random_init or found).sum(dim=other)[-1]
+            return arrange_by_length(random_init or found).sum(dim=other)[-1]
 
-        one_kind = found._replace(terms=grid(found).sum(dim=other))
+        one_kind = found._replace(terms=arrange_by_length(found).sum(dim=other))
         check_steps(one_kind, stack, steps[counted], counted == 0, longest_with_random_weights)
-    return found._replace(terms=grid(found))
+    return found._replace(terms=arrange_by_length(found))
 
 
 def run_single_paths(

@@ -15,15 +15,15 @@ def apply_within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> An
     """Apply the function to the numbers, for calls that leave axis 0 where it is."""
     result = function(x.numbers, *args, **kwargs)
     if isinstance(result, Tensor):
-        return x.like(result)
-    return type(result)(x.like(part) for part in result)
+        return x.wrap_like(result)
+    return type(result)(x.wrap_like(part) for part in result)
 
 
 def register_shape_rules(*functions: Any) -> None:
     for function in functions:
 
         @rule(function)
-        def moved(x: Tensor, *args: Any, function: Any = function, **kwargs: Any) -> Any:
+        def apply_shape_rule(x: Tensor, *args: Any, function: Any = function, **kwargs: Any) -> Any:
             return apply_within_streams(function, x, *args, **kwargs)
 
 
@@ -51,14 +51,14 @@ def return_like(x: Any, y: Any) -> Any:
     other = y.numbers if isinstance(y, PathTensor) else y
     if not isinstance(x, PathTensor):
         return x.to(other.dtype) if x.shape == other.shape else x.reshape(other.shape)
-    return x.like(x.numbers.to(other.dtype).reshape(other.shape))
+    return x.wrap_like(x.numbers.to(other.dtype).reshape(other.shape))
 
 
 @rule(Tensor.transpose, torch.transpose, Tensor.swapaxes, torch.swapaxes)
 def transpose(x: PathTensor, first: int, second: int) -> PathTensor:
     if 0 in (first % x.dim(), second % x.dim()):
         raise no_rule_error("a transposition of the batch")
-    return x.like(x.numbers.transpose(first, second))
+    return x.wrap_like(x.numbers.transpose(first, second))
 
 
 @rule(Tensor.permute, torch.permute)
@@ -66,12 +66,12 @@ def permute(x: PathTensor, *dims: Any) -> PathTensor:
     order = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     if order[0] % x.dim() != 0:
         raise no_rule_error("a transposition of the batch")
-    return x.like(x.numbers.permute(order))
+    return x.wrap_like(x.numbers.permute(order))
 
 
 @rule(Tensor.unflatten, torch.unflatten)
 def unflatten(x: PathTensor, dim: int, sizes: Sequence[int]) -> PathTensor:
-    return x.like(torch.unflatten(x.numbers, require_not_batch_axis(x.dim(), dim), sizes))
+    return x.wrap_like(torch.unflatten(x.numbers, require_not_batch_axis(x.dim(), dim), sizes))
 
 
 @rule(Tensor.repeat_interleave, torch.repeat_interleave)
@@ -79,17 +79,17 @@ def repeat_interleave(x: PathTensor, repeats: int, dim: int | None = None) -> Pa
     """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None:
         raise no_rule_error("a repetition by numbers of their own")
-    return x.like(x.numbers.repeat_interleave(repeats, require_not_batch_axis(x.dim(), dim)))
+    return x.wrap_like(x.numbers.repeat_interleave(repeats, require_not_batch_axis(x.dim(), dim)))
 
 
 @rule(Tensor.unsqueeze, torch.unsqueeze)
 def unsqueeze(x: PathTensor, dim: int) -> PathTensor:
-    return x.like(x.numbers.unsqueeze(require_not_batch_axis(x.dim() + 1, dim)))
+    return x.wrap_like(x.numbers.unsqueeze(require_not_batch_axis(x.dim() + 1, dim)))
 
 
 @rule(Tensor.squeeze, torch.squeeze)
 def squeeze(x: PathTensor, dim: int) -> PathTensor:
-    return x.like(x.numbers.squeeze(require_not_batch_axis(x.dim(), dim)))
+    return x.wrap_like(x.numbers.squeeze(require_not_batch_axis(x.dim(), dim)))
 
 
 def require_not_batch_axis(axes: int, dim: int) -> int:
@@ -106,36 +106,38 @@ def getitem(x: PathTensor, index: Any) -> PathTensor:
     whole = indices[0] is Ellipsis or (isinstance(indices[0], slice) and indices[0] == slice(None))
     if not simple or not whole or (indices[0] is Ellipsis and len(indices) > x.dim()):
         raise no_rule_error("an index into the batch or by a tensor")
-    return x.like(x.numbers[index])
+    return x.wrap_like(x.numbers[index])
 
 
 @rule(torch.split, Tensor.split)
 def split(x: PathTensor, size: Any, dim: int = 0) -> tuple[PathTensor, ...]:
-    return tuple(map(x.like, torch.split(x.numbers, size, require_not_batch_axis(x.dim(), dim))))
+    return tuple(
+        map(x.wrap_like, torch.split(x.numbers, size, require_not_batch_axis(x.dim(), dim)))
+    )
 
 
 @rule(Tensor.chunk, torch.chunk)
 def chunk(x: PathTensor, chunks: int, dim: int = 0) -> tuple[PathTensor, ...]:
-    return tuple(map(x.like, x.numbers.chunk(chunks, require_not_batch_axis(x.dim(), dim))))
+    return tuple(map(x.wrap_like, x.numbers.chunk(chunks, require_not_batch_axis(x.dim(), dim))))
 
 
 @rule(Tensor.unbind, torch.unbind)
 def unbind(x: PathTensor, dim: int = 0) -> tuple[PathTensor, ...]:
-    return tuple(map(x.like, x.numbers.unbind(require_not_batch_axis(x.dim(), dim))))
+    return tuple(map(x.wrap_like, x.numbers.unbind(require_not_batch_axis(x.dim(), dim))))
 
 
 @rule(torch.cat, torch.concat)
 def cat(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
     parts = require_streams(tensors)
     axis = require_not_batch_axis(parts[0].dim(), dim)
-    return parts[0].like(torch.cat([x.numbers for x in parts], axis))
+    return parts[0].wrap_like(torch.cat([x.numbers for x in parts], axis))
 
 
 @rule(torch.stack)
 def stack(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
     parts = require_streams(tensors)
     axis = require_not_batch_axis(parts[0].dim() + 1, dim)
-    return parts[0].like(torch.stack([x.numbers for x in parts], axis))
+    return parts[0].wrap_like(torch.stack([x.numbers for x in parts], axis))
 
 
 def require_streams(tensors: Sequence[Any]) -> list[PathTensor]:

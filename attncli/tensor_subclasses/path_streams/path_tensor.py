@@ -51,12 +51,12 @@ class PathTensor(StreamTensor):
         """[stream, rows of one stream, …]"""
         return self.numbers.reshape(self.streams.number, -1, *self.shape[1:])
 
-    def full(self) -> Tensor:
+    def full_stream(self) -> Tensor:
         """The full stream alone, with the model's batch of one."""
         rows = self.shape[0] // self.streams.number
         return self.numbers[:rows]
 
-    def like(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
+    def wrap_like(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
         """Wrap other numbers of the same streams; axis 0 must still begin with them."""
         if numbers.dim() == 0 or numbers.shape[0] % self.streams.number:
             raise no_rule_error("a result whose first axis is not the batch")
@@ -64,7 +64,7 @@ class PathTensor(StreamTensor):
 
     def times_frozen(self, factor: Tensor, activated: bool = False) -> "PathTensor":
         """Multiply every stream by one factor [rows of one stream, …]."""
-        return self.like((self.by_stream() * factor).reshape(self.shape), activated)
+        return self.wrap_like((self.by_stream() * factor).reshape(self.shape), activated)
 
     def plus_constant(self, constant: Tensor) -> "PathTensor":
         """Add a constant to the full stream, and to the partial stream of constants."""
@@ -75,11 +75,11 @@ class PathTensor(StreamTensor):
         for stream in self.streams.constants:
             own = slice(stream * rows, (stream + 1) * rows)
             result[own] += everywhere[own]
-        return self.like(result)
+        return self.wrap_like(result)
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> "PathTensor":
         """Apply a transition of the streams' class to them [stream, …]."""
-        return self.like(change(self.by_stream()).reshape(self.shape))
+        return self.wrap_like(change(self.by_stream()).reshape(self.shape))
 
     def after_attention(self) -> "PathTensor":
         """Mark it as an output of its block's attention."""

@@ -26,7 +26,7 @@ def replace_handwritten_norms(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms accept split tensors."""
     known: dict[nn.Module, RecognisedNorm | None] = {}
 
-    def around(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def split_norm(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         x = args[0] if args else None
         if not isinstance(x, SplitTensor):
             return forward(*args, **kwargs)
@@ -39,7 +39,7 @@ def replace_handwritten_norms(model: nn.Module) -> Iterator[None]:
             return forward(x)
         return norm(x, found.epsilon, found.centre, found.gain, found.bias)
 
-    with wrap_forwards(filter(is_handwritten_norm, model.modules()), around):
+    with wrap_forwards(filter(is_handwritten_norm, model.modules()), split_norm):
         yield
 
 

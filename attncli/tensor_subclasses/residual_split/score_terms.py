@@ -29,7 +29,7 @@ class ScoreTerms(NamedTuple):
     """[..., query or 1, columns]: the scores of learned sinks."""
 
     @property
-    def lead(self) -> tuple[int, ...]:
+    def lead_shape(self) -> tuple[int, ...]:
         return np.broadcast_shapes(tuple(self.query.shape[:-2]), tuple(self.key.shape[:-2]))
 
     @property
@@ -38,9 +38,9 @@ class ScoreTerms(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (*self.lead, self.query.shape[-2], self.key.shape[-2] + self.columns)
+        return (*self.lead_shape, self.query.shape[-2], self.key.shape[-2] + self.columns)
 
-    def times(self, factor: float) -> "ScoreTerms":
+    def scale_terms(self, factor: float) -> "ScoreTerms":
         bias, shift, sinks = (
             None if part is None else part * factor for part in (self.bias, self.shift, self.beside)
         )
@@ -62,17 +62,17 @@ class ScoreTerms(NamedTuple):
 def broadcast_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
     """Broadcast the terms to other leading axes."""
 
-    def there(part: Tensor | None) -> Any:
+    def broadcast_part(part: Tensor | None) -> Any:
         if part is None:
             return None
-        return part.expand(*terms.lead, *part.shape[-2:]).reshape(*lead, *part.shape[-2:])
+        return part.expand(*terms.lead_shape, *part.shape[-2:]).reshape(*lead, *part.shape[-2:])
 
     return terms._replace(
-        query=there(terms.query),
-        key=there(terms.key),
-        bias=there(terms.bias),
-        shift=there(terms.shift),
-        beside=there(terms.beside),
+        query=broadcast_part(terms.query),
+        key=broadcast_part(terms.key),
+        bias=broadcast_part(terms.bias),
+        shift=broadcast_part(terms.shift),
+        beside=broadcast_part(terms.beside),
     )
 
 

@@ -56,7 +56,7 @@ def is_content_only(terms: ScoreTerms) -> bool:
 
 def content_attention(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     """π^T V and (P - 1π^T) V, the reference row π that of the last token's query."""
-    lead = np.broadcast_shapes(terms.lead, tuple(values.shape[:-2]))
+    lead = np.broadcast_shapes(terms.lead_shape, tuple(values.shape[:-2]))
     seen, bias = find_visible_keys(terms, lead)
     (q_common, q), (_, k), (v_common, v) = (
         split_by_maps(side, lead) for side in (terms.query, terms.key, values)

@@ -128,7 +128,7 @@ def scores_as_stream(terms: ScoreTerms) -> SplitTensor:
     common, varying = (
         make_scaled(part.mantissa @ key, part.exponent) for part in (query.common, query.varying)
     )
-    return SplitTensor(common, varying, len(terms.lead))
+    return SplitTensor(common, varying, len(terms.lead_shape))
 
 
 def make_scores(terms: ScoreTerms) -> LazyScores:
@@ -143,7 +143,7 @@ def scale(x: Any, y: Any) -> Tensor:
     if isinstance(factor, DeferredTensor):
         return torch.mul(scores.compute(), factor.compute())
     if not isinstance(factor, Tensor) or factor.numel() == 1:
-        return make_scores(scores.terms.times(float(factor)))
+        return make_scores(scores.terms.scale_terms(float(factor)))
     terms = scores.terms
     bare = terms.bias is None and terms.shift is None and terms.beside is None
     if isinstance(factor, StreamTensor) or not bare or not is_per_map_factor(factor, scores):
@@ -273,7 +273,7 @@ class LazyWeights(DeferredTensor):
         terms = self.terms
         if is_content_only(terms):
             columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
-            return content_attention(terms, columns.expand(*terms.lead, *columns.shape))
+            return content_attention(terms, columns.expand(*terms.lead_shape, *columns.shape))
         return torch.softmax(terms.plain(), dim=-1)[..., : self.shape[-1]]
 
 

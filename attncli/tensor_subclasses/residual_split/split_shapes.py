@@ -212,7 +212,7 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
 def index_as_slice(x: SplitTensor) -> Callable[[Any], Any]:
     """Turn an index of numbers into a slice, if it lists all tokens in order, or one position repeatedly."""
 
-    def plainer(part: Any) -> Any:
+    def simplify_index(part: Any) -> Any:
         if (
             not isinstance(part, Tensor)
             or part.dtype == torch.bool
@@ -223,7 +223,7 @@ def index_as_slice(x: SplitTensor) -> Callable[[Any], Any]:
             return slice(None)
         return int(part[0]) if bool((part == part[0]).all()) else part
 
-    return plainer
+    return simplify_index
 
 
 def find_token_axis(tokens: Any, count: int) -> int | None:

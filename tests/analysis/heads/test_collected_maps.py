@@ -36,14 +36,14 @@ def test_chosen_heads_are_put_together_from_strips() -> None:
     visible = (back >= 0) & (back < 3)
     weights = torch.rand(4, 7, 7, generator=torch.Generator().manual_seed(0)) * visible
     found = kept(weights, visible)
-    tensors = found.tensors()
+    tensors = found.named_tensors()
     assert set(tensors) == {"layers.2.attention", "layers.2.visible"}
     assert np.array_equal(tensors["layers.2.attention"], weights[[1, 3]])
     assert np.array_equal(tensors["layers.2.visible"], visible)
     said = found.metadata({"class": "Some"}, TokenNames("abcdefg"))
     assert json.loads(said["heads"]) == {"layers.2.attention": [1, 3]}
     assert json.loads(said["spans"]) == {"layers.2.attention": "sliding"}
-    first, second = found.pictures(TokenNames("abcdefg"))
+    first, second = found.build_plots(TokenNames("abcdefg"))
     assert (first.title, second.title) == ("head 2.1", "head 2.3")
     assert np.array_equal(second.panels["2.3"], weights[3])
 

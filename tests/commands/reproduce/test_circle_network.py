@@ -182,8 +182,8 @@ def test_seeds_do_not_feel_each_other(design: Design) -> None:
     together, alone = CircleNetworks(design, [3, 5, 8]), CircleNetworks(design, [5])
     for network, seeds in ((together, [3, 5, 8]), (alone, [5])):
         train(network, build_loss(network, seeds), Experiment(seeds, 20).plan(design))
-    for name, value in alone.weights(0).items():
-        assert together.weights(1)[name] == pytest.approx(value, abs=1e-7), name
+    for name, value in alone.weights_of_seed(0).items():
+        assert together.weights_of_seed(1)[name] == pytest.approx(value, abs=1e-7), name
     losses = compute_training_losses(together, [3, 5, 8])
     assert losses[1] == pytest.approx(compute_training_losses(alone, [5])[0], rel=1e-4)
     assert len(set(losses)) == 3

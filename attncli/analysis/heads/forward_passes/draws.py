@@ -27,7 +27,7 @@ class DrawObserver(HeadObserver):
         self.is_apart = self.is_apart and len(strip.weights) == len(self.each)
 
     def numbers_of(self, site: AttentionSite, totals: MetricTotals) -> Values:
-        items = totals.items()
+        items = totals.values_by_item()
         several = len(items) == len(
             self.each
         )  # else the metrics do not apply to it, for the same reasons

@@ -214,7 +214,7 @@ class HeadObserver:
                 f"{self.where}: the state after layer {index} of {stack} is not finite."
             )
         self.seen.states[stack, index] = measure_state(whole, self.wanted.states)
-        self.seen.peaks[stack, index] = whole.peak()
+        self.seen.peaks[stack, index] = whole.find_peak()
 
 
 def describe_paths(passes: Sequence[PassResult]) -> dict[str, str]:
@@ -322,7 +322,7 @@ def observe_forward_pass(
     """Run the model once for an observer."""
     request = observer.wanted
 
-    def strip(site: AttentionSite, strip: Strip) -> bool:
+    def observe_strip(site: AttentionSite, strip: Strip) -> bool:
         if strip.round == 0:
             take(site, strip)
             if also is not None:
@@ -338,7 +338,7 @@ def observe_forward_pass(
         run_in_model_precision(body),
         capture_projections(body, observer, extra_names) as take,
         capture_states(body, stacks, observer, bool(request.states)),
-        capture_attention(body, strip, strip_memory, proved, apart, statistics) as stream,
+        capture_attention(body, observe_strip, strip_memory, proved, apart, statistics) as stream,
         capture_linear_layers(
             body, linear.layers, linear.heads, observer.strip, strip_memory
         ) as run,
@@ -390,11 +390,11 @@ def capture_projections(
         if "gates" in extra:
             takes.append(watched.enter_context(observe_gates(body, observer.gates)))
 
-        def take(site: AttentionSite, strip: Strip) -> None:
+        def observe_strip(site: AttentionSite, strip: Strip) -> None:
             for each in takes:
                 each(site, strip)
 
-        yield take
+        yield observe_strip
 
 
 @contextmanager

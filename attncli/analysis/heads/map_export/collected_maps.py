@@ -65,7 +65,7 @@ class CollectedMaps:
                 self.visible[site] = np.zeros((strip.queries, strip.keys), np.uint8)
             self.visible[site][rows, part] = strip.visible[0, 0].to("cpu", torch.uint8).numpy()
 
-    def tensors(self) -> dict[str, NDArray[Any]]:
+    def named_tensors(self) -> dict[str, NDArray[Any]]:
         """The maps by tensor name, for a file."""
         named: dict[str, NDArray[Any]] = {}
         names = self.names()
@@ -96,7 +96,7 @@ class CollectedMaps:
     def several(self) -> bool:
         return len({(site.stack, site.kind) for site in self.maps}) > 1
 
-    def pictures(self, names: TokenNames) -> list[Picture]:
+    def build_plots(self, names: TokenNames) -> list[Picture]:
         """One plot for each square map of tokens over themselves; rows are queries."""
         found = []
         for site, weights in self.maps.items():

@@ -123,12 +123,12 @@ def select_heads(
     """The heads that --layers and --heads select, by their indices, which in a model are their
     numbers."""
 
-    def chosen(site: AttentionSite) -> list[int]:
+    def choose_heads(site: AttentionSite) -> list[int]:
         if site not in shapes or (layers is not None and site.layer not in layers):
             return []
         return [head for head in range(shapes[site].heads) if keeps(site.layer, head)]
 
-    return chosen
+    return choose_heads
 
 
 def thumbnail_size(

@@ -44,7 +44,7 @@ class Observations:
     numbers: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
     """The true numbers of the heads, where not all of an attention are there."""
 
-    def passes(self, metric: str) -> list[PassResult]:
+    def passes_of_metric(self, metric: str) -> list[PassResult]:
         """Where a metric is taken from."""
         if ATTENTION.spec(metric).group == ON_REPEATS and self.repeated:
             return self.repeated
@@ -63,14 +63,14 @@ class Observations:
 
     def found(self, site: AttentionSite, metric: str, nulls: bool = False) -> "list[Tensor] | str":
         """[head, …] for each text, or the reason why there is none."""
-        kept = [seen.nulls if nulls else seen.heads for seen in self.passes(metric)]
+        kept = [seen.nulls if nulls else seen.heads for seen in self.passes_of_metric(metric)]
         values = [of[site].get(metric, "") for of in kept if site in of]
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
 
     def is_silent(self, site: AttentionSite, head: int, metric: str = "") -> bool:
         """Whether all weights of the head's map are zero, on some text that the metric uses."""
-        passes = self.passes(metric) if metric else self.texts
+        passes = self.passes_of_metric(metric) if metric else self.texts
         held = [seen.silent[site] for seen in passes if site in seen.silent]
         return any(bool(silent[head]) for silent in held)
 

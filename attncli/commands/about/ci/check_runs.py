@@ -48,7 +48,7 @@ def judge_check(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
     refuse_itself(check)
     conditions = [gates.parse_condition(text) for text in check.fail_if]
     against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
-    changes = against.changes()
+    changes = against.parse_changes()
     old = against.read() if check.baseline and report_exists(check.baseline) else None
     report = make_report(check, scratch) if check.command else read_report(str(check.report))
     verdicts = (
@@ -114,7 +114,7 @@ def make_report(check: "Check", scratch: Path) -> Report:
 
     path = scratch / f"{check.name}.json"
     run = run_to_file([*check.command, *check_gates(check)], path)
-    if not run.finished:
+    if not run.has_report:
         raise RunStopped(run.code, run.sentence)
     own = (
         "attn",

@@ -48,7 +48,7 @@ class SweepPlan:
     def report_of(self, name: str) -> str:
         return join_address(self.into, report_name(self.command, self.options, name))
 
-    def line(self, name: str) -> tuple[str, ...]:
+    def run_words(self, name: str) -> tuple[str, ...]:
         return (self.command, name, *self.words)
 
     @cached_property
@@ -65,12 +65,12 @@ def run_sweep_items(
         return runs.of(range(len(plan.names)), progress)
     share = rank_share(plan.names)
 
-    def one(place: int) -> Judged:
+    def run_item(place: int) -> Judged:
         progress(share.index(place), len(share), "models")
         return runs.of([place], ignore_progress)[0]
 
     names = [plan.report_of(name) for name in plan.names]
-    return share_work(range(len(plan.names)), one, names.__getitem__)
+    return share_work(range(len(plan.names)), run_item, names.__getitem__)
 
 
 class SweepRuns:
@@ -126,14 +126,18 @@ class SweepRuns:
             if self.plan.evict:
                 note_cached(name, self.fetched)
             yield Job(
-                place, self.plan.line(name), self.reports[place], os.getcwd(), self.plan.settings
+                place,
+                self.plan.run_words(name),
+                self.reports[place],
+                os.getcwd(),
+                self.plan.settings,
             )
 
     def judge(self, place: int, run: ProcessRun) -> None:
         """Read the report that the run has written, or describe its failure."""
         name, where = self.plan.names[place], self.reports[place]
         step = self.plan.steps[place]
-        report = read_finished(where) if run.finished else None
+        report = read_finished(where) if run.has_report else None
         remove_leftovers(where)
         if self.plan.evict:
             evict_cached_model(name, self.fetched)

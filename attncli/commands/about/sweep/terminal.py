@@ -117,7 +117,7 @@ def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[s
         )
     for name, step in zip(plan.names, plan.steps, strict=True):
         report = plan.report_of(name)
-        words = ["attn", *plan.line(name), "--format", "json", "-o", report]
+        words = ["attn", *plan.run_words(name), "--format", "json", "-o", report]
         facts = {
             "item": name,
             "step": step,

@@ -76,7 +76,7 @@ class Decision:
         return 2 if self.line.answer.possible is False else 1
 
     @property
-    def proved(self) -> int:
+    def proved_width(self) -> int:
         return max(self.line_d, self.cut.d, self.budget_d)
 
     @property
@@ -85,10 +85,10 @@ class Decision:
         return self.attempt.fit.d if met and self.attempt and self.attempt.fit else None
 
     @property
-    def enough(self) -> float | None:
+    def sufficient_width(self) -> float | None:
         if self.found is not None:
             return 1.0
-        return 0.0 if self.width is not None and self.width < self.proved else None
+        return 0.0 if self.width is not None and self.width < self.proved_width else None
 
 
 def decide_widths(
@@ -122,10 +122,13 @@ def decide_widths(
         findings=tuple(findings),
         verdicts=tuple(
             Verdict(
-                f"{one.pattern} fits", True, summarize_decision(one), stopped=one.enough is None
+                f"{one.pattern} fits",
+                True,
+                summarize_decision(one),
+                stopped=one.sufficient_width is None,
             )
             for one in found
-            if one.enough != 1.0
+            if one.sufficient_width != 1.0
         ),
     )
 
@@ -153,13 +156,13 @@ def decide_pattern(
     known = Decision(
         pattern, line, cut, faces, edges, budget_d=limit, attempt=None, logits=0.0, width=width
     )
-    if width is not None and width < known.proved:
+    if width is not None and width < known.proved_width:
         return known
     ceiling = widest if width is None else width
     attempt = line_attempt(line) or find_narrowest(
-        target, request, seeds, ceiling, impossible=known.proved - 1
+        target, request, seeds, ceiling, impossible=known.proved_width - 1
     )
-    d = attempt.fit.d if attempt.met and attempt.fit else known.proved
+    d = attempt.fit.d if attempt.met and attempt.fit else known.proved_width
     logits = min_logit_bound(constraints, d, request.total_variation) if small else 0.0
     logits = max(logits, line.answer.least) if d == 1 else logits
     return Decision(
@@ -185,8 +188,8 @@ def line_attempt(line: WidthOneResult) -> Attempt | None:
 def build_rows(one: Decision) -> Iterator[Row]:
     logits = one.attempt.logits if one.attempt is not None and one.found is not None else None
     values: dict[str, tuple[float | None, str]] = {
-        "enough": (one.enough, OPEN),
-        "d_proved": (one.proved, ""),
+        "enough": (one.sufficient_width, OPEN),
+        "d_proved": (one.proved_width, ""),
         "d_found": (one.found, explain_not_found(one)),
         "logit_scale": (logits, explain_not_found(one)),
         "logits_proved": (one.logits if one.found is not None else None, explain_not_found(one)),
@@ -210,41 +213,41 @@ def explain_not_found(one: Decision) -> str:
 def describe_decision(one: Decision) -> str:
     """The decision in a sentence, with its proof."""
     proof = describe_impossibility(one)
-    if one.enough == 0.0:
+    if one.sufficient_width == 0.0:
         return f"d = {one.width} is impossible: {proof.removeprefix(NARROW)}"
     if one.found is None:
         reason = one.attempt.reason if one.attempt is not None else ""
-        return f"not decided: d ≥ {one.proved}{f' ({proof})' if proof else ''}; {reason}"
+        return f"not decided: d ≥ {one.proved_width}{f' ({proof})' if proof else ''}; {reason}"
     logits = f"logits to {format_number(one.attempt.logits)}" if one.attempt else ""
     proved = f", proved to be at least {format_number(one.logits)}" if one.logits else ""
     made = f"{one.attempt.method}, {logits}{proved}" if one.attempt else ""
-    if one.found == one.proved:
+    if one.found == one.proved_width:
         least = f"; {proof}" if proof else ""
         return f"d = {one.found} is enough ({made}) and is the least{least}"
-    return f"{one.proved} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {describe_open_widths(one, one.found)}"
+    return f"{one.proved_width} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {describe_open_widths(one, one.found)}"
 
 
 def describe_open_widths(one: Decision, width: int) -> str:
     """Describe the widths below the one found: `d = 1 is impossible, d = 2 is open`."""
-    below, first, last = one.proved - 1, one.proved, width - 1
+    below, first, last = one.proved_width - 1, one.proved_width, width - 1
     impossible = f"d {'=' if below == 1 else '≤'} {below} is impossible, " if below else ""
     left = f"d = {first} is open" if first == last else f"d = {first} … {last} are open"
     faces = one.faces.d if one.faces else 1
-    exact = f" (with exact ratios d ≥ {faces})" if faces > one.proved else ""
+    exact = f" (with exact ratios d ≥ {faces})" if faces > one.proved_width else ""
     return f"{impossible}{left}{exact}"
 
 
 def summarize_decision(one: Decision) -> str:
     return (
-        f"not decided: d ≥ {one.proved} is all that is proved"
-        if one.enough is None
-        else f"d ≥ {one.proved} is proved"
+        f"not decided: d ≥ {one.proved_width} is all that is proved"
+        if one.sufficient_width is None
+        else f"d ≥ {one.proved_width} is proved"
     )
 
 
 def describe_impossibility(one: Decision) -> str:
     """Describe the proof that a smaller width is impossible."""
-    d = one.proved
+    d = one.proved_width
     if d == 1:
         return ""
     if d == one.line_d and one.line.answer.proof is not None:

@@ -134,11 +134,11 @@ def capture_module_input(module: nn.Module) -> Iterator[list[Tensor]]:
     """Capture the module's input and stop the forward pass there."""
     seen: list[Tensor] = []
 
-    def take(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+    def capture_input(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         seen.append(args[0].detach())
         raise StopForward
 
-    with hook_forwards([(module, take)]), suppress(StopForward):
+    with hook_forwards([(module, capture_input)]), suppress(StopForward):
         yield seen
 
 

@@ -73,7 +73,7 @@ def decompose_networks(
 ) -> list[MeasuredTerms]:
     done, steps = 0, len(networks) * networks[0].spec.layers
 
-    def advance() -> None:
+    def count_layer() -> None:
         nonlocal done
         done += 1
         progress(done, steps, "layers")
@@ -81,7 +81,7 @@ def decompose_networks(
     found = []
     for network in networks:
         where = f"{variant}, seed {network.seed}"
-        terms = decompose_output(network, VARIANTS[variant], where, advance)
+        terms = decompose_output(network, VARIANTS[variant], where, count_layer)
         found.append(measure_decomposition(terms, metrics, where, COMPLETENESS.of("float64")))
     return found
 

@@ -65,12 +65,12 @@ def measure_head_shares(
     variant = "SAN+skip" if skip else "SAN"
     done, steps = 0, len(networks) * networks[0].spec.layers
 
-    def advance() -> None:
+    def count_layer() -> None:
         nonlocal done
         done += 1
         progress(done, steps, "layers")
 
-    found = [compute_shares(network, variant, advance) for network in networks]
+    found = [compute_shares(network, variant, count_layer) for network in networks]
     rows = tuple(build_rows(found, variant))
     over = describe_averaging(len(networks), "seeds")
     titles = {name: f"{variant}: {name}{over}" for name in (OUTPUT, NORM)}
@@ -171,7 +171,7 @@ def advance_parts(
 ) -> dict[PassagePoint, SplitState]:
     """Propagate the parts of earlier layers through this one; its biases join theirs."""
     moved = {door: frozen.whole(part) for door, part in parts.items()}
-    bias = frozen.biases()
+    bias = frozen.bias_contribution()
     if bias is not None:
         for door in moved:
             if door.through == BIASES:

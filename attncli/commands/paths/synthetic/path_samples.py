@@ -75,7 +75,7 @@ def follow_path(path: Path, network: FrozenNetwork) -> PathNumbers:
             term = layer.past_attention(term)
         else:
             term = layer.through_attention(term, head=choice - 1)
-            product = layer.one_head[choice - 1].mixed(product)
+            product = layer.one_head[choice - 1].mix_rows(product)
     size = log10_array_norm(term.states) - log10_array_norm(network.output.states)
     return PathNumbers(log10_residual(product), size)
 
@@ -230,7 +230,7 @@ class Median(NamedTuple):
     value: float
     error: float
 
-    def above(self, other: "Median") -> bool:
+    def is_above(self, other: "Median") -> bool:
         return self.value - other.value > SURE * math.hypot(self.error, other.error)
 
     def in_words(self) -> str:
@@ -267,9 +267,9 @@ def describe_decay(rows: Sequence[Row]) -> str:
 def describe_trend(medians: Sequence[Median]) -> str:
     """From the order of all pairs of lengths, of which two thirds must agree, each by more than its error."""
     pairs = list(combinations(medians, 2))
-    if 3 * sum(before.above(after) for before, after in pairs) > 2 * len(pairs):
+    if 3 * sum(before.is_above(after) for before, after in pairs) > 2 * len(pairs):
         return "Longer paths are closer to rank 1"
-    if 3 * sum(after.above(before) for before, after in pairs) > 2 * len(pairs):
+    if 3 * sum(after.is_above(before) for before, after in pairs) > 2 * len(pairs):
         return "Longer paths are farther from rank 1"
     return "The distance to rank 1 has no clear trend with the length"
 

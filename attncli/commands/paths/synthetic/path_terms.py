@@ -63,16 +63,16 @@ def advance_terms(terms: Terms, frozen: FrozenLayer) -> Terms:
     go through one head."""
     result: Terms = {}
 
-    def add(length: int, x: SplitState | None) -> None:
+    def add_term(length: int, x: SplitState | None) -> None:
         if x is not None:
             result[length] = add_states(result[length], x) if length in result else x
 
     for length, term in terms.items():
         if frozen.skip:
-            add(length, frozen.past_attention(term))
-        add(length + 1, frozen.through_attention(term))
-    add(0, frozen.output_bias())
-    add(1, frozen.value_bias())
+            add_term(length, frozen.past_attention(term))
+        add_term(length + 1, frozen.through_attention(term))
+    add_term(0, frozen.output_bias())
+    add_term(1, frozen.value_bias())
     return result
 
 

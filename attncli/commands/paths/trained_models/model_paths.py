@@ -70,13 +70,18 @@ def measure_model_paths(
 ) -> Report:
     """One stack of a model, over texts."""
 
-    def work(place: int, text: ModelInput) -> tuple[DecomposedText, bool]:
+    def decompose_input(place: int, text: ModelInput) -> tuple[DecomposedText, bool]:
         return subject.read(text, lambda model, given: decompose_text(model, given, plan))
 
     made_of = (DecomposedText, MeasuredTerms)
     identity = subject.checkpoint.identity
     done = map_texts(
-        subject.body, texts, count_progress(work, texts, progress), identity, "paths", made_of
+        subject.body,
+        texts,
+        count_progress(decompose_input, texts, progress),
+        identity,
+        "paths",
+        made_of,
     )
     found = [text for text, _ in done]
     rows = [row for step in plan.steps for row in build_rows(found, step)]
@@ -88,7 +93,7 @@ def measure_model_paths(
         metrics={**metric_definitions(plan.metrics), **LOSSES},
         views=tuple(build_views(plan, len(texts))),
         findings=findings,
-        **subject.about(texts, [again for _, again in done]),
+        **subject.describe(texts, [again for _, again in done]),
     )
 
 
@@ -109,7 +114,7 @@ def decompose_text(subject: PathModel, text: ModelInput, plan: PathPlan) -> Deco
             where = f"{text.name}, {step} steps"
             terms = to_decomposition(parts, state)
             found.measured[step] = measure_decomposition(
-                terms, plan.metrics, where, subject.tolerance, subject.advice
+                terms, plan.metrics, where, subject.tolerance, subject.completeness_advice
             )
             found.counts[step] = count_paths_by_choices(
                 choices_per_layer(parts, subject.stack, step)

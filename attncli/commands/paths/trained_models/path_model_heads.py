@@ -45,14 +45,16 @@ def measure_head_shares(
 ) -> Report:
     """The share of every head of a stack, over texts."""
 
-    def work(place: int, text: ModelInput) -> tuple[tuple[dict[PassagePoint, float], float], bool]:
+    def measure_text(
+        place: int, text: ModelInput
+    ) -> tuple[tuple[dict[PassagePoint, float], float], bool]:
         return subject.read(text, compute_shares)
 
     identity = subject.checkpoint.identity
     read = map_texts(
         subject.body,
         texts,
-        count_progress(work, texts, progress),
+        count_progress(measure_text, texts, progress),
         identity,
         "heads",
         (PassagePoint,),
@@ -65,7 +67,7 @@ def measure_head_shares(
     over = describe_averaging(len(texts), "texts")
     views = build_share_views({OUTPUT: f"{OUTPUT}{over}"}, "Is the frozen network the model?")
     finding = Finding("heads", describe_largest_share(rows, PAST))
-    about = subject.about(texts, [again for _, again in read])
+    about = subject.describe(texts, [again for _, again in read])
     return build_shares_report(rows, OWN_METRICS, views, finding, about)
 
 
@@ -74,7 +76,7 @@ def compute_shares(subject: PathModel, text: ModelInput) -> tuple[dict[PassagePo
     with run_in_model_precision(subject.body):
         state, _ = run_unmodified(subject.body, subject, text)
         output, by_layer = contributions_by_head(subject.body, subject.stack, text.kwargs)
-    error = subject.miss(output, state, text)
+    error = subject.measure_completeness_error(output, state, text)
     layers = [call.layer for call in subject.stack.calls if call.attention]
     shares: dict[PassagePoint, float] = {}
     for layer, heads in zip(layers, by_layer, strict=True):

@@ -60,13 +60,13 @@ def measure_sampled_paths(
 ) -> Report:
     """Random paths of every length, over all texts; `heads`: of each attention."""
 
-    def drawn(place: int) -> list[Path]:
+    def draw_paths(place: int) -> list[Path]:
         """Whoever reads the text draws the same."""
         stream = np.random.default_rng([seed, place])
         lengths = range(1, len(heads) + 1)
         return [draw_path(stream, heads, length) for length in lengths for _ in range(samples)]
 
-    read, about = follow_paths_of_texts(subject, texts, drawn, "sampled", progress)
+    read, about = follow_paths_of_texts(subject, texts, draw_paths, "sampled", progress)
     rows = tuple(
         row
         for length in range(len(heads))
@@ -107,19 +107,21 @@ def follow_paths_of_texts(
     model."""
     done, steps = 0, 2 * sum(len(paths_of(place)) for place in rank_share(texts))
 
-    def advance(numbers: int) -> None:
+    def advance_progress(numbers: int) -> None:
         """Advance the progress by this many residuals or norms."""
         nonlocal done
         done += numbers
         progress(done, steps, "numbers of paths")
 
-    def work(place: int, text: ModelInput) -> tuple[Followed, bool]:
+    def follow_text(place: int, text: ModelInput) -> tuple[Followed, bool]:
         return subject.read(
-            text, lambda model, given: follow_paths(model, given, paths_of(place), advance)
+            text, lambda model, given: follow_paths(model, given, paths_of(place), advance_progress)
         )
 
-    read = map_texts(subject.body, texts, work, subject.checkpoint.identity, what, (PathNumbers,))
-    about = subject.about(texts, [again for _, again in read])
+    read = map_texts(
+        subject.body, texts, follow_text, subject.checkpoint.identity, what, (PathNumbers,)
+    )
+    about = subject.describe(texts, [again for _, again in read])
     without = {why for (_, why), _ in read if why}
     about["warnings"] += tuple(f"no norms of paths: {why}" for why in sorted(without))
     return [singles for (singles, _), _ in read], about
@@ -159,7 +161,7 @@ def log10_norms(
             output, terms, seen = run_single_paths(subject.body, subject.stack, text.kwargs, some)
             if list(seen) != list(heads):
                 raise InputError("the attentions of its paths are not those of its maps.")
-            subject.miss(output, whole, text)
+            subject.measure_completeness_error(output, whole, text)
             norms += [log10_ratio(term, whole) for term in terms]
             advance(len(some))
     return norms

@@ -45,12 +45,17 @@ def measure_step_shares(
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
 
-    def work(place: int, text: ModelInput) -> tuple[StepShares, bool]:
+    def measure_text(place: int, text: ModelInput) -> tuple[StepShares, bool]:
         return subject.read(text, compute_step_shares)
 
     identity = subject.checkpoint.identity
     read = map_texts(
-        subject.body, texts, count_progress(work, texts, progress), identity, "steps", (StepShares,)
+        subject.body,
+        texts,
+        count_progress(measure_text, texts, progress),
+        identity,
+        "steps",
+        (StepShares,),
     )
     rows = tuple(build_rows([shares for shares, _ in read]))
     finding = Finding(STEP, describe_largest_share(rows))
@@ -73,7 +78,7 @@ def measure_step_shares(
             View("Do the terms add up to the output?", "variant", (COMPLETENESS,)),
         ),
         findings=(finding,),
-        **subject.about(texts, [again for _, again in read]),
+        **subject.describe(texts, [again for _, again in read]),
     )
 
 
@@ -87,7 +92,7 @@ def compute_step_shares(subject: PathModel, text: ModelInput) -> StepShares:
     error = float(torch.linalg.norm(total - plain.double()) / whole)
     if not error <= subject.tolerance:
         raise Imprecise(
-            f"{text.name}: the terms add up to the output within {error:.1g} only{subject.advice}."
+            f"{text.name}: the terms add up to the output within {error:.1g} only{subject.completeness_advice}."
         )
     sizes = torch.linalg.norm(terms.double(), dim=(2, 3))
     along = (terms.double() * plain.double()).sum(dim=(2, 3)) / whole.square()

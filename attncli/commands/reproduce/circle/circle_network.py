@@ -34,7 +34,7 @@ class CircleNetworks(nn.Module):
             stacked = np.stack([weights[name] for weights in drawn])
             self.register_parameter(name, nn.Parameter(torch.from_numpy(stacked).float()))
 
-    def weights(self, index: int) -> dict[str, Array]:
+    def weights_of_seed(self, index: int) -> dict[str, Array]:
         """The weights of one seed, in float64."""
         named = self.named_parameters()
         return {name: values[index].detach().double().numpy() for name, values in named}
@@ -82,17 +82,17 @@ def draw_weights(design: Design, seed: int) -> dict[str, Array]:
     width, stream = design.width, np.random.default_rng(seed)
     key = width // HEADS
 
-    def gaussian(*shape: int) -> Array:
+    def draw_gaussian(*shape: int) -> Array:
         return stream.normal(scale=INIT, size=shape)
 
-    def uniform(*shape: int) -> Array:
+    def draw_uniform(*shape: int) -> Array:
         return stream.uniform(-1.0, 1.0, size=shape) / math.sqrt(width)
 
-    weights = {"w_embed": gaussian(2, width), "w_readout": gaussian(width, 2)}
-    weights |= {"w_q": gaussian(HEADS, width, key), "w_k": gaussian(HEADS, width, key)}
-    weights |= {"w_v": uniform(HEADS, width, key), "w_o": uniform(HEADS, key, width)}
+    weights = {"w_embed": draw_gaussian(2, width), "w_readout": draw_gaussian(width, 2)}
+    weights |= {"w_q": draw_gaussian(HEADS, width, key), "w_k": draw_gaussian(HEADS, width, key)}
+    weights |= {"w_v": draw_uniform(HEADS, width, key), "w_o": draw_uniform(HEADS, key, width)}
     if design.switches.mlp:
-        weights |= {"w_in": gaussian(width, width), "w_out": gaussian(width, width)}
+        weights |= {"w_in": draw_gaussian(width, width), "w_out": draw_gaussian(width, width)}
     sizes: dict[str, tuple[int, ...]] = {"b_embed": (width,), "b_readout": (2,), "b_o": (width,)}
     sizes |= {f"b_{name}": (HEADS, key) for name in "qkv"}
     norms = ["embedding", "attention"]
@@ -130,7 +130,7 @@ def build_loss(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int],
     taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
     inputs = build_inputs(design, taught)
 
-    def loss(step: int) -> Tensor:
+    def compute_loss(step: int) -> Tensor:
         begin = step % BATCHES * BATCH
         end = min(begin + BATCH, PAIRS)
         drop = Dropout(design.dropout, seeds, step) if design.dropout else skip_dropout
@@ -138,7 +138,7 @@ def build_loss(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int],
         missed: Tensor = network(batch, drop) - taught[begin + 1 : end + 1]
         return missed.square().sum()
 
-    return loss
+    return compute_loss
 
 
 def build_inputs(design: Design, taught: Tensor) -> Tensor:

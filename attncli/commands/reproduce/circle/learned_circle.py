@@ -113,7 +113,7 @@ def train_designs(
     each = experiment.training_steps + len(experiment.seeds) * (experiment.steps + 1)
     done = 0
 
-    def advance(steps: int) -> None:
+    def count_steps(steps: int) -> None:
         nonlocal done
         done += steps
         progress(done, each * len(designs), "steps")
@@ -123,7 +123,7 @@ def train_designs(
         name = f"{variant}-width{width}"
         seen = partial(watched, name)
         runs[width, variant] = train_design(
-            design, experiment, metrics, saved_as(name), seen, advance
+            design, experiment, metrics, saved_as(name), seen, count_steps
         )
     return runs
 
@@ -143,7 +143,9 @@ def train_design(
     train(network, loss_of_step, experiment.plan(design), saved, advance, watch)
     losses = compute_training_losses(network, experiment.seeds)
     return [
-        run_recurrence(design, network.weights(index), loss, experiment.steps, metrics, advance)
+        run_recurrence(
+            design, network.weights_of_seed(index), loss, experiment.steps, metrics, advance
+        )
         for index, loss in enumerate(losses)
     ]
 

@@ -85,12 +85,12 @@ def measure_task_paths(request: LabellingRequest, progress: Progress = ignore_pr
     whole = request.steps + SEQUENCE_COST * request.task.asked
     done = 0
 
-    def advance(units: int) -> None:
+    def count_steps(units: int) -> None:
         nonlocal done
         done += units
         progress(done, whole * len(request.seeds), "steps")
 
-    found = [train_and_evaluate(request, seed, advance) for seed in request.seeds]
+    found = [train_and_evaluate(request, seed, count_steps) for seed in request.seeds]
     rows = tuple(build_rows(request, found))
     return Report(
         study="paths",

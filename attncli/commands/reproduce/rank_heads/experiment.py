@@ -49,7 +49,7 @@ def rank_heads(
     questions = draw_test_questions(setting.tokens, setting.dimension, setting.seeds)
     done = 0
 
-    def advance(steps: int) -> None:
+    def count_steps(steps: int) -> None:
         nonlocal done
         done += steps
         progress(done, setting.training_steps * len(layers), "steps")
@@ -61,7 +61,7 @@ def rank_heads(
         saved = saved_as(
             f"d{setting.dimension}-n{setting.tokens}-rank{rank}-heads{product // rank}"
         )
-        train(layer, loss, setting.plan(product, rank), saved, advance)
+        train(layer, loss, setting.plan(product, rank), saved, count_steps)
         found[product, rank] = evaluate_layer(questions, compute_answers(layer, questions))
     return Report(
         study="approximate rank-heads",

@@ -72,7 +72,7 @@ def build_loss(
 ) -> Callable[[int], Tensor]:
     """The mean squared distance to the nearest token on new questions, summed over the seeds."""
 
-    def loss(step: int) -> Tensor:
+    def compute_loss(step: int) -> Tensor:
         drawn = [
             draw_questions(np.random.default_rng([seed, TRAINING, step]), BATCH, tokens, dimension)
             for seed in seeds
@@ -82,7 +82,7 @@ def build_loss(
         )
         return missed.square().sum(dim=-1).mean(dim=1).sum()
 
-    return loss
+    return compute_loss
 
 
 def stack_questions(questions: Sequence[SphereQuestions]) -> tuple[Tensor, Tensor]:

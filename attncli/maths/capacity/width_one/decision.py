@@ -81,18 +81,20 @@ def decide_by_chain(
         return None
     least = least_gaps(chain)
 
-    def proof(limit: float | None) -> LineProof:
+    def build_proof(limit: float | None) -> LineProof:
         steps = find_contradiction(chain, least, limit)
         return LineProof(tree_links(constraints, signs, {step.row for step in steps}), steps, limit)
 
     if least.circular:
-        return refute_with_proof(constraints, proof(None), "two supports each need the wider gap")
+        return refute_with_proof(
+            constraints, build_proof(None), "two supports each need the wider gap"
+        )
     if least.logits * SHORT > budget:
         return refute_with_proof(
-            constraints, proof(budget), f"logits above {budget:.4g} are needed"
+            constraints, build_proof(budget), f"logits above {budget:.4g} are needed"
         )
     keys, reach = chain_positions(chain, least)
-    lower = proof(least.logits * SHORT)
+    lower = build_proof(least.logits * SHORT)
     proved = proof_holds(lower, constraints)
     return LineDecision(
         True,

@@ -106,7 +106,7 @@ class LineProgramme:
         """Iterate over the conditions that would be active if keys were placed in the required order."""
         if self.rank is not None:
             for number in range(len(self.asked.rows)):
-                for x, y, bound in self.extremes(number, self.rank, 1e-9, budget):
+                for x, y, bound in self.find_extremes(number, self.rank, 1e-9, budget):
                     yield self.exactly(number, x, y, bound)
 
     def iter_violations(
@@ -115,13 +115,13 @@ class LineProgramme:
         """Iterate over conditions of one row that the present keys violate."""
         reach = float(placed.reach[number])
         ground = {None: -placed.shift}
-        for x, y, bound in self.extremes(number, placed.keys, reach, budget):
+        for x, y, bound in self.find_extremes(number, placed.keys, reach, budget):
             high = placed.keys[x] if x is not None else ground[x]
             low = placed.keys[y] if y is not None else ground[y]
             if self.sign[number] * (high - low) > (bound + BROKEN * (1.0 + abs(bound))) * reach:
                 yield self.exactly(number, x, y, bound)
 
-    def extremes(
+    def find_extremes(
         self, number: int, places: Array, reach: float, budget: float | None
     ) -> Iterator[tuple[int | None, int | None, float]]:
         """The highest key off the support, the two farthest apart on it, and the largest logits."""
@@ -172,13 +172,13 @@ class LineProgramme:
                 np.zeros(self.asked.target.shape[0]), np.ones(count), 0.0, (), False
             )
         found, reach = result.x[:places] * units.unknown, result.x[places:-1] * units.reach
-        keys, shift = self.places(found)
+        keys, shift = self.key_places(found)
         room = float(result.x[-1])
         duals = -result.ineqlin.marginals[: len(self.held)]
-        steps = self.contradiction(duals, sizes) if room < SMALLEST else ()
+        steps = self.build_contradiction(duals, sizes) if room < SMALLEST else ()
         return LineSolution(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
 
-    def places(self, unknown: Array) -> tuple[Array, float]:
+    def key_places(self, unknown: Array) -> tuple[Array, float]:
         """Of the keys, and how far above the ground they lie as a whole."""
         if self.units.sums is None:
             return unknown, 0.0
@@ -216,7 +216,7 @@ class LineProgramme:
         shape = (len(self.held) + count, places + count + 1)
         return csr_array(coo_array((value, (row, column)), shape=shape))
 
-    def contradiction(self, duals: Array, sizes: Sequence[float]) -> tuple[ProofStep, ...]:
+    def build_contradiction(self, duals: Array, sizes: Sequence[float]) -> tuple[ProofStep, ...]:
         least = NOTHING * max(float(duals.max(initial=0.0)), 0.0)
         weights = dict.fromkeys(
             self.iter_loose_conditions() if self.units.sums is not None else (), 0.0

@@ -45,7 +45,7 @@ class Chain:
     """r of each of `rows`."""
 
     @property
-    def steep(self) -> Array:
+    def slopes(self) -> Array:
         """b / r of each of `rows`."""
         return self.drop / self.spread
 
@@ -92,8 +92,8 @@ def least_gaps(chain: Chain) -> LeastGaps:
     need, rising, falling = (np.zeros(chain.gaps) for _ in range(3))
     np.maximum.at(need, chain.cut, chain.drop)
     up = chain.sign > 0
-    np.maximum.at(rising, chain.cut[up], chain.steep[up])
-    np.maximum.at(falling, chain.cut[~up], chain.steep[~up])
+    np.maximum.at(rising, chain.cut[up], chain.slopes[up])
+    np.maximum.at(falling, chain.cut[~up], chain.slopes[~up])
     gaps, settled = need.copy(), False
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(SWEEPS):
@@ -163,13 +163,13 @@ def steepest_policy(chain: Chain, least: LeastGaps) -> GapPolicy:
     total = np.concatenate([[0.0], np.cumsum(least.gaps)])
     above, below = np.cumsum(least.gaps[::-1])[::-1] - least.gaps, total[:-1]
     side = np.where(chain.sign > 0, above[chain.cut], below[chain.cut])
-    asked_for = np.maximum(chain.drop, np.where(side > 0.0, chain.steep * side, 0.0))
+    asked_for = np.maximum(chain.drop, np.where(side > 0.0, chain.slopes * side, 0.0))
     order = np.lexsort((asked_for, chain.cut))
     last = np.searchsorted(chain.cut[order], np.arange(chain.gaps), side="right") - 1
     row = order[last]
-    by_side = np.where(side[row] > 0.0, chain.steep[row] * side[row], 0.0) > chain.drop[row]
+    by_side = np.where(side[row] > 0.0, chain.slopes[row] * side[row], 0.0) > chain.drop[row]
     return GapPolicy(
-        row, np.where(by_side, chain.steep[row], 0.0), np.where(by_side, 0.0, chain.drop[row])
+        row, np.where(by_side, chain.slopes[row], 0.0), np.where(by_side, 0.0, chain.drop[row])
     )
 
 
@@ -250,7 +250,7 @@ def to_proof_steps(
     made: list[ProofStep] = []
     crossing = [0] * (chain.gaps + 1)
 
-    def add(gap: int, x: int | None, y: int | None, bound: float, weight: int) -> None:
+    def add_step(gap: int, x: int | None, y: int | None, bound: float, weight: int) -> None:
         number = policy.row[gap]
         keys = [None if place is None else int(first[place]) for place in (x, y)]
         made.append(
@@ -267,17 +267,17 @@ def to_proof_steps(
         low, high = span if steep == 0.0 else (gap + 1, top) if up else (0, gap)
         x, y = (high, low) if up else (low, high)
         if steep > 0.0:
-            add(gap, x, y, float(chain.spread[number]), amount)
+            add_step(gap, x, y, float(chain.spread[number]), amount)
         elif budget is not None:
-            add(gap, x, None, budget, amount)
-            add(gap, None, y, budget, amount)
+            add_step(gap, x, None, budget, amount)
+            add_step(gap, None, y, budget, amount)
         crossing[low] += amount
         crossing[high] -= amount
     for gap, amount in enumerate(accumulate(crossing[:-1])):
         if amount:
             number = policy.row[gap]
             x, y = (gap, gap + 1) if chain.sign[number] > 0 else (gap + 1, gap)
-            add(gap, x, y, -float(chain.drop[number]), amount)
+            add_step(gap, x, y, -float(chain.drop[number]), amount)
     return tuple(made)
 
 

@@ -12,7 +12,7 @@ from attncli.models.random.makers.text import TEXT
 MAKERS: Mapping[str, Maker] = {**TEXT, **IMAGES, **SOUND, **OTHERS}
 
 ENDINGS: Mapping[str, Maker] = {
-    r"\w+_input_ids": lambda drawn: drawn.ids(64, 1, drawn.tokens),
+    r"\w+_input_ids": lambda drawn: drawn.random_ids(64, 1, drawn.tokens),
     r"\w+_attention_mask": TEXT["attention_mask"],
     r"\w+_pixel_values|\w+_masks": make_image,
     r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": feature_sequence,

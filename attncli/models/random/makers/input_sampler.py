@@ -58,7 +58,7 @@ class InputSampler:
         """Standard normal numbers in the model's dtype."""
         return torch.randn(shape, generator=self.generator).to(self.model.dtype)
 
-    def ids(self, vocabulary: int, *shape: int) -> Tensor:
+    def random_ids(self, vocabulary: int, *shape: int) -> Tensor:
         """Random ids, none of them special."""
         special = set(special_ids(self.config))
         usual = torch.tensor([i for i in range(vocabulary) if i not in special] or [0])

@@ -18,19 +18,19 @@ MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
 def input_ids(drawn: InputSampler) -> Tensor:
     codebooks = drawn.size("num_codebooks", default=1)
     if drawn.kind == "kyutai_speech_to_text":
-        return drawn.ids(vocabulary_rows(drawn), 1, drawn.tokens, codebooks + 1)
+        return drawn.random_ids(vocabulary_rows(drawn), 1, drawn.tokens, codebooks + 1)
     if drawn.kind.startswith("musicgen") and "decoder_input_ids" not in drawn.names:
-        return drawn.ids(vocabulary_rows(drawn), codebooks, drawn.tokens)
+        return drawn.random_ids(vocabulary_rows(drawn), codebooks, drawn.tokens)
     if drawn.kind == "dia_decoder":
-        return drawn.ids(vocabulary_rows(drawn), 1, drawn.tokens, drawn.size("num_channels"))
-    text = drawn.ids(vocabulary_rows(drawn), 1, token_count(drawn))
+        return drawn.random_ids(vocabulary_rows(drawn), 1, drawn.tokens, drawn.size("num_channels"))
+    text = drawn.random_ids(vocabulary_rows(drawn), 1, token_count(drawn))
     return torch.cat([ids_at_image_positions(drawn), text], dim=1)
 
 
 def ids_at_image_positions(drawn: InputSampler) -> Tensor:
     """[item, position]: ids whose embeddings image features replace, where the model takes both."""
     if MARKED in drawn.names:
-        return drawn.ids(vocabulary_rows(drawn), 1, drawn.size(MARKED_PLACES))
+        return drawn.random_ids(vocabulary_rows(drawn), 1, drawn.size(MARKED_PLACES))
     token = next(iter(image_tokens(drawn)), None)
     if "pixel_values" not in drawn.names or token is None:
         return torch.zeros(1, 0, dtype=torch.long)
@@ -73,14 +73,14 @@ def vocabulary_rows(drawn: InputSampler) -> int:
 def decoder_input_ids(drawn: InputSampler) -> Tensor:
     if drawn.kind.startswith("musicgen"):
         decoder = drawn.config.decoder
-        return drawn.ids(decoder.vocab_size, decoder.num_codebooks, drawn.tokens)
+        return drawn.random_ids(decoder.vocab_size, decoder.num_codebooks, drawn.tokens)
     for name in ("decoder", "decoder_config", "text_config"):
         nested = getattr(drawn.config, name, None)
         if isinstance(nested, PreTrainedConfig) and hasattr(nested, "vocab_size"):
             channels = getattr(nested, "num_channels", None)
             shape = (1, drawn.tokens, channels) if drawn.kind == "dia" else (1, drawn.tokens)
-            return drawn.ids(nested.vocab_size, *shape)
-    return drawn.ids(drawn.size("vocab_size"), 1, drawn.tokens)
+            return drawn.random_ids(nested.vocab_size, *shape)
+    return drawn.random_ids(drawn.size("vocab_size"), 1, drawn.tokens)
 
 
 def all_or_causal_mask(drawn: InputSampler) -> Tensor:
@@ -119,14 +119,14 @@ def token_boxes(drawn: InputSampler) -> Tensor:
 TEXT: Mapping[str, Maker] = {
     "input_ids": input_ids,
     "decoder_input_ids": decoder_input_ids,
-    "qformer_input_ids": lambda drawn: drawn.ids(64, 1, drawn.tokens),
-    "task_inputs": lambda drawn: drawn.ids(64, 1, drawn.size("task_seq_len")),
+    "qformer_input_ids": lambda drawn: drawn.random_ids(64, 1, drawn.tokens),
+    "task_inputs": lambda drawn: drawn.random_ids(64, 1, drawn.size("task_seq_len")),
     "bbox": token_boxes,
     "attention_mask": all_or_causal_mask,
     MARKED: mark_image_tokens,
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents retrieved for a question
-    "context_input_ids": lambda drawn: drawn.ids(
+    "context_input_ids": lambda drawn: drawn.random_ids(
         vocabulary_rows(drawn), document_count(drawn), drawn.tokens
     ),
     "context_attention_mask": lambda drawn: torch.ones(

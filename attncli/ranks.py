@@ -33,7 +33,7 @@ class Launch(NamedTuple):
         return self.rank == 0
 
     @property
-    def several(self) -> bool:
+    def is_distributed(self) -> bool:
         return self.size > 1
 
 

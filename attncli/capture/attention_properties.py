@@ -60,7 +60,7 @@ def observe_unequal_weights(
         if site.is_self and not is_uniform(strip):
             uneven.add(site.name)
 
-    return capture_attention(model, find_uneven_maps, apart=proof.apart)
+    return capture_attention(model, find_uneven_maps, apart=proof.separate_paths)
 
 
 def describe_properties(

@@ -47,7 +47,7 @@ def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
         with (
             native_precision(model),
             torch.no_grad(),
-            wrap_forwards(prober.names, prober.around),
+            wrap_forwards(prober.names, prober.wrap_forward),
             prober.watch,
         ):
             model(**aliases)

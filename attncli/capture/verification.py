@@ -73,7 +73,7 @@ class VerifiedCapture:
     """Modules with a softmax that weights no values."""
 
     @property
-    def apart(self) -> frozenset[str]:
+    def separate_paths(self) -> frozenset[str]:
         """The paths of these modules, with stars for numbers."""
         return frozenset(each.family for each in self.left_out)
 

@@ -31,7 +31,7 @@ def main() -> None:
     """The `attn` command."""
     prepare_environment()
     relax_garbage_collection()
-    if read_launch_environment().several:
+    if read_launch_environment().is_distributed:
         from attncli.cli.distributed import run_distributed
 
         sys.exit(run_distributed(sys.argv[1:], run, complain))

@@ -77,7 +77,7 @@ def with_group(function: Callable[..., Any], group: type, run: Run) -> Callable[
             keep_parts(function, values, output)
         code = run(function, gather_groups(function, values), output)
         if (
-            code in FINISHED and not read_launch_environment().several
+            code in FINISHED and not read_launch_environment().is_distributed
         ):  # of several the last one out puts them away
             PARTS.end()
         return code
@@ -152,7 +152,7 @@ def refuse_processes(count: int) -> None:
     processes."""
     if count < 1:
         raise UsageError(f"--processes {count}: it must be at least 1.")
-    if read_launch_environment().several:
+    if read_launch_environment().is_distributed:
         raise UsageError(
             f"--processes {count} starts processes, and {read_launch_environment().size} were started already: leave it out."
         )

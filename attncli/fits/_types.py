@@ -55,7 +55,7 @@ class FitRequest:
         """The same request at another width."""
         return replace(self, d=d)
 
-    def described(self) -> dict[str, str | int | float | None]:
+    def describe(self) -> dict[str, str | int | float | None]:
         """The request for reports: no budget is null, since JSON knows no infinity."""
         budget = self.logit_budget if math.isfinite(self.logit_budget) else None
         return asdict(self) | {"logit_budget": budget}

@@ -57,7 +57,7 @@ class Change(Selection):
     def size(self, pair: RowPair) -> float:
         """The pair's change in this unit, positive in the direction that fails; by chance the least likely is the largest."""
         if self.unit == CHANCE:
-            return -self.chance(pair)
+            return -self.noise_probability(pair)
         change = self.measured(pair)
         return {"-": -change, "+": change, "": abs(change)}[self.sign]
 
@@ -86,11 +86,11 @@ class Change(Selection):
             "measure several texts or seeds, or give another limit, such as 5%."
         )
 
-    def chance(self, pair: RowPair) -> float:
+    def noise_probability(self, pair: RowPair) -> float:
         """The probability that noise alone moves as far in the direction that fails."""
         if pair.change == 0.0:
             return 1.0
-        toward, chance = self.in_spreads(pair), pair.chance
+        toward, chance = self.in_spreads(pair), pair.noise_probability
         if chance is None:
             raise UsageError(
                 f"the gate '{self.text}' asks how likely a change is by noise alone, and of {format_place(pair.row)} it is not "
@@ -100,7 +100,7 @@ class Change(Selection):
             return chance
         return chance / 2 if (toward > 0) == (self.sign == "+") else 1.0 - chance / 2
 
-    def reached(self, pair: RowPair) -> float:
+    def limit_probability(self, pair: RowPair) -> float:
         """The probability that noise alone reaches a limit in standard deviations."""
         if pair.change == 0.0 or not pair.noise:
             return 0.0
@@ -122,7 +122,7 @@ class ChangeCheck:
     @cached_property
     def noise_probabilities(self) -> list[float]:
         """For each number, the probability that noise alone moves any of them as far (Holm)."""
-        return adjust_holm([self.change.chance(pair) for pair in self.pairs])
+        return adjust_holm([self.change.noise_probability(pair) for pair in self.pairs])
 
     def pairs_past_limit(self) -> list[RowPair]:
         """The numbers that moved past the limit."""
@@ -136,11 +136,11 @@ class ChangeCheck:
         """The index of the number that moved farthest in the direction that fails."""
         return max(range(len(self.pairs)), key=lambda place: self.change.size(self.pairs[place]))
 
-    def reached(self) -> float:
+    def limit_probability(self) -> float:
         """An upper bound on the probability that noise alone takes any of these numbers to a limit in standard deviations."""
         if self.change.unit != "s":
             return 0.0
-        return min(1.0, math.fsum(map(self.change.reached, self.pairs)))
+        return min(1.0, math.fsum(map(self.change.limit_probability, self.pairs)))
 
 
 def require_share(family_wise: float | None) -> None:
@@ -230,7 +230,7 @@ def find_noise_only(
     noise_questions = [
         (one.change, pair) for one in questions if one.change.asks_noise for pair in one.pairs
     ]
-    chances = adjust_holm([change.chance(pair) for change, pair in noise_questions])
+    chances = adjust_holm([change.noise_probability(pair) for change, pair in noise_questions])
     return {
         (id(change), id(pair))
         for (change, pair), chance in zip(noise_questions, chances, strict=True)
@@ -303,7 +303,7 @@ def describe_distance(pair: RowPair, check: ChangeCheck) -> str:
 
 def describe_noise_chance(check: ChangeCheck) -> str:
     """Describe how often noise alone is as large, which a limit in standard deviations does not cover."""
-    chance = check.reached()
+    chance = check.limit_probability()
     if chance < REACHED:
         return ""
     texts = format_text_counts(check.pairs[check.farthest_index()])

@@ -52,7 +52,7 @@ class AttentionCensus:
             return None
         return self.heads / self.key_heads
 
-    def words(self) -> str:
+    def summary_line(self) -> str:
         """One line: `30 layers (30 full) of 9 heads, 3 for each key head`."""
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
         parts = [

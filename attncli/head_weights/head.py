@@ -91,7 +91,7 @@ def assemble_head(
     local: LocalModel, config: HeadConfig, tensors: TensorReader, layer: int, head: int
 ) -> Head:
     """Assemble all parts of the head, with its description."""
-    family, place = config.family, config.place(layer)
+    family, place = config.family, config.tensor_layer_index(layer)
     refuse_query_norm(tensors, place)
     key_head = head * config.key_heads // config.heads
     w_q, b_q = read_projection(tensors, config, place, "query", head)

@@ -75,7 +75,7 @@ class HeadConfig:
             raise InputError(f"{self.path} has no usable {name}: {value!r}.")
         return value
 
-    def place(self, layer: int) -> int:
+    def tensor_layer_index(self, layer: int) -> int:
         """The index in the layer's tensor names: ALBERT's layers share a group's weights."""
         values = self.settings.get("num_hidden_groups")
         groups = self.layers if values is None else self.number("num_hidden_groups")

@@ -26,7 +26,7 @@ def open_tensors(folder: Path, config: HeadConfig, allow_pickle: bool = False) -
 def require_matching_config(tensors: TensorReader, config: HeadConfig) -> TensorReader:
     """Refuse tensors of another model, or more tensors than the config has."""
     folder = tensors.folder
-    places = config.place(config.layers - 1) + 1
+    places = config.tensor_layer_index(config.layers - 1) + 1
     for name in sorted(tensors.places):
         found = match_projection(config.family, name)
         if found is None:

@@ -38,7 +38,7 @@ def iter_head_products(
 ) -> Iterator[HeadProducts]:
     """Iterate over heads; only one head is in memory at a time."""
     for layer in layers:
-        place = config.place(layer)
+        place = config.tensor_layer_index(layer)
         gain = branch_gain(tensors, config, layer)
         normalised = config.family.qk_norm or find_query_norm(tensors, place) is not None
         for head in heads:

@@ -124,8 +124,8 @@ def find_input_norm(tensors: TensorReader, config: HeadConfig, layer: int) -> In
     """The norm that feeds this layer's projections; None if it is none, or has no gain in the file."""
     family = config.family
     template = family.first_norm if layer == 0 and family.first_norm else family.norm
-    before = config.place(layer - 1) if layer else 0
-    path = template.format(l=config.place(layer), p=before)
+    before = config.tensor_layer_index(layer - 1) if layer else 0
+    path = template.format(l=config.tensor_layer_index(layer), p=before)
     for weight_name, bias_name in NORM_NAMES if template else ():
         name = tensors.name(f"{path}.{weight_name}")
         if name is None:

@@ -47,7 +47,7 @@ def explain_not_covered(config: HeadConfig, tensors: TensorReader) -> str:
 
 def logit_range(tensors: TensorReader, config: HeadConfig, layer: int, residual: Array) -> float:
     """Largest |E_ij - E_ij'| over heads, queries i and keys j, j', E = R W_QK R^T/√d of the residual R [token, feature]."""
-    place, found = config.place(layer), []
+    place, found = config.tensor_layer_index(layer), []
     for head in range(config.heads):
         w_q, _ = read_projection(tensors, config, place, "query", head)
         w_k, _ = read_projection(
@@ -59,7 +59,7 @@ def logit_range(tensors: TensorReader, config: HeadConfig, layer: int, residual:
 
 def compute_layer_constant(tensors: TensorReader, config: HeadConfig, layer: int) -> LayerConstant:
     """Compute a layer's constant; biases change the common rows only, which the bound does not concern."""
-    place, parts = config.place(layer), []
+    place, parts = config.tensor_layer_index(layer), []
     for head in range(config.heads):
         key_head = head * config.key_heads // config.heads
         w_q, _ = read_projection(tensors, config, place, "query", head)

@@ -198,7 +198,7 @@ class FrozenLayer:
         """The skip connection alone."""
         return self.evaluate_norm(x.split())
 
-    def whole(self, x: SplitState) -> SplitState:
+    def apply_layer(self, x: SplitState) -> SplitState:
         """Branch and skip, where there are both."""
         through = self.through_attention(x)
         return add_states(self.past_attention(x), through) if self.skip else through

@@ -72,7 +72,7 @@ class FileNetwork:
             raise InputError(f"{path} is not a network file: `generate_network(FILE)` writes one.")
         self.names = frozenset(self.file.names())
         self.spec = self.read_spec()
-        self.seed = self.number("seed")
+        self.seed = self.read_number("seed")
         self.check_shapes()
 
     @property
@@ -110,7 +110,7 @@ class FileNetwork:
             )
         return self.file.shape(name)
 
-    def number(self, name: str) -> int:
+    def read_number(self, name: str) -> int:
         text = self.metadata.get(name, "")
         found = parse_whole_number(text)
         if found is None:
@@ -124,7 +124,7 @@ class FileNetwork:
         tokens, _ = self.require_shape("x", 2)
         try:
             return NetworkSpec(
-                layers=self.number("layers"),
+                layers=self.read_number("layers"),
                 tokens=tokens,
                 width=width,
                 heads=heads,

@@ -179,7 +179,7 @@ class ModelOptions(CheckpointOptions):
 
     def refuse_other_processes(self) -> None:
         """Refuse options that need several processes in one, or one process in several."""
-        several = read_launch_environment().several
+        several = read_launch_environment().is_distributed
         if self.tensor_parallel and not several:
             raise UsageError(
                 ONE_PROCESS,
@@ -210,7 +210,7 @@ class ModelOptions(CheckpointOptions):
     def own_device(self) -> str:
         """Give each of several processes on one machine the CUDA device of its number."""
         here = read_launch_environment()
-        if self.device == "cuda" and here.several:
+        if self.device == "cuda" and here.is_distributed:
             return f"cuda:{here.local_rank}"
         return self.device or "cpu"
 

@@ -30,7 +30,7 @@ class UserMatrix(str):
         return self.weights
 
     @property
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """The report's description, which distinguishes different matrices of the same name."""
         digest = hashlib.sha256()
         for part in (self.weights.indptr, self.weights.indices, self.weights.data):
@@ -75,4 +75,4 @@ def to_sparse(name: str, value: Any) -> csr_array:
 
 
 def describe_matrices(patterns: Iterable[str]) -> dict[str, Any]:
-    return {str(each): each.described for each in patterns if isinstance(each, UserMatrix)}
+    return {str(each): each.describe for each in patterns if isinstance(each, UserMatrix)}

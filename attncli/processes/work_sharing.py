@@ -33,7 +33,7 @@ class SharedWork:
 
     @property
     def is_divided(self) -> bool:
-        return read_launch_environment().several and not self.together
+        return read_launch_environment().is_distributed and not self.together
 
 
 WORK = SharedWork()
@@ -60,7 +60,7 @@ def share_work(
     `name` identifies all that an item's result depends on, so that ranks that see different files
     are detected.
     """
-    if not read_launch_environment().several:
+    if not read_launch_environment().is_distributed:
         keep = keep if len(items) > 1 else make_without_cache
         return [keep(name(item), partial(work, item)) for item in items]
     names = [name(item) for item in items]

@@ -100,7 +100,7 @@ def compare_reports(
 def compute_chances(pairs: Sequence[RowPair]) -> Chances:
     """The probability of a change as large by noise alone, among all numbers with a standard
     deviation."""
-    known = [(pair, pair.chance) for pair in pairs if pair.chance is not None]
+    known = [(pair, pair.noise_probability) for pair in pairs if pair.noise_probability is not None]
     adjusted = adjust_holm([chance or 0.0 for _, chance in known])
     return {id(pair): chance for (pair, _), chance in zip(known, adjusted, strict=True)}
 

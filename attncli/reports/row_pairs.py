@@ -97,7 +97,7 @@ class RowPair:
         return max(math.hypot(*parts), least)
 
     @property
-    def chance(self) -> float | None:
+    def noise_probability(self) -> float | None:
         """The probability that noise alone moves the mean this far or farther; None without a
         standard deviation."""
         if self.change is None or self.old is None or self.new is None:

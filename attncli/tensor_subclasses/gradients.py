@@ -47,7 +47,7 @@ def backpropagate_directions(
     """Run one forward pass, and a backward pass for each direction."""
     passage = LeafInput(stack)
     try:
-        with torch.enable_grad(), wrap_forwards(passage.blocks, passage.around):
+        with torch.enable_grad(), wrap_forwards(passage.blocks, passage.wrap_forward):
             model(**inputs)
     except StopAfterLastBlock:
         pass
@@ -82,7 +82,7 @@ class LeafInput:
         self.start: Tensor | None = None
         self.end: Tensor | None = None
 
-    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         if self.start is None:
             args, kwargs = self.begin(module, args, kwargs)
         output = forward(*args, **kwargs)

@@ -212,7 +212,7 @@ class RerunCapture(BatchCapture):
         with take_measurement_lock(), eval_mode(self.runs.trained.model):
             for piece in pieces:
                 if piece.stop - piece.start > 1:
-                    self.found.append(self.runs.seen(slice_text(inputs, piece), "the batch"))
+                    self.found.append(self.runs.run_probe(slice_text(inputs, piece), "the batch"))
 
 
 def slice_text(inputs: Given, piece: TextPiece) -> dict[str, Tensor]:
@@ -275,7 +275,7 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
     """Verify that capture during a step agrees with the verified capture, on the first text."""
     text = runs.texts[0].kwargs
     with take_measurement_lock(), eval_mode(runs.trained.model):
-        captured = runs.seen(text, "the proof")
+        captured = runs.run_probe(text, "the proof")
         batch.enter(text)
         try:
             runs.subject.body(**text)

@@ -266,4 +266,4 @@ def describe_run(runs: ProbeRuns, batch: BatchCapture | None) -> dict[str, Any]:
     """Describe the input, for the report."""
     if batch is not None:
         return {"measure": BATCH}
-    return {"measure": PROBE, "texts": [text.described() for text in runs.texts]}
+    return {"measure": PROBE, "texts": [text.describe() for text in runs.texts]}

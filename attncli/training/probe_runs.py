@@ -66,9 +66,9 @@ class ProbeRuns:
     def look(self) -> list[PassResult]:
         """Observe the model now."""
         with take_measurement_lock(), eval_mode(self.trained.model):
-            return [self.seen(text.kwargs, text.name) for text in self.texts]
+            return [self.run_probe(text.kwargs, text.name) for text in self.texts]
 
-    def seen(self, kwargs: Kwargs, name: str) -> PassResult:
+    def run_probe(self, kwargs: Kwargs, name: str) -> PassResult:
         """Run one forward pass in evaluation mode."""
         request = PassRequest(self.metrics.heads, self.metrics.states)
         body, stacks = self.subject.body, self.subject.stacks

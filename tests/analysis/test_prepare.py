@@ -97,7 +97,7 @@ def test_forwards_that_serve_several_trials_show_what_each_alone_shows(kind: str
     prepared = prepare(tiny(kind), needs=Need.ANATOMY)
     examined = prepared.examined
     assert examined is not None
-    with prepared.short.cut.streams():
+    with prepared.short.cut.truncate_streams():
         together = facts(prepared.proof, examined.anatomy, examined.properties)
     assert together == separately(tiny(kind), prepared.short.kwargs)
 
@@ -133,13 +133,13 @@ def wrong_tracking() -> Iterator[None]:
 @contextmanager
 def missed_rows() -> Iterator[None]:
     """Half of the rows are not counted."""
-    usual = Capture.count
+    usual = Capture.count_strip
 
     def count(self: Capture, site: Any, strip: Any) -> None:
         if strip.is_first:
             usual(self, site, strip)
 
-    with mock.patch.object(Capture, "count", count):
+    with mock.patch.object(Capture, "count_strip", count):
         yield
 
 

@@ -102,7 +102,7 @@ def test_it_is_left_out_only_where_that_was_proved() -> None:
     found = verify_capture(model, inputs)
     with pytest.raises(InputError, match="DoubledAttention takes a softmax that never weighs"):
         maps(model, inputs, proved=found.shapes)
-    seen = maps(model, inputs, proved=found.shapes, apart=found.apart)
+    seen = maps(model, inputs, proved=found.shapes, apart=found.separate_paths)
     assert list(seen) == list(found.sites)
     alone = maps(model.model, inputs)
     assert all(map(torch.equal, seen.values(), alone.values()))

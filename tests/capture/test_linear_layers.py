@@ -118,7 +118,7 @@ def given_to(kind: str, tokens: int) -> KernelCall:
     ending, function = CLASSES[kind]
 
     def take(mixer: nn.Module, call: KernelCall) -> None:
-        calls.extend([call.changed(Tensor.clone)] if call.name == function else [])
+        calls.extend([call.map_tensors(Tensor.clone)] if call.name == function else [])
 
     mixer = model.get_submodule(mixers_named(model, ending)[0].paths[0])
     with in_precision(model, torch.float64), torch.no_grad(), record_kernel_calls([mixer], take):

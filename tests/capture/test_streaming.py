@@ -304,7 +304,7 @@ def test_a_rowwise_mask_is_never_made_whole_by_models_on_the_interface(
     def never(self: RowwiseMask) -> Tensor:
         raise AssertionError("a token × token mask was made")
 
-    monkeypatch.setattr(RowwiseMask, "whole", never)
+    monkeypatch.setattr(RowwiseMask, "materialise", never)
     for name in ("gpt2", "llama", "mistral"):
         model, inputs = TINY[name]()
         assert whole_maps(model, inputs, ONE_ROW)

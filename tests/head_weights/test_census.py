@@ -76,7 +76,7 @@ def test_gates_count_in_attention_alone() -> None:
 def test_in_words() -> None:
     kinds = {"sliding": 3, "full": 1}
     found = AttentionCensus(4, 8, 2, kinds, window=16, qk_norm=4, sinks=0, gates=0)
-    assert found.words() == (
+    assert found.summary_line() == (
         "4 layers (3 sliding, 1 full) of 8 heads, 4 for each key head, windows of 16 keys, "
         "normalised queries and keys in 4 layers"
     )

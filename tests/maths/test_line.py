@@ -134,7 +134,7 @@ def agree(weights: np.ndarray) -> None:
     answer = decide(weights)
     assert answer.possible is brute_force(weights, wanted())
     if answer.proof is not None:
-        assert contradicts(answer.proof.described(), weights)
+        assert contradicts(answer.proof.describe(), weights)
 
 
 @pytest.mark.slow
@@ -213,7 +213,7 @@ def test_the_least_logits_of_nested_rows(n: int, logits: float) -> None:
     answer = decide(upper(n))
     assert answer.least == pytest.approx(logits, rel=5e-3)
     assert answer.least_proof is not None
-    assert contradicts(answer.least_proof.described(), upper(n))
+    assert contradicts(answer.least_proof.describe(), upper(n))
     assert decide(upper(n), budget=0.99 * logits).possible is False
     assert decide(upper(n), budget=1.01 * logits).possible is True
 
@@ -223,7 +223,7 @@ def test_rows_beyond_the_range_of_a_type_are_refused_with_a_proof() -> None:
     answer = decide(upper(120), budget=3.4e38)
     assert answer.possible is False
     assert answer.proof is not None
-    assert contradicts(answer.proof.described(), upper(120))
+    assert contradicts(answer.proof.describe(), upper(120))
     assert decide(upper(30), budget=3.4e38).possible is True
 
 
@@ -271,7 +271,7 @@ def test_a_causal_window_is_beyond_float32(size: int) -> None:
     answer = decide(weights, budget=3.4e38, causal=True)
     assert answer.possible is False
     assert answer.proof is not None
-    said = answer.proof.described()
+    said = answer.proof.describe()
     assert contradicts(said, weights)
     assert all(max(step["x"] or 0, step["y"] or 0) <= step["row"] for step in said["steps"])
     assert max(int(step["weight"]) for step in said["steps"]) > 10**40
@@ -298,5 +298,5 @@ def test_a_causal_window_has_places_in_float64(n: int, size: int) -> None:
                 allowed = Fraction(limit) * Fraction(float(g))
                 assert sign * (keys[x] - keys[y]) <= max(allowed * slack, allowed / slack)
     assert answer.least_proof is not None
-    assert contradicts(answer.least_proof.described(), weights)
+    assert contradicts(answer.least_proof.describe(), weights)
     assert answer.least <= largest

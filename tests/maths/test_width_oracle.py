@@ -321,7 +321,7 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
     limits = Tolerances(math.log(1.2), math.log(0.2), 1.0)
     answer = decide_width_one(necessary_constraints(csr_array(weights), True, limits), np.inf)
     assert answer.proof is not None
-    said = answer.proof.described()
+    said = answer.proof.describe()
     assert said["kind"] == "cases"
     assert by_all_signs(said, weights)
     assert not by_all_signs(said | {"cases": []}, weights)

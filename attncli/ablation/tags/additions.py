@@ -79,11 +79,11 @@ class PartialSum:
         self.kwargs = kwargs
         self.terms = terms
 
-    def all(self) -> torch.Tensor:
+    def sum_all(self) -> torch.Tensor:
         result: torch.Tensor = self.func(*self.args, **self.kwargs)
         return result
 
-    def only(self, position: int) -> torch.Tensor:
+    def keep_one(self, position: int) -> torch.Tensor:
         """Return one of the two terms; written in place where the code adds in place."""
         return self.write_value(self.terms.term(position))
 
@@ -149,11 +149,11 @@ def evaluate_skip(
         run.reached[call].add(point)
     keep = parts.addition(point)
     if keep is Keep.BOTH:
-        result = whole.all()
+        result = whole.sum_all()
     elif keep is Keep.NOTHING:
         result = whole.write_zero()
     else:
-        result = whole.only(stream if keep is Keep.STREAM else 1 - stream)
+        result = whole.keep_one(stream if keep is Keep.STREAM else 1 - stream)
     attach_tag(result, derive_tag([on, off]).moved(point))
     run.record_stream(point, result)
     return result
@@ -186,7 +186,7 @@ def evaluate_merge(
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
     report_branch(run, AdditionSite(site), whole, 1 - attention)
-    result = whole.all() if parts.merged_mlp() else whole.only(attention)
+    result = whole.sum_all() if parts.merged_mlp() else whole.keep_one(attention)
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
     attach_tag(result, derive_tag([*tags])._replace(bare=bare))
     return result

@@ -161,7 +161,7 @@ def warn_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
 
 def describe_fits(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, Any]:
     """The request, and the one module that serves all patterns."""
-    limits = request.described()
+    limits = request.describe()
     described: dict[str, Any] = {"kind": "patterns", "request": limits}
     if fits:
         described["module"] = {

@@ -39,7 +39,7 @@ class HeadSelection:
         )
 
     @property
-    def whole(self) -> bool:
+    def covers_all_heads(self) -> bool:
         """Whether every head was looked at."""
         return self.heads == self.of_heads
 
@@ -50,7 +50,7 @@ class HeadSelection:
     def describe_heads(self, roles: str) -> str:
         """`; 72 heads: 57 mixed, 15 sink`, `; 2 of 270 heads: 1 sink, 1 mixed`; empty where all were
         measured and none has a role."""
-        if self.whole and not roles:
+        if self.covers_all_heads and not roles:
             return ""
         return f"; {format_part(self.heads, self.of_heads)} head{'' if self.of_heads == 1 else 's'}{roles}"
 

@@ -179,7 +179,7 @@ def inspect_model(
         source={
             **checkpoint.identity,
             "attention": describe_layers(runs.own),
-            "layers": layers.described(),
+            "layers": layers.describe(),
             **describe_linear_layers(subject.linear),
         },
         input=describe_source(texts, runs.own, plan.metrics),
@@ -466,7 +466,7 @@ def format_headline(
 ) -> str:
     """Headline: the model, its roles, its most serious finding, and the clearest pair if requested."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
-    hybrid = layers.headline() if layers is not None and chosen.whole else ""
+    hybrid = layers.headline() if layers is not None and chosen.covers_all_heads else ""
     length = format_lengths([seen.tokens for seen in observed.texts])
     size = f"{hybrid}; {length}" if hybrid else f"{chosen.describe_layers()}, {length}"
     played = describe_roles(heads, chosen.heads)
@@ -516,7 +516,7 @@ def describe_source(
     draws = {"role_draws": len(observed.repeated)} if observed.repeated else {}
     elsewhere = sorted(observed.not_on_texts(metrics.on_repeats, metrics.on_generated()))
     return {
-        "texts": [text.described() for text in texts],
+        "texts": [text.describe() for text in texts],
         "roles_on": describe_role_input(observed),
         **draws,
         **made,

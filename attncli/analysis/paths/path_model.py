@@ -93,7 +93,7 @@ class PathModel:
         identity = self.checkpoint.identity
         return {
             "source": {**identity, "stack": self.stack.name, "blocks": len(self.stack.calls)},
-            "input": {"texts": [text.described() for text in texts]},
+            "input": {"texts": [text.describe() for text in texts]},
             "warnings": (*self.checkpoint.warnings, *describe_extra_inputs(texts), *others),
         }
 

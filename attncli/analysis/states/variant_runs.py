@@ -101,9 +101,9 @@ class StateRecorder:
         self.values: Lines = {}
         self.before: PreviousStates[SplitState] = PreviousStates(over)
         for stack in stacks:
-            self.place(self.values, StateLocation(stack.name), self.metrics.names)
+            self.curves_at(self.values, StateLocation(stack.name), self.metrics.names)
 
-    def place(
+    def curves_at(
         self, lines: Lines, place: StateLocation, names: Iterable[str]
     ) -> dict[str, list[float]]:
         """The curves of a location, created on first use."""
@@ -113,14 +113,14 @@ class StateRecorder:
         return line
 
     def after_block(self, stack: str, index: int, state: Tensor) -> None:
-        self.plain(StateLocation(stack), index, state)
+        self.record_plain_state(StateLocation(stack), index, state)
 
-    def within(self, run: BlockRun, after: str, stream: Tensor) -> None:
+    def record_within(self, run: BlockRun, after: str, stream: Tensor) -> None:
         """The stream between two sub-blocks."""
         stream = to_token_layout(stream, 1, run.call.module)
-        self.plain(StateLocation(run.stack, after), run.call.layer + 1, stream)
+        self.record_plain_state(StateLocation(run.stack, after), run.call.layer + 1, stream)
 
-    def plain(self, place: StateLocation, index: int, state: Tensor) -> None:
+    def record_plain_state(self, place: StateLocation, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature] of the model itself."""
         array = state[0].detach().to("cpu", torch.float64)
         if not bool(torch.isfinite(array).all()):
@@ -134,7 +134,7 @@ class StateRecorder:
         self.split(place, index, SplitState.of(state))
 
     def split(self, place: StateLocation, index: int, state: SplitState) -> None:
-        self.place(self.values, place, self.metrics.names)
+        self.curves_at(self.values, place, self.metrics.names)
         self.record_line(self.values, place, index, self.metrics.state(state))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.before, place, index):
@@ -144,7 +144,7 @@ class StateRecorder:
     def record_line(
         self, lines: Lines, place: StateLocation, index: int, numbers: Mapping[str, float]
     ) -> None:
-        line = self.place(lines, place, numbers)
+        line = self.curves_at(lines, place, numbers)
         for name, value in numbers.items():
             line[name][index] = value
 
@@ -156,7 +156,7 @@ class SplitPass(StateRecorder):
     def after_split_block(self, stack: Stack, index: int, state: SplitState) -> None:
         self.split(StateLocation(stack.name), index, state)
 
-    def within(self, run: BlockRun, after: str, stream: Tensor) -> None:
+    def record_within(self, run: BlockRun, after: str, stream: Tensor) -> None:
         if isinstance(stream, SplitTensor):
             self.split(StateLocation(run.stack, after), run.call.layer + 1, stream.state())
 
@@ -217,7 +217,7 @@ class SecondPassRecorder(StateRecorder):
         self.compare(place, index, self.metrics.of_state, (now,))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.both, place, index):
-                self.place(self.uncertain, at, self.first.values[at])
+                self.curves_at(self.uncertain, at, self.first.values[at])
                 if before is not None and before.first.shape == first.shape:
                     self.compare(at, index, self.metrics.of_step, (before, now))
             store_state(self.both, place, index, now)
@@ -231,7 +231,7 @@ class SecondPassRecorder(StateRecorder):
     ) -> None:
         line = self.first.values[place]
         values = {name: line[name][index] for name in measures}
-        self.place(self.uncertain, place, line)
+        self.curves_at(self.uncertain, place, line)
         self.record_line(
             self.uncertain, place, index, estimate_uncertainties(measures, values, states)
         )
@@ -283,16 +283,16 @@ class VariantRun:
         if not subject.exact:
             return self.in_plain_numbers("")
         if subject.why_plain is None:
-            return self.exactly()
+            return self.run_exactly()
         why = subject.why_plain.get(name)
         if why is None:
             try:
-                return self.exactly()
+                return self.run_exactly()
             except InputError as error:
                 why = strip_advice(error)
         return replace(self, subject=replace(subject, exact=False)).in_plain_numbers(why)
 
-    def exactly(self) -> Curves:
+    def run_exactly(self) -> Curves:
         """Curves with common row and residual separate; run twice where blocks may amplify last
         bits, null where they do."""
         first = self.split_pass()
@@ -332,7 +332,7 @@ class VariantRun:
         `first`: the first of the two, if it has run already."""
         first = first or self.first_plain_pass()
         second = SecondPassRecorder(first, self.subject.stacks)
-        self.once(second, perturb_rounding(self.subject.stacks))
+        self.run_once(second, perturb_rounding(self.subject.stacks))
         arithmetic = self.subject.dtype
         return {
             place: build_trajectory(values, second.uncertain[place], arithmetic, why)
@@ -343,13 +343,13 @@ class VariantRun:
         """Run in the model's arithmetic, with its states kept in memory; `ran`: such a pass on this text."""
         first = FirstPassRecorder(self.subject.stacks, self.metrics, self.where, self.over)
         if ran is None:
-            self.once(first)
+            self.run_once(first)
         else:
             for (stack, index), state in ran.states.items():
                 first.after_block(stack, index, state)
         return first
 
-    def once(
+    def run_once(
         self, record: StateRecorder, within: AbstractContextManager[None] | None = None
     ) -> None:
         """Run once in the model's arithmetic, with a recorder."""
@@ -366,7 +366,7 @@ class VariantRun:
     def modified_model(self, record: StateRecorder) -> Iterator[None]:
         """The model without the parts that are off, and with the attention that the arithmetic needs."""
         body = self.subject.body
-        within = record.within if self.sub_blocks else None
+        within = record.record_within if self.sub_blocks else None
         with (
             torch.no_grad(),
             run_in_model_precision(body),

@@ -56,7 +56,7 @@ class RecordedSteps:
     made: dict[int, list[Any]] = field(default_factory=dict)
     """Results at each place of the code."""
 
-    def once(self) -> list[tuple[int, Tensor]]:
+    def single_results(self) -> list[tuple[int, Tensor]]:
         """The floating tensors from places with exactly one result, in order."""
         alone = [(place, found[0]) for place, found in self.made.items() if len(found) == 1]
         return [
@@ -67,7 +67,7 @@ class RecordedSteps:
 
     def build_call(self, step: InnerStep) -> KernelCall | None:
         """The call from one step to the other; None where either has several results, or none."""
-        made = dict(self.once())
+        made = dict(self.single_results())
         if step.taken not in made or step.told not in made:
             return None
 
@@ -166,7 +166,7 @@ def record_runs(
 
 def find_linear_step(seen: RecordedSteps, tokens: int) -> tuple[InnerStep, ValueArgument] | None:
     """Find the last tensor of a forward that is linear in an earlier one which affects other tokens, and that one."""
-    made = seen.once()
+    made = seen.single_results()
     for number in reversed(range(len(made))):
         known_ids, output = made[number]
         for taken, value in made[:number]:
@@ -191,7 +191,7 @@ def can_be_values(value: Tensor, tokens: int) -> bool:
 
 def reproduces_run(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
     """Whether a run from the same values gives the model's output, and has a map that combines values."""
-    again = call.output(values.key, call.arguments()[values.key])
+    again = call.output_with(values.key, call.arguments()[values.key])
     if not torch.equal(again, to_float32(output)):
         return False
     try:

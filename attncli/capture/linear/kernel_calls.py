@@ -61,7 +61,7 @@ class KernelCall:
             kwargs={name: change(name, value) for name, value in self.kwargs.items()},
         )
 
-    def changed(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
+    def map_tensors(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
         """The same call with every floating tensor transformed."""
 
         def change_floating(_: Key, value: Any) -> Any:
@@ -72,9 +72,9 @@ class KernelCall:
 
     def as_constants(self) -> "KernelCall":
         """The same call without gradients and half precision."""
-        return self.changed(lambda tensor: to_float32(tensor.detach()))
+        return self.map_tensors(lambda tensor: to_float32(tensor.detach()))
 
-    def output(self, key: Key, instead: Tensor) -> Tensor:
+    def output_with(self, key: Key, instead: Tensor) -> Tensor:
         """The first floating tensor of its result, with another tensor for one argument."""
         found = self.run_call(key, instead)
         return next(value for value in iter_tensors(found) if value.is_floating_point())
@@ -104,7 +104,7 @@ class CallRecorder:
         finally:
             self.current.pop()
 
-    def called(
+    def record_call(
         self,
         name: str,
         function: Function,
@@ -135,7 +135,7 @@ def record_kernel_calls(
     names = {part: path for mixer in mixers for path, part in iter_submodules(mixer)}
 
     def around_part(forward: Function, part: nn.Module, args: Args, kwargs: Kwargs) -> Any:
-        return calls.called(names[part], forward, args, kwargs)
+        return calls.record_call(names[part], forward, args, kwargs)
 
     with ExitStack() as stack:
         stack.enter_context(wrap_forwards(mixers, calls.around_mixer))
@@ -158,7 +158,7 @@ def replace_function(place: dict[str, Any], name: str, calls: CallRecorder) -> I
 
     @wraps(own)
     def record_call(*args: Any, **kwargs: Any) -> Any:
-        return calls.called(name, own, args, kwargs)
+        return calls.record_call(name, own, args, kwargs)
 
     place[name] = record_call
     try:
@@ -174,7 +174,7 @@ def replace_method(part: nn.Module, name: str, path: str, calls: CallRecorder) -
 
     @wraps(own)
     def record_call(*args: Any, **kwargs: Any) -> Any:
-        return calls.called(path, own, args, kwargs, is_method=True)
+        return calls.record_call(path, own, args, kwargs, is_method=True)
 
     vars(part)[name] = record_call
     try:
@@ -239,4 +239,4 @@ def names_in_code(code: CodeType) -> set[str]:
 def call_in_float64(call: KernelCall) -> Iterator[KernelCall]:
     """Run the call in float64, if its computation is float64 throughout."""
     with torch.no_grad(), force_float64():
-        yield call.changed(lambda tensor: tensor.detach().double())
+        yield call.map_tensors(lambda tensor: tensor.detach().double())

@@ -77,7 +77,7 @@ def first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument | None
     for key, value in call.arguments().items():
         if value.ndim not in (3, 4) or value.shape[0] != 1 or tokens not in value.shape[1:]:
             continue
-        if call.output(key, value).shape == value.shape:
+        if call.output_with(key, value).shape == value.shape:
             found = classify_axes(call, key, value, tokens)
             if found is not None:
                 return found
@@ -89,7 +89,7 @@ def classify_axes(call: KernelCall, key: Key, value: Tensor, tokens: int) -> Val
     draw = RandomDraw(value)
 
     def apply_to_values(values: Tensor) -> Tensor:
-        return call.output(key, values) - rest
+        return call.output_with(key, values) - rest
 
     rest = torch.zeros_like(value)
     rest = apply_to_values(rest)  # the part that does not depend on the values, such as a bias
@@ -179,10 +179,10 @@ def accepts_more_features(call: KernelCall, key: Key, draw: RandomDraw, axis: in
     """Whether values with more features work as those with fewer do."""
     parts = [draw() for _ in range(WIDE)]
     try:
-        found = call.output(key, torch.cat(parts, axis))
+        found = call.output_with(key, torch.cat(parts, axis))
     except Exception:
         return False
-    expected = torch.cat([call.output(key, part) for part in parts], axis)
+    expected = torch.cat([call.output_with(key, part) for part in parts], axis)
     return found.shape == expected.shape and is_close(found, expected)
 
 

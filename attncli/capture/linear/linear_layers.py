@@ -65,7 +65,7 @@ class LinearLayer:
     def function(self) -> str:
         return self.place[0]
 
-    def chosen(self, keeps: Callable[[int, int], bool]) -> list[int]:
+    def chosen_heads(self, keeps: Callable[[int, int], bool]) -> list[int]:
         """The heads that are measured."""
         requested = [head for head in range(self.heads) if keeps(self.site.layer, head)]
         named = not keeps(self.site.layer, NO_HEAD)
@@ -100,7 +100,7 @@ class LinearHeads:
         keeps: Callable[[int, int], bool],
     ) -> "LinearHeads":
         requested = [layer for layer in found if layers is None or layer.site.layer in layers]
-        heads = {layer.site: layer.chosen(keeps) for layer in requested}
+        heads = {layer.site: layer.chosen_heads(keeps) for layer in requested}
         with_heads = tuple(layer for layer in requested if heads[layer.site])
         return cls(with_heads, {layer.site: heads[layer.site] for layer in with_heads})
 

@@ -106,13 +106,13 @@ class LinearMap:
         """Compute every channel at once, a batch of columns at a time."""
         whole: Tensor | None = None
         at_once = max(1, min(self.tokens, COLUMNS // self.given.numel()))
-        nothing = self.call.output(self.values.key, torch.zeros_like(self.given))
+        nothing = self.call.output_with(self.values.key, torch.zeros_like(self.given))
         for first in range(0, self.tokens, at_once):
             size = min(at_once, self.tokens - first)
             columns = self.given.new_zeros((size, *self.given.shape[1:]))
             place = torch.arange(size, device=columns.device)
             columns.movedim(self.values.token, 1)[place, first + place] = 1.0
-            found = repeat_in_batch(self.call, size).output(self.values.key, columns) - nothing
+            found = repeat_in_batch(self.call, size).output_with(self.values.key, columns) - nothing
             part = self.as_heads(found)[..., 0].permute(1, 2, 0)  # [head, row, key]
             if whole is None:
                 whole = part.new_empty((len(part), self.tokens, self.tokens))
@@ -138,7 +138,7 @@ class LinearMap:
             shape[shared] = min(ROWS, self.tokens)
         leaf = self.given.new_zeros(shape).requires_grad_()
         with torch.enable_grad():
-            output = self.call.output(self.values.key, leaf)
+            output = self.call.output_with(self.values.key, leaf)
 
         def compute_rows(first: int, last: int) -> Tensor:
             expected = torch.zeros_like(output)
@@ -160,6 +160,6 @@ class LinearMap:
     def outputs(self) -> Tensor:
         """The linear part of the output: [head, token, feature], without what zero values give."""
         with torch.no_grad():
-            found = self.call.output(self.values.key, self.given)
-            nothing = self.call.output(self.values.key, torch.zeros_like(self.given))
+            found = self.call.output_with(self.values.key, self.given)
+            nothing = self.call.output_with(self.values.key, torch.zeros_like(self.given))
             return self.as_heads(found - nothing)[0]

@@ -84,7 +84,7 @@ def try_carried_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]
         return {}
     value = call.arguments()[values.key]
     tokens = find_axes(call, value.shape[values.token])
-    whole = call.output(values.key, value)
+    whole = call.output_with(values.key, value)
     size = value.shape[values.token]
     half = size // 2
     carried = CarriedState(with_state, STATES[with_state], 0, tokens)
@@ -118,8 +118,8 @@ def find_axes(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
 def try_batch(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
     draw = RandomDraw(call.arguments()[values.key])
     parts = [draw(), draw()]
-    found = repeat_in_batch(call, 2).output(values.key, torch.cat(parts))
-    expected = torch.cat([call.output(values.key, part) for part in parts])
+    found = repeat_in_batch(call, 2).output_with(values.key, torch.cat(parts))
+    expected = torch.cat([call.output_with(values.key, part) for part in parts])
     return {"batched": found.shape == expected.shape and is_close(found, expected)}
 
 
@@ -130,7 +130,7 @@ def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
         alone = tensor.ndim > 2 and tensor.shape[0] == 1
         return tensor.expand(size, *tensor.shape[1:]) if alone else tensor
 
-    return call.changed(expand_batch)
+    return call.map_tensors(expand_batch)
 
 
 def try_channels(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
@@ -142,8 +142,8 @@ def try_channels(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
     found = find_axes(call, value.shape[axis], after=0)
     chosen = range(0, value.shape[axis], 2)
     few = select_channels(call, found, chosen)
-    alone = few.output(values.key, few.arguments()[values.key])
-    expected = call.output(values.key, value).index_select(axis, torch.tensor(chosen))
+    alone = few.output_with(values.key, few.arguments()[values.key])
+    expected = call.output_with(values.key, value).index_select(axis, torch.tensor(chosen))
     return {
         "channels": found if alone.shape == expected.shape and is_close(alone, expected) else None
     }

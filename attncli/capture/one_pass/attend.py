@@ -106,14 +106,14 @@ class OnePass:
     def attend(self, eager: Attention, call: EagerCall) -> Strip | None:
         """The output and the statistics of one attention, as a strip of all rows without weights; None if not covered."""
         try:
-            found = self.compute(eager, call)
+            found = self.compute_strip(eager, call)
         except NotCovered as why:
             self.paths[str(why)] += 1
             return None
         self.paths[ONE_PASS] += 1
         return found
 
-    def compute(self, eager: Attention, call: EagerCall) -> Strip:
+    def compute_strip(self, eager: Attention, call: EagerCall) -> Strip:
         if isinstance(self.library, NoLibrary):
             raise NotCovered(self.library.why)
         if self.request is None:
@@ -131,7 +131,7 @@ class OnePass:
             self.uncovered[call.module] = str(why)
             raise
 
-    def describe(self) -> Counter[str]:
+    def describe_paths(self) -> Counter[str]:
         """The same as `paths`, in words for a report."""
         return Counter({self.say(why): count for why, count in self.paths.items()})
 
@@ -231,7 +231,7 @@ def compute(
 ) -> Strip:
     """Run the library over all rows; masks and biases are added a strip of rows at a time."""
     batch, heads, queries, _ = call.query.shape
-    results = Results.of(call, request)
+    results = Results.from_call(call, request)
     arguments = fill_arguments(call, formula, request, results, spans)
     threads = min(torch.get_num_threads(), batch * heads)
     scratch = workspace.of_threads(threads, library.scratch_floats(arguments))
@@ -264,7 +264,7 @@ class Results(NamedTuple):
     diagonals: Tensor
 
     @classmethod
-    def of(cls, call: EagerCall, request: StatisticsRequest) -> "Results":
+    def from_call(cls, call: EagerCall, request: StatisticsRequest) -> "Results":
         batch, heads, queries, _ = call.query.shape
         width, offsets = call.value.shape[-1], queries + call.keys - 1
         lead = (batch, heads)

@@ -41,7 +41,7 @@ def find_stream_mixings(
     if not modules:
         return []
     products = StreamProducts(modules)
-    with torch.no_grad(), wrap_forwards(modules, products.around), products:
+    with torch.no_grad(), wrap_forwards(modules, products.wrap_forward), products:
         model(**inputs)
     return products.found
 
@@ -56,7 +56,7 @@ class StreamProducts(TorchFunctionMode):
         self.streams: Tensor | None = None
         """The input of the latest module, until it is multiplied."""
 
-    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         output = forward(*args, **kwargs)
         stream = find_stream_input(args, kwargs)
         if stream is not None and stream.ndim == 4:
@@ -98,7 +98,7 @@ class BlockStreamMixing(TorchFunctionMode):
         """The blocks that do."""
         self.block: nn.Module | None = None
 
-    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         self.given, self.block = find_stream_input(args, kwargs), module
         try:
             return forward(*args, **kwargs)
@@ -125,6 +125,6 @@ def find_blocks_mixing_streams(
 ) -> set[nn.Module]:
     """The blocks whose stream is several of each token, which they mix."""
     seen = BlockStreamMixing()
-    with torch.no_grad(), wrap_forwards(blocks, seen.around), seen:
+    with torch.no_grad(), wrap_forwards(blocks, seen.wrap_forward), seen:
         model(**inputs)
     return seen.mixing

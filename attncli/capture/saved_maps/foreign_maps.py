@@ -80,7 +80,7 @@ class ForeignMaps:
         self.places = dict(self.found(batch))
         if batch is not None and not any(BATCH in place.axes for place in self.places.values()):
             raise UsageError(
-                f"`batch={batch}`: {self.path} has no axis of texts, it holds {self.described()}.",
+                f"`batch={batch}`: {self.path} has no axis of texts, it holds {self.describe()}.",
                 about=["batch"],
             )
         self.metadata = dict(arrays.metadata)
@@ -106,12 +106,12 @@ class ForeignMaps:
             return self.arrays.block(place.array, 0, place.shape[1], 0, place.lead)[None]
         return self.arrays.block(place.array, start, stop, axis - 1, place.lead)[None]
 
-    def called(self, name: str) -> str:
+    def saved_name(self, name: str) -> str:
         """The name of a map as the other program saved it."""
         place = self.places[name]
         return f"{place.array}, read as [{', '.join(place.axes)}],"
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Describe how arrays were read; of many arrays the first."""
         places = {place.array: place for place in self.places.values()}
         first = next(iter(places.values()))

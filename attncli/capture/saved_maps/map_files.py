@@ -70,7 +70,7 @@ class MapFile:
             ordered = sorted(
                 self.names, key=lambda name: (places.get(name, -1), map_sort_key(name))
             )
-            maps = [self.described(name) for name in ordered]
+            maps = [self.describe(name) for name in ordered]
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
         self.maps = [each for each in maps if each is not None]
@@ -123,7 +123,7 @@ class MapFile:
             )
         return found
 
-    def described(self, name: str) -> SavedMap | None:
+    def describe(self, name: str) -> SavedMap | None:
         match = NAME.fullmatch(name)
         if match is None:
             return None
@@ -170,12 +170,12 @@ class MapFile:
             if start == 0 and saved.site.is_difference:
                 total = float(weights[0, 0].sum())
             self.check(saved, weights, start, total)
-            seen = self.visible(saved, start, stop)
+            seen = self.visible_keys(saved, start, stop)
             if seen is not None and not saved.causal and not saved.site.is_difference:
                 self.check_hidden(saved, weights, seen[0, 0], start)
             yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
 
-    def visible(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
+    def visible_keys(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
         name = visible_tensor_name(saved.name)
         if name in self.names:
             said = self.file.block(name, start, stop)
@@ -196,7 +196,7 @@ class MapFile:
             wrong = ~((sums <= total + SAVED_ROW_SUM.of()) & (weights.amin(dim=-1) >= 0.0))
         if bool(wrong.any()):
             head, row = wrong.nonzero()[0].tolist()
-            called = saved.name if self.own is None else self.own.called(saved.name)
+            called = saved.name if self.own is None else self.own.saved_name(saved.name)
             raise InputError(
                 f"{self.path}: row {start + row} of head {saved.heads[head]} in {called} is no attention: "
                 f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."

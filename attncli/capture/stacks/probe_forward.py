@@ -99,7 +99,7 @@ class ForwardProber:
         self.found.attention.append(tuple(self.open))
         self.found.moments.append(len(self.found.calls))
 
-    def around(
+    def wrap_forward(
         self,
         forward: Function,
         module: nn.Module,
@@ -167,6 +167,6 @@ def probe_forward(model: nn.Module, inputs: Inputs) -> ProbeResult:
         for name, value in inputs.items()
     }
     prober.watch.mark(aliases)
-    with torch.no_grad(), wrap_forwards(prober.names, prober.around), prober.watch:
+    with torch.no_grad(), wrap_forwards(prober.names, prober.wrap_forward), prober.watch:
         model(**aliases)
     return prober.found

@@ -43,7 +43,7 @@ class RowwiseMask(torch.Tensor):
     def rows(self, start: int, stop: int) -> torch.Tensor:
         return self.make(start, stop) if self.made is None else self.made[:, :, start:stop]
 
-    def whole(self) -> torch.Tensor:
+    def materialise(self) -> torch.Tensor:
         """Materialise the mask; from now on this tensor is read, as the model may write to it."""
         if self.made is None:
             self.made = self.make(0, self.shape[2])
@@ -67,7 +67,7 @@ class RowwiseMask(torch.Tensor):
 
 def materialise_mask(value: Any) -> Any:
     """Materialise a RowwiseMask; return everything else unchanged."""
-    return value.whole() if isinstance(value, RowwiseMask) else value
+    return value.materialise() if isinstance(value, RowwiseMask) else value
 
 
 def is_full_slice(

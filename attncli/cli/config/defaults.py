@@ -52,7 +52,7 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
                 yield SetOption(name, values[name], one.where, one.of_any_model)
             elif is_typed(context, name):
                 yield SetOption(name, values[name])
-    if values.get("tensor_parallel") and read_launch_environment().several:
+    if values.get("tensor_parallel") and read_launch_environment().is_distributed:
         yield SetOption("torchrun", True)
     if "save_module" in getattr(command, "own", ()) and str(values["output"]).endswith(TENSORS):
         yield SetOption("save_module", values["output"])

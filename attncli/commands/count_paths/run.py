@@ -56,7 +56,7 @@ def read_sizes(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[s
 
     local = find_local_folder(source, replace(files.to_fetch(), config_alone=True))
     config = HeadConfig.read(local.folder)
-    return config.layers, config.heads, local.described()
+    return config.layers, config.heads, local.describe()
 
 
 def read_sizes_of_type(

@@ -64,7 +64,7 @@ def measure_dispersion(
         input={
             "sweep": TOKENS,
             "points": list(texts),
-            "texts": [text.described() for text in every],
+            "texts": [text.describe() for text in every],
         },
         seeds=(plan.seed,),
         views=tuple(build_views(lines, plan.metrics.heads, len(every))),

@@ -105,7 +105,7 @@ def survey_heads(
         headline=format_headline(name, texts[0].tokens, rows),
         rows=tuple(rows),
         metrics=SURVEY_METRICS,
-        source={**identity, "request": plan.request.described()},
+        source={**identity, "request": plan.request.describe()},
         input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
         seeds=tuple(plan.seeds),
         views=VIEWS,

@@ -76,7 +76,7 @@ def inspect_maps(
     pairs = build_pair_rows(own, [read_token_names(file)], keys, plan.keeps, plan.metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
-    identity |= {} if file.own is None else {"read": file.own.described()}
+    identity |= {} if file.own is None else {"read": file.own.describe()}
     about = [finding.about for finding in headline]
     numbers = {saved.site: saved.heads for saved in maps}
     named, kept_rows = read_token_names(file), rank_rows(rows, plan.ranking)
@@ -94,7 +94,7 @@ def inspect_maps(
         rows=tuple(kept_rows),
         metrics=plan.metrics.definitions(),
         source={**identity, "attention": describe_layers(own)}
-        | ({} if beyond.layers is None else {"layers": beyond.layers.described()}),
+        | ({} if beyond.layers is None else {"layers": beyond.layers.describe()}),
         input={"tokens": seen.tokens, "roles_on": beyond.roles_on or "these maps"},
         views=tuple(build_views(rows, plan.metrics, plan.ranking, 1)),
         findings=headline,

@@ -78,7 +78,7 @@ def build_findings(
         yield from find_loud_heads(product, rows, nulls)
     yield from find_similarity_preference(rows, nulls)
     yield from find_copying_heads(rows, nulls)
-    yield Finding("census", counts.words())
+    yield Finding("census", counts.summary_line())
 
 
 def find_dead_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:

@@ -159,7 +159,7 @@ def describe_source(opened: OpenedWeights, counts: AttentionCensus) -> dict[str,
         "weight_sha256_of_tensors_read": tensors.sha256(),
         "tensors_read": len(tensors.read_from),
         "norm_gain_folded": config.family.pre_norm,
-        "census": counts.words(),
+        "census": counts.summary_line(),
     }
 
 

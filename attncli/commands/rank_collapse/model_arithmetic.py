@@ -61,7 +61,7 @@ def explain_inexact(
     exact_subject = replace(subject, exact=True, why_plain=None)
     run = VariantRun(exact_subject, text, switches, [RESIDUAL], sub_blocks=False, where=text.name)
     try:
-        exact = run.exactly()
+        exact = run.run_exactly()
     except InputError as error:
         return strip_advice(error)
     alone = replace(run, subject=replace(subject, exact=False))

@@ -76,7 +76,7 @@ def measure_model_collapse(
         metrics={name: metric_definition(name) for name in measured}
         | {"order": OWN_METRICS["order"]},
         source=describe_source(checkpoint, subjects, variants, arithmetics),
-        input={"texts": [text.described() for text in texts]},
+        input={"texts": [text.describe() for text in texts]},
         views=tuple(build_views(everywhere, metrics, len(texts), arithmetics)),
         findings=(*findings, *build_stack_findings(ensembles)),
         warnings=(

@@ -127,7 +127,7 @@ def capture_residuals(
 ) -> list[AttentionResiduals]:
     """Residuals of the input and output of every attention layer, in execution order."""
     read, written = [], []
-    places = list(dict.fromkeys(map(config.place, range(config.layers))))
+    places = list(dict.fromkeys(map(config.tensor_layer_index, range(config.layers))))
 
     def find_modules(template: str) -> list[nn.Module]:
         return [find_module_by_name(model, template.format(l=place)) for place in places]

@@ -27,10 +27,10 @@ Path = tuple[int, ...]
 class LayerFunctions(Protocol):
     """What a layer does to states [sequence, token, feature]."""
 
-    def past(self, layer: int, states: Tensor) -> Tensor:
+    def skip_attention(self, layer: int, states: Tensor) -> Tensor:
         """The states where the path skips the layer's attention."""
 
-    def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+    def states_after_heads(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
         """The states after each head."""
 
 
@@ -45,8 +45,10 @@ def run_single_path(
         for path in dict.fromkeys(path[: layer + 1] for path in paths):
             before, head = path[:-1], path[-1]
             if head and before not in heads:
-                heads[before] = steps.attended(layer, states[before])
-            following[path] = heads[before](head) if head else steps.past(layer, states[before])
+                heads[before] = steps.states_after_heads(layer, states[before])
+            following[path] = (
+                heads[before](head) if head else steps.skip_attention(layer, states[before])
+            )
         states = following
     return [states[path] for path in paths]
 
@@ -70,10 +72,10 @@ class RerunLayers:
     def __init__(self, network: Labeller) -> None:
         self.blocks: Any = network.blocks  # transformers' classes have no types
 
-    def past(self, layer: int, states: Tensor) -> Tensor:
+    def skip_attention(self, layer: int, states: Tensor) -> Tensor:
         return states
 
-    def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+    def states_after_heads(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
         block = self.blocks[layer]
         contexts = block.self(states)[0]
         dense = block.output.dense
@@ -104,17 +106,17 @@ class FrozenLayers:
             self.scales.append(norm.weight / deviations)
             states = norm(summed)
 
-    def past(self, layer: int, states: Tensor) -> Tensor:
+    def skip_attention(self, layer: int, states: Tensor) -> Tensor:
         return (states - states.mean(dim=-1, keepdim=True)) * self.scales[layer]
 
-    def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+    def states_after_heads(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
         block = self.blocks[layer]
 
         def output_of_head(head: int) -> Tensor:
             own = head_features(block, head)
             values = F.linear(states, block.self.value.weight[own])
             mixed = self.maps[layer][:, head - 1] @ values
-            return self.past(layer, F.linear(mixed, block.output.dense.weight[:, own]))
+            return self.skip_attention(layer, F.linear(mixed, block.output.dense.weight[:, own]))
 
         return output_of_head
 

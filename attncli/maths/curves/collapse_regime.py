@@ -54,7 +54,7 @@ class CurveStretch:
         return [(at, value) for at, value in enumerate(self.curve) if math.isfinite(value)]
 
     @property
-    def short(self) -> bool:
+    def is_short(self) -> bool:
         """Whether it is too short for a law."""
         return len(self.points) < FEWEST_POINTS
 
@@ -69,7 +69,7 @@ class CurveStretch:
         return (self.curve[-1] - self.curve[0]) / (self.last - self.first)
 
     @property
-    def end(self) -> float:
+    def end_value(self) -> float:
         """log10 r after the last of them."""
         return self.curve[-1]
 
@@ -105,7 +105,7 @@ class CurveStretch:
     @cached_property
     def trend(self) -> str:
         """`power`, `falls`, `grows`, `flat`, `levels off` or `uneven`: what the scatter of the steps leaves of its kind."""
-        if self.kind == "power" or self.short:
+        if self.kind == "power" or self.is_short:
             return self.kind
         if is_clear_of_zero(self.factor_rates) and self.kind != "grows":
             return (
@@ -157,7 +157,7 @@ def make_stretch(curve: Sequence[float], piece: CurvePiece) -> CurveStretch:
     found = CurveStretch(kind, whole, piece.first, piece.last, piece.power)
     return (
         found
-        if kind != "grows" or found.short or is_clear_of_zero(found.rates)
+        if kind != "grows" or found.is_short or is_clear_of_zero(found.rates)
         else replace(found, kind="flat")
     )
 
@@ -174,7 +174,7 @@ def are_same_law(one: CurveStretch, other: CurveStretch) -> bool:
     """Whether two laws are of one kind, and their factors not clearly different."""
     if one.kind != other.kind or one.kind == "power":
         return False
-    if one.kind == "flat" or one.short or other.short:
+    if one.kind == "flat" or one.is_short or other.is_short:
         return True
     small, large = sorted((abs(one.rate), abs(other.rate)))
     return large < ANOTHER_RATE * small
@@ -220,7 +220,12 @@ def format_stretches(parts: Sequence[CurveStretch], end: int, support: str, drag
 
 def has_interruption(stretches: Sequence[CurveStretch]) -> bool:
     """Whether a few layers interrupt a law that holds before and after them."""
-    if len(stretches) != 3 or not stretches[1].short or stretches[0].short or stretches[2].short:
+    if (
+        len(stretches) != 3
+        or not stretches[1].is_short
+        or stretches[0].is_short
+        or stretches[2].is_short
+    ):
         return False
     return stretches[0].kind == stretches[2].kind != "power" and are_same_law(
         stretches[0], stretches[2]
@@ -233,7 +238,8 @@ def select_stretches(parts: Sequence[CurveStretch]) -> list[CurveStretch]:
     return [
         part
         for before, part in pairwise((None, *parts))
-        if part and not (part.short and (part.kind == "flat" or is_transition(before, part, parts)))
+        if part
+        and not (part.is_short and (part.kind == "flat" or is_transition(before, part, parts)))
     ]
 
 
@@ -243,7 +249,7 @@ def is_transition(
     """Whether the stretch leads into the first law after it, or out of a power law."""
     if part.kind != "falls":
         return False
-    later = next((one.kind for one in parts if one.first >= part.last and not one.short), None)
+    later = next((one.kind for one in parts if one.first >= part.last and not one.is_short), None)
     return later in ("falls", "power") or (before is not None and before.kind == "power")
 
 
@@ -251,7 +257,7 @@ def describe_short_stretch(part: CurveStretch, end: int) -> str:
     """`r falls in the last two layers`: describe a stretch that is too short for a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
     return f"{verb} {name_layers(part, end)}" + (
-        f", to {format_power_of_ten(part.end)}" if part.falls_by_a_decade else ""
+        f", to {format_power_of_ten(part.end_value)}" if part.falls_by_a_decade else ""
     )
 
 
@@ -284,19 +290,19 @@ class RegimeClauses:
             self.clause(before, part)
             for before, part in zip((None, *self.told), self.told, strict=False)
         ]
-        first = next((at for at, part in enumerate(self.told) if not part.short), 0)
+        first = next((at for at, part in enumerate(self.told) if not part.is_short), 0)
         if first and texts[first].startswith(NO_COLLAPSE):
             early = " and ".join(texts[:first]).replace(" and r ", " and ")
             texts = [f"{texts[first]}, though {early}", *texts[first + 1 :]]
         return ", then ".join(texts)
 
     def clause(self, before: CurveStretch | None, part: CurveStretch) -> str:
-        if part.short:
+        if part.is_short:
             return describe_short_stretch(part, self.end)
-        again = before and not before.short and before.trend == part.trend == "falls"
+        again = before and not before.is_short and before.trend == part.trend == "falls"
         text = format_factor(part) if again else self.law(part)
         after = next((one for one in self.told if one.first >= part.last), None)
-        ends_early = part.last < self.known_to and not (after and after.short)
+        ends_early = part.last < self.known_to and not (after and after.is_short)
         return f"{text} up to layer {part.last}" if ends_early else text
 
     def law(self, part: CurveStretch) -> str:
@@ -305,10 +311,10 @@ class RegimeClauses:
             "falls": self.decay,
             "grows": lambda part: f"grows: {format_factor(part)}",
             "uneven": lambda part: (
-                f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end)}"
+                f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end_value)}"
             ),
             "levels off": lambda part: self.without_collapse(
-                part, f"r levels off near {format_power_of_ten(part.end)}"
+                part, f"r levels off near {format_power_of_ten(part.end_value)}"
             ),
             "flat": self.level,
         }
@@ -316,24 +322,24 @@ class RegimeClauses:
 
     def decay(self, part: CurveStretch) -> str:
         """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
-        if part.falls_by_a_decade or part.end <= SMALL:
+        if part.falls_by_a_decade or part.end_value <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
         low, high = interval_of_mean(part.factor_rates)
         slow = part.slope > STEADY
         known = f"{format_factor(part)} ({format_power_of_ten(low)} to {format_power_of_ten(high)})"
-        if part.end > FAR:
-            return f"r falls{' slowly' * slow} from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end)}, {known}"
+        if part.end_value > FAR:
+            return f"r falls{' slowly' * slow} from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end_value)}, {known}"
         text = f"{'slow ' * slow}{DECAY}: {known}"
         if part.last < self.known_to:
             return text
-        layer = part.last + math.ceil((SMALL - part.end) / part.slope)
+        layer = part.last + math.ceil((SMALL - part.end_value) / part.slope)
         return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
 
     def level(self, part: CurveStretch) -> str:
         if any(one.last <= part.first and is_collapse(one) for one in self.told):
-            return f"r levels off near {format_power_of_ten(part.end)}"
-        if part.end <= -COLLAPSED:
-            return f"r stays near {format_power_of_ten(part.end)}"
+            return f"r levels off near {format_power_of_ten(part.end_value)}"
+        if part.end_value <= -COLLAPSED:
+            return f"r stays near {format_power_of_ten(part.end_value)}"
         uneven = " (unevenly)" if stdev(part.rates) >= -STEADY else ""
         if not self.support:
             return f"nearly flat{uneven}"
@@ -342,14 +348,14 @@ class RegimeClauses:
     def without_collapse(self, part: CurveStretch, text: str) -> str:
         return (
             text
-            if any(map(is_collapse, self.told)) or part.end <= -COLLAPSED
+            if any(map(is_collapse, self.told)) or part.end_value <= -COLLAPSED
             else f"{NO_COLLAPSE}: {text}"
         )
 
 
 def is_collapse(part: CurveStretch) -> bool:
     """Whether the stretch is long enough for a law and falls by one, or falls by a decade."""
-    return not part.short and (part.trend in ("power", "falls") or part.falls_by_a_decade)
+    return not part.is_short and (part.trend in ("power", "falls") or part.falls_by_a_decade)
 
 
 def format_factor(part: CurveStretch) -> str:

@@ -106,7 +106,7 @@ class LayerSteps:
         return self.decades / self.gaps
 
     @cached_property
-    def seen(self) -> Array:
+    def on_error_scale(self) -> Array:
         """The steps on the scale on which errors are compared."""
         return to_error_scale(self.decades)
 
@@ -302,7 +302,7 @@ def errors_at_one_rate(steps: LayerSteps, which: NDArray[np.intp]) -> float:
     mean = float(to_error_scale(steps.rates[which]).mean())
     size = abs(mean) + math.log(max(-math.expm1(-2.0 * abs(mean)), 1e-300) * TINY_STEP / 2.0)
     predicted = math.copysign(1.0, mean) * log_to_error_scale(size + np.log(steps.gaps[which]))
-    return float(((steps.seen[which] - predicted) ** 2).sum())
+    return float(((steps.on_error_scale[which] - predicted) ** 2).sum())
 
 
 def fit_episode(steps: LayerSteps, start: int, stop: int) -> CurveExplanation:
@@ -323,7 +323,7 @@ def fit_power(steps: LayerSteps) -> LawFit | None:
     None where the least p that is tried is the best: the layers grow by less.
     """
     errors = least_squared_errors(
-        power_law_log_steps(steps, np.log(POWERS)), steps.seen, -steps.decades
+        power_law_log_steps(steps, np.log(POWERS)), steps.on_error_scale, -steps.decades
     )
     best = int(np.argmin(errors))
     piece = make_piece(steps, 0, len(steps), float(POWERS[best]))

@@ -198,12 +198,12 @@ class MetricTotals:
 
     def values(self) -> dict[str, "Tensor | str"]:
         """Every requested metric, with batch items weighted equally, after all strips."""
-        found = {name: self.of_items(name) for name in self.functions}
+        found = {name: self.item_values(name) for name in self.functions}
         return {name: reduce_items(name, value) for name, value in found.items()}
 
     def values_by_item(self) -> list[dict[str, "Tensor | str"]]:
         """The metrics of each batch item by itself."""
-        found = {name: self.of_items(name) for name in self.functions}
+        found = {name: self.item_values(name) for name in self.functions}
         several = [value for value in found.values() if not isinstance(value, str)]
         return [
             {
@@ -220,7 +220,7 @@ class MetricTotals:
         found: Tensor = self.sums["spectrum"].short.amax(dim=0)
         return found
 
-    def of_items(self, name: str) -> "Tensor | str":
+    def item_values(self, name: str) -> "Tensor | str":
         """[item, head, …], or why there is no such number."""
         reason = self.explain_impossible(name) or self.explain_missing(name)
         if reason:

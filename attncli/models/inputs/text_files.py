@@ -54,7 +54,7 @@ def read_text(name: str) -> str:
 
 def refuse_shared_stdin() -> None:
     """Refuse stdin under several processes: each would get a part of it."""
-    if read_launch_environment().several:
+    if read_launch_environment().is_distributed:
         raise UsageError(
             "`text_file='-'`: several processes cannot read one stdin: give a file.",
             about=["text_file"],

@@ -68,7 +68,7 @@ class ModelInput:
             digest.update(name.encode() + value)
         return digest.hexdigest()
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """How the report describes the text, beyond its name."""
         drawn = {"drawn_beside": list(self.beside)} if self.beside else {}
         return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256, **drawn}

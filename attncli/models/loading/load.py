@@ -107,7 +107,7 @@ def load_model(
         found = load_folder(local.folder, options, device, ahead)
     return replace(
         found,
-        identity={**local.described(), **found.identity},
+        identity={**local.describe(), **found.identity},
         warnings=source.warnings + found.warnings,
     )
 

@@ -11,7 +11,7 @@ from attncli.ranks import read_launch_environment
 def torchrun(where: str, options: EngineOptions) -> Engine:
     """The processes that torchrun has started, every n-th item in each, and each item in a process of its own."""
     refuse_options("torchrun", options, ())
-    if where or not read_launch_environment().several:
+    if where or not read_launch_environment().is_distributed:
         raise UsageError(
             "`engine='torchrun'` takes the processes that there are: torchrun --nproc-per-node N -m attncli sweep …"
         )

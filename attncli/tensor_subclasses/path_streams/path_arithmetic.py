@@ -110,7 +110,7 @@ def multiply(x: Any, y: Any) -> PathTensor:
             raise no_rule_error("a product of two streams of which not just one is a gate")
         stream, gate = (y, x) if x.activated else (x, y)
         through = stream.times_frozen(gate.by_stream()[0].detach())
-        return through.changed(through.streams.after_mlp)
+        return through.apply_transition(through.streams.after_mlp)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     result = stream.numbers * other
     if result.shape != stream.shape:

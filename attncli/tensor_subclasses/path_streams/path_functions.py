@@ -61,7 +61,7 @@ def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> Pat
     """Multiply every stream by f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
     full = x.by_stream()[0].detach()
     ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
-    through = x.times_frozen(ratio).changed(x.streams.after_mlp)
+    through = x.times_frozen(ratio).apply_transition(x.streams.after_mlp)
     return through.wrap_like(through.numbers, activated=True)
 
 

@@ -117,7 +117,7 @@ def run_path_tensors(
     blocks = {call.module for call in passage.stack.calls}
     output = None
     try:
-        with wrap_forwards(blocks, passage.around):
+        with wrap_forwards(blocks, passage.wrap_forward):
             output = model(**inputs)
     except StopAfterLastBlock:
         pass
@@ -194,7 +194,7 @@ class PathTensorRun:
         self.done = 0
         self.found: PathDecomposition | None = None
 
-    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stream = find_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{type(module).__name__} is given no stream of tokens.")

@@ -77,13 +77,13 @@ class PathTensor(StreamTensor):
             result[own] += everywhere[own]
         return self.wrap_like(result)
 
-    def changed(self, change: Callable[[Tensor], Tensor]) -> "PathTensor":
+    def apply_transition(self, change: Callable[[Tensor], Tensor]) -> "PathTensor":
         """Apply a transition of the streams' class to them [stream, …]."""
         return self.wrap_like(change(self.by_stream()).reshape(self.shape))
 
     def after_attention(self) -> "PathTensor":
         """Mark it as an output of its block's attention."""
-        moved = self.changed(self.streams.after_attention)
+        moved = self.apply_transition(self.streams.after_attention)
         return PathTensor(moved.numbers, self.streams, attended=True)
 
     def enter_block(self) -> "PathTensor":
@@ -98,7 +98,7 @@ def align_streams(tensors: Sequence[PathTensor]) -> list[PathTensor]:
     return [
         PathTensor(own.numbers, own.streams, attended=True)
         for each in tensors
-        for own in [each if each.attended else each.changed(each.streams.past_attention)]
+        for own in [each if each.attended else each.apply_transition(each.streams.past_attention)]
     ]
 
 

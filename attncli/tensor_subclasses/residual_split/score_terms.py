@@ -46,7 +46,7 @@ class ScoreTerms(NamedTuple):
         )
         return self._replace(scale=self.scale * factor, bias=bias, shift=shift, beside=sinks)
 
-    def plain(self) -> Tensor:
+    def plain_scores(self) -> Tensor:
         """The scores as plain numbers, where query-specific parts may vanish."""
         scores = (
             torch.matmul(to_plain(self.query), to_plain(self.key).transpose(-1, -2)) * self.scale

@@ -96,7 +96,7 @@ class DependsOnOtherStack(Exception):
 def run_one_forward(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun") -> None:
     """Run to the end of the last stack, or until a stack has lost its residual, which is no error."""
     try:
-        with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.around):
+        with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.wrap_forward):
             model(**inputs)
     except (StopAfterLastBlock, Unresolved):
         return
@@ -136,7 +136,7 @@ class SplitTensorRun:
         self.begun: set[Stack] = set()
         self.ended: set[Stack] = set()
 
-    def around(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stack, call = self.following.take(module)
         if stack not in self.wanted:
             return mark_unknown(forward(*args, **kwargs))

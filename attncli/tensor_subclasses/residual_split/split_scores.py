@@ -103,7 +103,9 @@ class LazyScores(DeferredTensor):
     def compute(self) -> Tensor:
         """Compute the scores: split where the keys do not depend on the stream, as in attention to other states."""
         return (
-            scores_as_stream(self.terms) if is_linear_in_queries(self.terms) else self.terms.plain()
+            scores_as_stream(self.terms)
+            if is_linear_in_queries(self.terms)
+            else self.terms.plain_scores()
         )
 
     def become(self, other: Tensor, name: str) -> "LazyScores":
@@ -189,7 +191,7 @@ def replace_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
     """Make scores with other terms; refuse a bias that would swamp them."""
     added = [tuple(part.shape[:-1]) for part in (terms.bias, terms.shift) if part is not None]
     rows = tuple(scores.shape[:-1])
-    return make_scores(terms) if np.broadcast_shapes(rows, *added) == rows else terms.plain()
+    return make_scores(terms) if np.broadcast_shapes(rows, *added) == rows else terms.plain_scores()
 
 
 @score_rule(torch.sub, Tensor.sub, Tensor.__sub__)
@@ -274,7 +276,7 @@ class LazyWeights(DeferredTensor):
         if is_content_only(terms):
             columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
             return content_attention(terms, columns.expand(*terms.lead_shape, *columns.shape))
-        return torch.softmax(terms.plain(), dim=-1)[..., : self.shape[-1]]
+        return torch.softmax(terms.plain_scores(), dim=-1)[..., : self.shape[-1]]
 
 
 @weight_rule(Tensor.__getitem__)
@@ -311,7 +313,7 @@ def weigh_values(weights: Any, values: Any) -> Tensor:
     terms = weights.terms
     if terms.beside is None and is_content_only(terms):
         return content_attention(terms, values)
-    shares = torch.softmax(terms.plain(), dim=-1)
+    shares = torch.softmax(terms.plain_scores(), dim=-1)
     if terms.beside is None:
         return mix_values(shares, values, torch.zeros((), dtype=torch.float64))
     if not weights.without_sinks:

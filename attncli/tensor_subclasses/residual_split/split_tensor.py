@@ -57,7 +57,7 @@ class SharedMemory:
     def __init__(self) -> None:
         self.holders: list[weakref.ref[SplitNumbers]] = []
 
-    def others(self, numbers: SplitNumbers) -> bool:
+    def is_shared(self, numbers: SplitNumbers) -> bool:
         """Whether any other tensor still refers to it, and would have to see a change."""
         return any(
             found is not None and found is not numbers for found in (h() for h in self.holders)
@@ -120,7 +120,7 @@ class SplitTensor(StreamTensor):
             or result.axis != self.axis
         ):
             raise no_rule_error(f"{name}, which changes the stream in place to another layout,")
-        if self.numbers.memory.others(self.numbers):
+        if self.numbers.memory.is_shared(self.numbers):
             raise no_rule_error(
                 f"{name}, which changes in place what other views of the stream look at,"
             )

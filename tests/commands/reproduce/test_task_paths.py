@@ -105,7 +105,7 @@ def test_terms_of_single_paths_are_those_of_the_networks_own_code(
         own = run_single_paths(network, stack, {"inputs": sequence[None]}, draws.paths).terms
         found = torch.stack([term[place] for term in ours])
         assert torch.allclose(found, own, rtol=1e-4, atol=1e-6)
-    monkeypatch.setattr(FrozenLayers, "past", lambda self, layer, states: states)
+    monkeypatch.setattr(FrozenLayers, "skip_attention", lambda self, layer, states: states)
     with pytest.raises(InputError, match=r"differ by .* from those of the network's own code"):
         measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
 

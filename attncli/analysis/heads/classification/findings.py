@@ -189,7 +189,7 @@ def has_clear_role(role: Role, head: ClassifiedHead) -> bool:
 def scores_show_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
     """Whether these numbers, the head's or a control's, would show the role."""
     metric = role.evidence
-    return metric in numbers and role.is_clear(numbers[metric], head.even.get(metric))
+    return metric in numbers and role.is_clear(numbers[metric], head.uniform_numbers.get(metric))
 
 
 def select_above(
@@ -240,7 +240,7 @@ def format_uniform_value(
     heads: Sequence[ClassifiedHead], metric: str, form: Callable[[float], str] = format_number
 ) -> str:
     """`; uniform attention: 0.4 %`, from least to most where the heads see different keys."""
-    values = [head.even[metric] for head in heads if metric in head.even]
+    values = [head.uniform_numbers[metric] for head in heads if metric in head.uniform_numbers]
     if not values:
         return ""
     low, high = form(min(values)), form(max(values))
@@ -343,8 +343,8 @@ def find_uniform_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFindin
 def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Find heads whose output is close to zero."""
     metric = "head_contribution"
-    known = [head for head in heads if metric in head.numbers and metric in head.even]
-    found = [head for head in known if head.numbers[metric] < IDLE * head.even[metric]]
+    known = [head for head in heads if metric in head.numbers and metric in head.uniform_numbers]
+    found = [head for head in known if head.numbers[metric] < IDLE * head.uniform_numbers[metric]]
     if found:
         found.sort(key=lambda head: head.numbers[metric])
         least = ", ".join(
@@ -352,7 +352,7 @@ def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
             for head in limit_named_heads(found)
         )
         more = " …" if len(found) > NAMED else ""
-        shares = sorted({format_number(head.even[metric]) for head in found})
+        shares = sorted({format_number(head.uniform_numbers[metric]) for head in found})
         yield RankedFinding(
             30.0 + 50.0 * len(found) / len(known),
             Finding(
@@ -411,7 +411,7 @@ def describe_disagreeing_draws(heads: Sequence[ClassifiedHead], metric: str) -> 
 
 
 def control_has_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
-    played = classify_role(numbers, head.even)
+    played = classify_role(numbers, head.uniform_numbers)
     return played is not None and played.role is role
 
 

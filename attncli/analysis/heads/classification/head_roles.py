@@ -33,7 +33,7 @@ class ClassifiedHead:
     played: AssignedRole | None = None
 
     @property
-    def even(self) -> Mapping[str, float]:
+    def uniform_numbers(self) -> Mapping[str, float]:
         """The numbers of uniform attention."""
         return self.nulls[UNIFORM]
 
@@ -65,7 +65,9 @@ def classify_heads(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[Cla
             if isinstance(value, float):
                 numbers[row.metric] = value
     for head in found.values():
-        head.played = classify_with_draws(head.numbers, head.even, collect_draws(head, drawn))
+        head.played = classify_with_draws(
+            head.numbers, head.uniform_numbers, collect_draws(head, drawn)
+        )
     return list(found.values())
 
 
@@ -102,7 +104,7 @@ def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
 def keys_of_role_sampling(head: ClassifiedHead, played: AssignedRole) -> dict[str, Any]:
     """The standard deviation of a role's score, and how many texts or draws it is over."""
     if played.role is LOCAL:
-        source, even = head.rows["distance"], head.even["distance"]
+        source, even = head.rows["distance"], head.uniform_numbers["distance"]
         spread = None if source.spread is None else source.spread / even
         return {"spread": spread, "n": source.n, "each": tuple(1.0 - d / even for d in source.each)}
     source = head.rows[played.evidence]

@@ -120,7 +120,7 @@ def describe_distances(own: Sequence[ClassifiedHead], softmax: Sequence[Classifi
     if not values:
         return ""
     others = [head.numbers[metric] for head in softmax if metric in head.numbers]
-    even = [head.even[metric] for head in own if metric in head.even]
+    even = [head.uniform_numbers[metric] for head in own if metric in head.uniform_numbers]
     comparison = f"softmax heads: {format_number(median(others))}; " if others else ""
     comparison += f"uniform attention: {format_number(median(even))}" if even else ""
     what = metric.replace("_", " ")

@@ -346,7 +346,7 @@ def observe_forward_pass(
         body(**kwargs)
         observer.finish()  # in the model's own precision, as the other attentions
     observer.seen.missed.update(run.missed)
-    observer.seen.paths.update(stream.one_pass.describe())
+    observer.seen.paths.update(stream.one_pass.describe_paths())
     if proved is not None:
         refuse_unmeasured(observer.seen, request, proved, linear)
     return observer.seen

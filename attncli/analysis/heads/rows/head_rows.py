@@ -61,7 +61,9 @@ class Observations:
     def sites(self) -> list[AttentionSite]:
         return list(dict.fromkeys(site for seen in self.texts for site in seen.heads))
 
-    def found(self, site: AttentionSite, metric: str, nulls: bool = False) -> "list[Tensor] | str":
+    def numbers_by_text(
+        self, site: AttentionSite, metric: str, nulls: bool = False
+    ) -> "list[Tensor] | str":
         """[head, …] for each text, or the reason why there is none."""
         kept = [seen.nulls if nulls else seen.heads for seen in self.passes_of_metric(metric)]
         values = [of[site].get(metric, "") for of in kept if site in of]
@@ -130,7 +132,7 @@ def build_head_rows(
     """Build the rows; `nulls`: observations of the controls, by the row's key for their means."""
     for metric in metrics:
         for site in observed.sites:
-            found = observed.found(site, metric)
+            found = observed.numbers_by_text(site, metric)
             if isinstance(found, str):
                 yield Row(
                     metric,
@@ -142,9 +144,11 @@ def build_head_rows(
                 )
             else:
                 extra_rows = {
-                    UNIFORM: reduce_over_texts(metric, observed.found(site, metric, nulls=True)),
+                    UNIFORM: reduce_over_texts(
+                        metric, observed.numbers_by_text(site, metric, nulls=True)
+                    ),
                     **{
-                        name: reduce_over_texts(metric, null.found(site, metric))
+                        name: reduce_over_texts(metric, null.numbers_by_text(site, metric))
                         for name, null in nulls.items()
                     },
                 }

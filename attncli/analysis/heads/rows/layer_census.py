@@ -50,13 +50,13 @@ class LayerCensus:
         seen += [(mixer.stack, mixer.kind, mixer.layer, False) for mixer in mixers]
         return cls(len(calls), sum(attends), sum(idle), group_mixers(seen))
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """JSON description."""
         mixers = [{**asdict(each), "layers": list(each.layers)} for each in self.mixers]
         return {**asdict(self), "mixers": mixers}
 
     @property
-    def others(self) -> dict[str, list[TokenMixing]]:
+    def other_mixers(self) -> dict[str, list[TokenMixing]]:
         """Token mixers other than attention, by kind."""
         found: dict[str, list[TokenMixing]] = {}
         for each in self.mixers:
@@ -67,13 +67,13 @@ class LayerCensus:
     def headline(self) -> str:
         """`2 of 8 layers attend; 6 are gated delta nets`; empty where every layer attends and has
         no other mixer."""
-        if not self.others and not self.idle:
+        if not self.other_mixers and not self.idle:
             return ""
         parts = [f"{self.attending} of {self.layers} layers attend"]
         attending = {
             (each.stack, layer) for each in self.mixers if each.attention for layer in each.layers
         }
-        for kind, found in self.others.items():
+        for kind, found in self.other_mixers.items():
             places = [(each.stack, layer) for each in found for layer in each.layers]
             alone = [place for place in places if place not in attending]
             if alone:
@@ -89,7 +89,7 @@ class LayerCensus:
         """Describe what findings do not cover; `looked_at`: kinds that are measured."""
         parts = [
             f"{pluralise(kind)} in {format_layers([layer for each in found for layer in each.layers])}"
-            for kind, found in self.others.items()
+            for kind, found in self.other_mixers.items()
             if kind not in looked_at
         ]
         return " and ".join(parts)

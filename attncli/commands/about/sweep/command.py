@@ -230,9 +230,9 @@ def run_sweep(
 
 def prepare_engine(run: EngineOptions, into: str) -> Engine:
     """Create the engine and the report folder; both are validated before any run."""
-    default = "torchrun" if read_launch_environment().several else "local"
+    default = "torchrun" if read_launch_environment().is_distributed else "local"
     engine = open_engine(run.engine or default, run.engine_options)
-    if read_launch_environment().several and run.engine not in (None, "torchrun"):
+    if read_launch_environment().is_distributed and run.engine not in (None, "torchrun"):
         raise UsageError(
             f"`engine={run.engine!r}` has processes of its own: start it without torchrun."
         )

@@ -61,13 +61,13 @@ def run_sweep_items(
 ) -> list[Judged]:
     """Run every item in order; `seen` is called with each finished item and may raise to stop."""
     runs = SweepRuns(plan, engine, seen)
-    if not read_launch_environment().several:
-        return runs.of(range(len(plan.names)), progress)
+    if not read_launch_environment().is_distributed:
+        return runs.run_items(range(len(plan.names)), progress)
     share = rank_share(plan.names)
 
     def run_item(place: int) -> Judged:
         progress(share.index(place), len(share), "models")
-        return runs.of([place], ignore_progress)[0]
+        return runs.run_items([place], ignore_progress)[0]
 
     names = [plan.report_of(name) for name in plan.names]
     return share_work(range(len(plan.names)), run_item, names.__getitem__)
@@ -86,7 +86,7 @@ class SweepRuns:
         self.fetched: set[str] = set()
         """Models that were in the cache before."""
 
-    def of(self, places: Sequence[int], progress: Progress) -> list[Judged]:
+    def run_items(self, places: Sequence[int], progress: Progress) -> list[Judged]:
         """Run these items, the finished ones first because they cost nothing."""
         missing = [place for place in places if not self.is_there(place)]
         progress(len(places) - len(missing), len(places), "models")

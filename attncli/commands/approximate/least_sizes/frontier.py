@@ -67,7 +67,7 @@ def measure_frontier(
         headline=format_headline(f"{pattern}, {target.shape[0]} tokens", found, proved),
         rows=tuple(rows),
         metrics=FRONTIER_METRICS,
-        source={"kind": "patterns", "request": request.described()},
+        source={"kind": "patterns", "request": request.describe()},
         input={"patterns": [pattern], "widths": list(widths), "length": target.shape[0]},
         seeds=tuple(seeds),
         views=(

@@ -67,7 +67,7 @@ def measure_scale_growth(
         + ".",
         rows=tuple(rows),
         metrics=SCALE_METRICS,
-        source={"kind": "patterns", "request": request.described(), "methods": list(methods)},
+        source={"kind": "patterns", "request": request.describe(), "methods": list(methods)},
         input={"patterns": [pattern], "widths": list(widths), "points": list(lengths)},
         seeds=tuple(seeds),
         views=(

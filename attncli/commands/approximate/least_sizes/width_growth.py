@@ -77,7 +77,7 @@ def measure_width_growth(
         headline="; ".join(sentences) + ".",
         rows=tuple(rows),
         metrics=GROWTH_METRICS,
-        source={"kind": "patterns", "request": request.described(), "widest": widest},
+        source={"kind": "patterns", "request": request.describe(), "widest": widest},
         input={"patterns": list(patterns), "sweep": "length", "points": list(lengths)},
         seeds=tuple(seeds),
         views=build_views(),

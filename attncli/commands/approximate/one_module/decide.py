@@ -113,7 +113,7 @@ def decide_widths(
         metrics=DECISION_METRICS,
         source={
             "kind": "patterns",
-            "request": request.described() | {"d": width},
+            "request": request.describe() | {"d": width},
             "proofs": {one.pattern: proof_numbers(one) for one in found},
         },
         input={"patterns": list(targets)},
@@ -282,8 +282,8 @@ def proof_numbers(one: Decision) -> dict[str, Any]:
     """The numbers that a reader needs to check the proof."""
     answer = one.line.answer
     return {
-        "width_1": answer.proof.described() if answer.proof is not None else None,
-        "least_logits_at_width_1": answer.least_proof.described() if answer.least_proof else None,
+        "width_1": answer.proof.describe() if answer.proof is not None else None,
+        "least_logits_at_width_1": answer.least_proof.describe() if answer.least_proof else None,
         "shattered": {"keys": list(one.cut.keys), "rows": list(one.cut.rows)},
         "faces": [list(face) for face in one.faces.chain] if one.faces else [],
         "not_planar": list(one.edges.keys) if one.edges else [],

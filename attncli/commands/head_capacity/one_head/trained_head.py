@@ -71,7 +71,7 @@ def build_report(
 def describe_head(head: Head, request: FitRequest) -> dict[str, Any]:
     rotary = head.rotary and {"base": head.rotary.base, "width": head.rotary.width}
     module = {**head.described, "d": head.d, "hidden": len(head.w_q), "scale": head.scale}
-    limits = {name: value for name, value in request.described().items() if name != "dtype"}
+    limits = {name: value for name, value in request.describe().items() if name != "dtype"}
     return {"kind": "trained head", "request": limits, "module": {**module, "rotary": rotary}}
 
 

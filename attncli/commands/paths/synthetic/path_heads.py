@@ -170,7 +170,7 @@ def advance_parts(
     parts: Mapping[PassagePoint, SplitState], frozen: FrozenLayer
 ) -> dict[PassagePoint, SplitState]:
     """Propagate the parts of earlier layers through this one; its biases join theirs."""
-    moved = {door: frozen.whole(part) for door, part in parts.items()}
+    moved = {door: frozen.apply_layer(part) for door, part in parts.items()}
     bias = frozen.bias_contribution()
     if bias is not None:
         for door in moved:

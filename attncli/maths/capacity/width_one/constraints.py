@@ -68,12 +68,12 @@ class LineConstraints:
             order[np.ix_(keys, keys)] |= (high[part][:, None] - low[part][None, :] < 0.0).T
         return order
 
-    def only(self, rows: Index) -> "LineConstraints":
+    def select_rows(self, rows: Index) -> "LineConstraints":
         """The constraints of these rows alone, which are weaker."""
         return replace(self, rows=rows)
 
     @property
-    def even(self) -> bool:
+    def is_uniform(self) -> bool:
         """Whether every constrained row has equal weights, and every bound off the support forces a strict order."""
         return all(
             np.ptp(self.target.data[self.part(row)]) < 1e-12

@@ -59,7 +59,7 @@ def decide_width_one(constraints: LineConstraints, budget: float) -> LineDecisio
     found = find_signs(constraints)
     if found.odd:
         return refute_with_proof(constraints, LineProof(found.odd), "rows pull against each other")
-    if constraints.even and not constraints.masked:
+    if constraints.is_uniform and not constraints.masked:
         answer = decide_by_chain(constraints, found, budget)
         if answer is not None:
             return answer
@@ -225,7 +225,7 @@ def prove_by_few_rows(
     for count in PREFIXES:
         if count >= len(constraints.rows):
             return None
-        few = constraints.only(constraints.rows[:count])
+        few = constraints.select_rows(constraints.rows[:count])
         placed = LineProgramme(few, signs.sign).solve(budget)
         proof = make_proof(few, signs, placed, budget, alone)
         if proof is not None:
@@ -284,7 +284,7 @@ def place_keys(
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
     found = Signs(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
-    if constraints.even and not constraints.masked:
+    if constraints.is_uniform and not constraints.masked:
         chain = find_nested_order(constraints, found)
         if chain is not None:
             least = least_gaps(chain)

@@ -54,7 +54,7 @@ def solve_tower(
     order = np.argsort(rank)
     found: list[Tower] = []
     for count in range(min(FIRST, len(constraints.rows)), len(constraints.rows) + 1):
-        few = constraints.only(constraints.rows[:count])
+        few = constraints.select_rows(constraints.rows[:count])
         higher = add_tower_row(few, sign, order, found[-2:], min(budget, HIGHEST))
         if higher is None or not is_solved(higher.placed):
             return higher

@@ -49,7 +49,7 @@ class LineProof:
         own = {row for link in self.links for row in link.rows} | {step.row for step in self.steps}
         return sorted(own.union(*(case.rows for case in self.cases)))
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """The proof for reports; whole numbers as text, since JSON readers may have only 53 bits."""
         links = [
             {
@@ -68,7 +68,7 @@ class LineProof:
             "budget": self.budget,
         }
         return description | (
-            {"cases": [case.described() for case in self.cases]} if self.cases else {}
+            {"cases": [case.describe() for case in self.cases]} if self.cases else {}
         )
 
 

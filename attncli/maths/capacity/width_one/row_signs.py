@@ -68,7 +68,7 @@ def find_sign_links(constraints: LineConstraints) -> tuple[Flags, Flags]:
     length = constraints.target.shape[0]
     same, opposite = links_by_counting(constraints)
     crossing = bool((same & opposite).any())
-    if length <= PAIRWISE_LIMIT and not constraints.even and not crossing:
+    if length <= PAIRWISE_LIMIT and not constraints.is_uniform and not crossing:
         order = np.zeros((length, length, length), dtype=np.float32)
         for row in constraints.rows:
             count = constraints.seen[row]

@@ -44,7 +44,7 @@ def select_rows(
         views=tuple(
             build_metric_views(report, names)
             if order is None
-            else [build_table(report, order, names)]
+            else [build_head_table(report, order, names)]
         ),
     )
 
@@ -94,7 +94,7 @@ def sort_rows(rows: Sequence[Row], order: HeadOrder) -> list[Row]:
     return [*sorted(heads, key=lambda row: rank[location_key(row)]), *rest]
 
 
-def build_table(report: Report, order: HeadOrder, names: Iterable[str]) -> View:
+def build_head_table(report: Report, order: HeadOrder, names: Iterable[str]) -> View:
     """One line for each head."""
     way = "rising" if order.rising else "falling"
     of_heads = {row.metric for row in report.rows if row.head is not None}

@@ -231,7 +231,7 @@ def refuse_causal_leaks(model: nn.Module, stream: Capture, evidence: CaptureEvid
             claims
             and all(evidence.ahead[site])
             and site.name in stream.on_interface - stream.masked
-            and not lifts_causality(module)
+            and not is_configured_bidirectional(module)
         ):
             raise InputError(
                 f"{site.name} is causal by its own account and handed no mask, but its eager attention looks ahead: "
@@ -239,7 +239,7 @@ def refuse_causal_leaks(model: nn.Module, stream: Capture, evidence: CaptureEvid
             )
 
 
-def lifts_causality(module: nn.Module) -> bool:
+def is_configured_bidirectional(module: nn.Module) -> bool:
     """Whether the config lifts causality: decoders that are used as bidirectional encoders."""
     config = getattr(module, "config", None)
     return getattr(config, "is_causal", True) is False or bool(

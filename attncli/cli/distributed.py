@@ -38,13 +38,13 @@ def run_distributed(
 
     report_sigterm(print_signal_message)
     code = run_rank(arguments, run, complain)
-    from attncli.processes.collectives import LINE, exchange_exits, exit_process
+    from attncli.processes.collectives import LINE, exchange_exit_codes, exit_process
     from attncli.processes.resume_cache import PARTS
 
     if code == INTERRUPTED:  # the others are not asked: they are interrupted, too
         exit_process(code)
     message = last_line(heard) if heard is not None and code else ""
-    ended = exchange_exits(code, message)
+    ended = exchange_exit_codes(code, message)
     if message and LINE.broken:  # there is nobody left to say it
         print_to_stderr(message, sys.__stderr__)
     if first and ended.code and not code:

@@ -28,7 +28,7 @@ class Subject:
     def kind(self) -> str:
         return (
             WORDLESS
-            if self.source.kind == "folder" and reads_no_words(self.source.path)
+            if self.source.kind == "folder" and takes_no_text(self.source.path)
             else self.source.kind
         )
 
@@ -56,7 +56,7 @@ def model_of_patterns(patterns: Any) -> Subject:
     return Subject(Source("hub", heads[0].model) if heads else Source("synthetic"), named_by)
 
 
-def reads_no_words(folder: Path) -> bool:
+def takes_no_text(folder: Path) -> bool:
     """Whether the config.json names sizes of images or sounds, and nothing of a text."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

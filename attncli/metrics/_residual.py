@@ -6,7 +6,7 @@ from attncli.maths.matrices.norms import Norm, log10_norm
 from attncli.maths.residuals.split_state import SplitState
 
 
-def log10_relative(state: SplitState, norm: Norm) -> float:
+def log10_relative_residual(state: SplitState, norm: Norm) -> float:
     """log10 of ‖X - 1x̄^T‖ / ‖X‖; -inf where the residual is exactly zero."""
     if state.residual.is_zero():
         return -math.inf

@@ -1,7 +1,7 @@
 from attncli.maths.matrices.norms import spectral_norm
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
-from attncli.metrics._residual import log10_relative
+from attncli.metrics._residual import log10_relative_residual
 
 
 @metric("log10")
@@ -10,4 +10,4 @@ def log10_residual_spectral(state: SplitState) -> float:
 
     0: the common row is not the leading direction; -∞: all tokens are the same vector.
     """
-    return log10_relative(state, spectral_norm)
+    return log10_relative_residual(state, spectral_norm)

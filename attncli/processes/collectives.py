@@ -106,7 +106,7 @@ def gather_from_ranks(mine: object) -> list[Any]:
     return found
 
 
-def exchange_exits(code: int, message: str) -> RankExit:
+def exchange_exit_codes(code: int, message: str) -> RankExit:
     """Exchange how all ranks have ended, in the last call of each; the first failure counts before all else."""
     mine = RankExit(code, message)
     if LINE.over or LINE.group is None:

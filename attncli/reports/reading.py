@@ -47,7 +47,7 @@ def read_report(path: str) -> Report:
     if path == STDIN and sys.stdin is None:
         raise InputError(f"cannot read stdin: it is closed; {ADVICE}.")
     try:
-        raw = read_content(path, name)
+        raw = read_report_bytes(path, name)
     except FileNotFoundError:
         raise InputError(f"there is no file {name}: {ADVICE}.") from None
     except (OSError, ValueError) as error:
@@ -65,7 +65,7 @@ def report_exists(path: str) -> bool:
     return find_address(path) is not None if is_address(path) else Path(path).exists()
 
 
-def read_content(path: str, name: str) -> bytes:
+def read_report_bytes(path: str, name: str) -> bytes:
     """The bytes of a file, of stdin or of an address, once their number is known to be no larger
     than a report's; of a device, which has no end, one byte more than a report can have."""
     if is_address(path):

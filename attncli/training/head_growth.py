@@ -69,7 +69,7 @@ class HeadGrowth:
         return [seen.get(place, math.nan) for _, seen in self.looks]
 
     def row(self, row: Row, slope: float, error: float) -> Row:
-        return derive_row(
+        return build_growth_row(
             row, GROWTH, f"{row.unit}/step", None if math.isnan(error) else slope, TOO_FEW, error
         )
 
@@ -77,13 +77,13 @@ class HeadGrowth:
         """Steps from now on; 0 where the limit is passed already."""
         value = math.nan if row.value is None else row.value
         if math.isnan(error) or math.isnan(value):
-            return derive_row(row, LEFT, "steps", None, TOO_FEW)
+            return build_growth_row(row, LEFT, "steps", None, TOO_FEW)
         if value >= limit:
-            return derive_row(row, LEFT, "steps", 0.0, "")
+            return build_growth_row(row, LEFT, "steps", 0.0, "")
         if slope <= CLEAR * error:
             why = f"it does not grow by more than {CLEAR:g} errors"
-            return derive_row(row, LEFT, "steps", None, NOT_APPLICABLE + why)
-        return derive_row(row, LEFT, "steps", (limit - value) / slope, "")
+            return build_growth_row(row, LEFT, "steps", None, NOT_APPLICABLE + why)
+        return build_growth_row(row, LEFT, "steps", (limit - value) / slope, "")
 
     def definitions(self, measured: Iterable[str]) -> dict[str, Definition]:
         """Definitions of the derived metrics, for those that are measured."""
@@ -105,7 +105,7 @@ class HeadGrowth:
         return found
 
 
-def derive_row(
+def build_growth_row(
     row: Row, ending: str, unit: str, value: float | None, why: str, error: float = math.nan
 ) -> Row:
     """A derived row at the same coordinates."""

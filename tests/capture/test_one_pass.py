@@ -24,13 +24,13 @@ from attncli.capture.one_pass.attend import (
     ONE_PASS,
     Formula,
     Workspace,
-    compute,
+    compute_in_one_pass,
 )
 from attncli.capture.one_pass.library import INSTRUCTIONS, Library, NoLibrary, find_library
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import StatisticsRequest
-from attncli.capture.strips.visible_keys import KeySpans, find_spans
+from attncli.capture.strips.visible_keys import KeySpans, find_visible_spans
 from attncli.errors import NotFinite
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._strip_rows import StripRows
@@ -81,9 +81,9 @@ class Case:
             shown = key <= place if spans == "causal" else (key - place).abs() < 5
             shown |= key == place.clamp_max(keys - 1)
             mask = torch.zeros(queries, keys).masked_fill(~shown, torch.finfo(torch.float32).min)
-            self.spans = find_spans(mask[None, None], queries, keys)
+            self.spans = find_visible_spans(mask[None, None], queries, keys)
         elif not bias:
-            self.spans = find_spans(None, queries, keys)
+            self.spans = find_visible_spans(None, queries, keys)
         else:
             shape = (batch, heads * groups) if bias == "every" else (1, 1)
             mask = 3.0 * draw(*shape, queries, keys)
@@ -93,7 +93,7 @@ class Case:
 
     def ours(self, library: Library) -> Any:
         call = EagerCall(nn.Identity(), self.query, self.key, self.value, self.mask, {})
-        return compute(call, self.formula, EVERYTHING, library, Workspace(), self.spans)
+        return compute_in_one_pass(call, self.formula, EVERYTHING, library, Workspace(), self.spans)
 
     def largest_product(self) -> float:
         """The largest |scale · q k^T|, before any cap."""
@@ -216,13 +216,13 @@ def test_spans_of_masks() -> None:
     """One span of zeros in each row, and the dtype's minimum or less elsewhere; whatever else is no such mask."""
     least = torch.finfo(torch.float32).min
     causal = torch.full((1, 1, 5, 5), least).triu(1)
-    found = find_spans(causal, 5, 5)
+    found = find_visible_spans(causal, 5, 5)
     assert isinstance(found, KeySpans)
     assert found.stop.tolist() == [[1, 2, 3, 4, 5]]
-    assert find_spans(causal.clamp_min(-10_000.0), 5, 5) is None
-    assert find_spans(causal.masked_fill(causal == 0, least), 5, 5) is None
-    assert find_spans(torch.tensor([0.0, least, 0.0]).expand(1, 1, 3, 3), 3, 3) is None
-    assert find_spans(causal[:, :, -1:], 9, 5) is not None
+    assert find_visible_spans(causal.clamp_min(-10_000.0), 5, 5) is None
+    assert find_visible_spans(causal.masked_fill(causal == 0, least), 5, 5) is None
+    assert find_visible_spans(torch.tensor([0.0, least, 0.0]).expand(1, 1, 3, 3), 3, 3) is None
+    assert find_visible_spans(causal[:, :, -1:], 9, 5) is not None
 
 
 def observe(model: Any, inputs: Any, memory: int = STRIP_MEMORY) -> PassResult:

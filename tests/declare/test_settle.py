@@ -6,7 +6,7 @@ import pytest
 
 from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies, is_value
 from attncli.declare.settle import SetOption, settle
-from attncli.declare.subject import Subject, reads_no_words
+from attncli.declare.subject import Subject, takes_no_text
 from attncli.errors import UsageError
 from attncli.sources import Source
 
@@ -139,5 +139,5 @@ def test_values_by_their_beginning(value: object, text: str, expected: bool) -> 
 )
 def test_a_folder_that_reads_no_words(tmp_path: Path, config: str, expected: bool) -> None:
     (tmp_path / "config.json").write_text(config)
-    assert reads_no_words(tmp_path) is expected
+    assert takes_no_text(tmp_path) is expected
     assert Subject(Source("folder", str(tmp_path))).kind == ("wordless" if expected else "folder")

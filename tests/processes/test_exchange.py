@@ -8,7 +8,7 @@ from processes import outcomes, two_ranks
 SCRIPT = """
 import os, signal, sys
 from attncli.errors import InputError, LimitError
-from attncli.processes.collectives import OtherRankFailed, exit_process, exchange_exits, synchronize_ranks
+from attncli.processes.collectives import OtherRankFailed, exit_process, exchange_exit_codes, synchronize_ranks
 from attncli.ranks import read_launch_environment
 from attncli.processes.work_sharing import WORK, share_work
 
@@ -43,10 +43,10 @@ WORK.together = False
 if sys.argv[1] == "killed":
     print(told(lambda: share_work(range(2), killed, str)))
 elif rank == 1:
-    print(exchange_exits(3, "rank 1 has no such file"))
+    print(exchange_exit_codes(3, "rank 1 has no such file"))
 else:
     print(told(lambda: share_work(range(2), fails, str)))
-print(exchange_exits(0, ""), flush=True)
+print(exchange_exit_codes(0, ""), flush=True)
 exit_process(7)
 """
 

@@ -99,7 +99,7 @@ def check_stack_inputs(
             other = {order for order, layer in layers.items() if layer >> digit & 1 == changes}
             found, _ = run_with_outputs(model, inputs, stacks, NoiseOutputs(other).replace)
             compare_block_inputs(stack, set(layers) - other, always, found)
-    shifted, _ = run_with_outputs(model, shift_inputs(inputs), stacks, first.replace)
+    shifted, _ = run_with_outputs(model, roll_input_positions(inputs), stacks, first.replace)
     compare_block_inputs(stack, set(layers), always, shifted)
 
 
@@ -142,7 +142,7 @@ def refuse_state_between_blocks(stack: str, call: BlockCall) -> NoReturn:
     )
 
 
-def shift_inputs(inputs: Inputs) -> dict[str, Any]:
+def roll_input_positions(inputs: Inputs) -> dict[str, Any]:
     """Shift the inputs: the same shapes and numbers, in other positions."""
     return {
         name: value.roll(1, -1) if isinstance(value, torch.Tensor) and value.ndim else value

@@ -97,7 +97,7 @@ def run_variants(
         for name, switches in variants.items():
             if logits and is_bound_applicable(spec, switches):
                 result[name].log10_logit_ranges.append(logit_range(states[name], layer))
-            state = advance_state(states[name], layer, spec, switches, f"{name}, layer {index}")
+            state = run_next_block(states[name], layer, spec, switches, f"{name}, layer {index}")
             states[name] = state
             found = dict.fromkeys(meters.names, math.nan)
             if state is not None:
@@ -112,7 +112,7 @@ def run_variants(
     return result
 
 
-def advance_state(
+def run_next_block(
     state: SplitState | None, layer: Layer, spec: NetworkSpec, switches: Switches, where: str
 ) -> SplitState | None:
     """The next state; None from the layer on where the residual is lost to rounding."""

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.analysis.states.trajectories import advance_state
+from attncli.analysis.states.trajectories import run_next_block
 from attncli.analysis.statistics import NOTHING, summarize_values
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.maths.residuals.split_state import SplitState
@@ -54,5 +54,5 @@ def network_gradients(network: Network, switches: Switches, variant: str) -> lis
         maps.append(compute_fixed_map(state, layer, spec, switches))
         states.append(state.joined().states.value())
         weights.append((layer.w_v[0], layer.w_o[0]))
-        state = advance_state(state, layer, spec, switches, f"{variant}, layer {index}")
+        state = run_next_block(state, layer, spec, switches, f"{variant}, layer {index}")
     return gradient_norms(maps, states, weights)

@@ -28,7 +28,7 @@ from attncli.capture.strips.masks import RowwiseMask
 from attncli.capture.strips.visible_keys import (
     CountedKeys,
     KeySpans,
-    find_spans,
+    find_visible_spans,
     mask_rows,
 )
 from attncli.metrics.attention._strip_rows import SMALL, StripRows
@@ -125,7 +125,9 @@ class OnePass:
         try:
             formula, spans = read_formula(call), self.find_spans(call)
             require_covered(call, formula, spans)
-            found = compute(call, formula, self.request, self.library, self.workspace, spans)
+            found = compute_in_one_pass(
+                call, formula, self.request, self.library, self.workspace, spans
+            )
             return judge(eager, call, found)
         except NotCovered as why:
             self.uncovered[call.module] = str(why)
@@ -146,7 +148,7 @@ class OnePass:
         place = (id(mask), call.queries, call.keys)
         known = self.spans.get(place)
         if known is None or known[0] is not mask or known[1] != version:
-            known = mask, version, find_spans(mask, call.queries, call.keys)
+            known = mask, version, find_visible_spans(mask, call.queries, call.keys)
             self.spans[place] = known
         return known[2]
 
@@ -221,7 +223,7 @@ def is_bias(bias: Any, call: EagerCall) -> bool:
     return alike and bias.shape[3] == call.keys
 
 
-def compute(
+def compute_in_one_pass(
     call: EagerCall,
     formula: Formula,
     request: StatisticsRequest,
@@ -238,7 +240,7 @@ def compute(
     counted = CountedKeys(queries, call.keys)
     for start, stop in strips_of_biases(call, formula, spans):
         arguments.start, arguments.stop = start, stop
-        bias = add_biases(call, formula, spans, start, stop)
+        bias = combine_bias_and_mask(call, formula, spans, start, stop)
         if bias is not None:
             arguments.bias = bias.data_ptr()
             arguments.bias_batch, arguments.bias_head, arguments.bias_row = broadcast_strides(bias)
@@ -347,7 +349,7 @@ def strips_of_biases(
         yield start, min(start + step, call.queries)
 
 
-def add_biases(
+def combine_bias_and_mask(
     call: EagerCall, formula: Formula, spans: KeySpans | None, start: int, stop: int
 ) -> Tensor | None:
     """[batch or 1, head or 1, query or 1, key] float32: what is added to the scores of some rows."""

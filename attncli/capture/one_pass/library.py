@@ -86,11 +86,11 @@ def load_library() -> Library | NoLibrary:
 
 def open_library(path: str | PathLike[str]) -> Library:
     functions = ctypes.CDLL(str(path))
-    declare(functions)
+    declare_signatures(functions)
     return Library(functions, functions.instructions())
 
 
-def declare(functions: ctypes.CDLL) -> None:
+def declare_signatures(functions: ctypes.CDLL) -> None:
     """Say what the functions take and return."""
     pointer = ctypes.POINTER(Arguments)
     types: Mapping[str, tuple[list[type], type | None]] = {

@@ -58,7 +58,7 @@ def count_covering(first: Tensor, stop: Tensor, size: int) -> Tensor:
     return steps.cumsum(dim=1)[:, None, :size]
 
 
-def find_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans | None:
+def find_visible_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans | None:
     """The spans of an additive mask [batch or 1, 1, query or 1, key] that is 0 on one span of each row and hides the rest.
 
     None for any other mask, also where a query sees no key: eager attention makes such a row uniform.

@@ -20,7 +20,7 @@ from attncli.ranks import read_launch_environment
 def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
     """Run the command without the defaults that do not fit; an error about another names the line that sets it."""
     for name in settle_options(context).left_out:
-        leave_out(context, name)
+        unset_option(context, name)
     try:
         return run(context)
     except AttnError as error:
@@ -67,7 +67,7 @@ def find_setting(context: Any, name: str) -> OptionSetting | None:
     return found
 
 
-def leave_out(context: Any, name: str) -> None:
+def unset_option(context: Any, name: str) -> None:
     """Reset the option as if it were not set."""
     parameter = next(one for one in context.command.params if one.name == name)
     context.default_map = {

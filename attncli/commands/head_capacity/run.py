@@ -16,7 +16,7 @@ from attncli.analysis.source_arguments import resolve_source
 from attncli.commands.head_capacity.head_survey import SurveyPlan, survey_heads
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
     find_inputs,
-    require_plain,
+    refuse_rotary_head,
     to_saved_fits,
 )
 from attncli.commands.head_capacity.one_head.trained_head import (
@@ -129,7 +129,7 @@ def load_head(model: str, place: str, files: CheckpointOptions, how: RunContext)
     represent."""
     head = read_head(model, place, files.to_fetch())
     if how.pictures or how.save_module is not None:
-        require_plain(head)
+        refuse_rotary_head(head)
     return head
 
 

@@ -70,10 +70,10 @@ def inspect_maps(
     Keys count as hidden where no head of a layer looks ahead. Maps that `attn inspect-model --save-maps` has written
     also keep what the run measured besides the maps.
     """
-    from attncli.commands.inspect_maps.run import build_plan, prepare_maps
+    from attncli.commands.inspect_maps.run import build_head_plan, prepare_maps
 
     names = split_names(metric or [])
-    plan = build_plan(maps, names, pairs, heads, how.conditions)
+    plan = build_head_plan(maps, names, pairs, heads, how.conditions)
     study = prepare_maps(maps, plan, labels, batch, how, draws=bool(heads.heads))
     how.doing(MEASURING)
     return study(progress=how.progress)

@@ -37,7 +37,7 @@ MOST_DRAWN = 6
 """Maps that a report takes along for figures where no heads are chosen."""
 
 
-def build_plan(
+def build_head_plan(
     maps: Any, names: Sequence[str], pairs: int, heads: HeadOptions, conditions: Sequence[Condition]
 ) -> HeadPlan:
     """Build the plan: metrics and heads; refuse metrics that maps cannot show."""
@@ -89,13 +89,13 @@ def open_maps(
     maps: Any, batch: int | None, labels: Sequence[str] | None, how: RunContext
 ) -> MapFile:
     """The maps of a file, or arrays in memory."""
-    tokens = resolve_labels(labels)
+    tokens = resolve_token_labels(labels)
     if not is_file(maps):
         return wrap_arrays(maps, batch, tokens)
     return open_map_file(resolve_source(os.fspath(maps), "inspect_maps", how.output), batch, tokens)
 
 
-def resolve_labels(labels: Sequence[str] | None) -> Sequence[str] | None:
+def resolve_token_labels(labels: Sequence[str] | None) -> Sequence[str] | None:
     """The tokens themselves, or those of the one file that is named."""
     if labels is None or len(labels) != 1:
         return labels

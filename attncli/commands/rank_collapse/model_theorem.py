@@ -175,8 +175,8 @@ def describe_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) ->
     inside = sum(
         map(
             is_within_radius,
-            metric_values(rows, "attention_residual"),
-            metric_values(rows, "layer_radius"),
+            values_of_metric(rows, "attention_residual"),
+            values_of_metric(rows, "layer_radius"),
         )
     )
     sentence = f"tokens lie within the bound's radius in {inside} of {format_count(config.layers, 'layer')}"
@@ -185,7 +185,7 @@ def describe_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) ->
     return f"{sentence}; {describe_bound_coverage(rows)}"
 
 
-def metric_values(rows: Sequence[Row], metric: str) -> list[float | None]:
+def values_of_metric(rows: Sequence[Row], metric: str) -> list[float | None]:
     return [row.value for row in rows if row.metric == metric]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncli.analysis.states.trajectories import advance_state
+from attncli.analysis.states.trajectories import run_next_block
 from attncli.analysis.statistics import summarize_values
 from attncli.maths.number_format import format_number
 from attncli.maths.residuals.split_state import SplitState
@@ -35,7 +35,7 @@ def add_gates(
     for variant, switches in variants.items():
         found: Measured = {}
         for network in networks:
-            measure_gates(found, network, switches, variant)
+            measure_gates_of_layers(found, network, switches, variant)
         own = list(build_rows(found, variant))
         rows += own
         findings.append(Finding(variant, describe_gates(own)))
@@ -48,7 +48,9 @@ def add_gates(
     )
 
 
-def measure_gates(measured: Measured, network: Network, switches: Switches, variant: str) -> None:
+def measure_gates_of_layers(
+    measured: Measured, network: Network, switches: Switches, variant: str
+) -> None:
     """Adds one network's numbers; nan from the layer on where there is no state."""
     spec = network.spec
     state: SplitState | None = SplitState.of(network.embeddings())
@@ -62,7 +64,7 @@ def measure_gates(measured: Measured, network: Network, switches: Switches, vari
             values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
             for head, value in enumerate(values):
                 measured.setdefault((name, index, head), []).append(float(value))
-        state = advance_state(state, layer, spec, switches, f"{variant}, layer {index}")
+        state = run_next_block(state, layer, spec, switches, f"{variant}, layer {index}")
 
 
 def build_rows(measured: Measured, variant: str) -> Iterator[Row]:

@@ -97,7 +97,7 @@ def build_batches(task: Task, seed: int, examples: Examples) -> Callable[[int], 
     return draw_batch
 
 
-def build_plan(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> TrainingPlan:
+def build_training_plan(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> TrainingPlan:
     """A tenth of the steps to warm up, a half to cool down; or all of them to cool down."""
     identity: Mapping[str, str | int | float] = {
         "task": name,

@@ -41,7 +41,7 @@ class Logits(NamedTuple):
 
 def reference_row(logits: Logits) -> Array:
     """The reference logits a as plain numbers [head, key]."""
-    reference = require_logit_range(logits.reference.value())
+    reference = refuse_overflowing_logits(logits.reference.value())
     return reference + last_bias(logits) if logits.bias_in_reference else reference
 
 
@@ -57,7 +57,7 @@ def logit_deviation(logits: Logits, heads: slice, rows: slice) -> Array:
     exponent = logits.queries.exponent + logits.keys.exponent
     queries = Scaled(logits.queries.mantissa[heads, rows], exponent).value()
     with np.errstate(over="ignore", invalid="ignore"):  # refused by in_range
-        block = require_logit_range(queries @ logits.keys.mantissa[heads].swapaxes(1, 2))
+        block = refuse_overflowing_logits(queries @ logits.keys.mantissa[heads].swapaxes(1, 2))
     if logits.bias is not None:
         block += bias_rows(logits.bias[heads], rows)
         if logits.bias_in_reference:
@@ -95,7 +95,7 @@ def iter_blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, sl
             yield slice(head, head + 1), slice(start, min(start + rows, queries))
 
 
-def require_logit_range(values: Array) -> Array:
+def refuse_overflowing_logits(values: Array) -> Array:
     if not np.abs(values).max(initial=0.0) < LARGEST_LOGIT:
         raise InputError(
             "attention logits leave float range (above 1e300): lower `init_scale` or add a `norm`."

@@ -199,7 +199,7 @@ class MetricTotals:
     def values(self) -> dict[str, "Tensor | str"]:
         """Every requested metric, with batch items weighted equally, after all strips."""
         found = {name: self.item_values(name) for name in self.functions}
-        return {name: reduce_items(name, value) for name, value in found.items()}
+        return {name: reduce_batch(name, value) for name, value in found.items()}
 
     def values_by_item(self) -> list[dict[str, "Tensor | str"]]:
         """The metrics of each batch item by itself."""
@@ -313,7 +313,7 @@ def explain_not_for_linear(spec: MetricSpec) -> str:
     return ""
 
 
-def reduce_items(name: str, items: "Tensor | str") -> "Tensor | str":
+def reduce_batch(name: str, items: "Tensor | str") -> "Tensor | str":
     """Reduce to [head, …]: the mean over batch items, or the worst one."""
     if isinstance(items, str):
         return items

@@ -33,7 +33,7 @@ def model_devices(model: PreTrainedModel) -> set[str]:
     return found if len(found) > 1 or "disk" in found else set()
 
 
-def refuse_no_device(model: PreTrainedModel) -> None:
+def refuse_meta_model(model: PreTrainedModel) -> None:
     """Refuse a model without a device for its inputs: texts go to where the model begins."""
     if model.device.type == "meta":
         raise LimitError(

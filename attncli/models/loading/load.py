@@ -16,7 +16,7 @@ from attncli.models.files.local_folder import FetchSettings, choose_revision, fi
 from attncli.models.files.weight_files import describe_unread_shards
 from attncli.models.loading.architectures import Architecture, find_architecture
 from attncli.models.loading.body import body_of
-from attncli.models.loading.device_placement import placement_arguments, refuse_no_device
+from attncli.models.loading.device_placement import placement_arguments, refuse_meta_model
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
 from attncli.models.loading.in_memory.in_memory_model import InMemoryModel
 from attncli.models.loading.isolate_global_state import isolate_question
@@ -40,7 +40,7 @@ from attncli.models.loading.precision import (
     require_accelerate,
 )
 from attncli.models.loading.state_dict import (
-    find_usable_names,
+    find_loadable_names,
     place_tensors,
     refuse_integer_weights,
     refuse_oversize,
@@ -138,7 +138,7 @@ def load_folder(
     loaded, warnings = fill_model(folder, architecture, blank, weights, dtype, options)
     placed = options.device_map or options.tensor_parallel
     model = set_eval_mode(loaded.model, None if placed else device)
-    refuse_no_device(model)
+    refuse_meta_model(model)
     identity = {
         "model_type": model.config.model_type,
         "class": type(model).__name__,
@@ -170,7 +170,7 @@ def fill_model(
     """Fill the model with its weights and check the result."""
     placing = placement_arguments(blank, options.device_map, options.tensor_parallel)
     with weights.opened() as state:
-        usable = {name: state[name] for name in find_usable_names(weights, blank)}
+        usable = {name: state[name] for name in find_loadable_names(weights, blank)}
 
         def load_with_seed(seed: int) -> LoadingResult:
             return place_tensors(folder, architecture, usable, dtype, placing, seed)

@@ -20,7 +20,7 @@ SLACK = 1_000_000
 """Numbers that a small checkpoint may lack of those its config describes before it is refused by size alone."""
 
 
-def find_usable_names(weights: LoadedWeights, blank: PreTrainedModel) -> list[str]:
+def find_loadable_names(weights: LoadedWeights, blank: PreTrainedModel) -> list[str]:
     """Whole numbers are handed over only under last names that the model gives to whole numbers alone.
 
     Elsewhere transformers would cast them, and a spoilt type in a header would become wrong weights without a word.

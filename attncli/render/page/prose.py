@@ -97,12 +97,13 @@ def format_provenance(report: Report) -> str:
     """Provenance, folded: command, inputs, versions, and the definition of every metric."""
     return html_tag(
         "details",
-        html_tag("summary", "Where these numbers come from") + "".join(format_origins(report)),
+        html_tag("summary", "Where these numbers come from")
+        + "".join(format_command_and_inputs(report)),
         id="provenance",
     )
 
 
-def format_origins(report: Report) -> Iterator[str]:
+def format_command_and_inputs(report: Report) -> Iterator[str]:
     if report.command:
         yield html_tag("h3", "Command") + html_tag(
             "p", html_tag("code", escape_text(" ".join(report.command)))

@@ -38,7 +38,7 @@ def shade_map(picture: Picture, width: int, height: int = TALLEST) -> Iterator[T
     yield Text(pad.join(name[:column].ljust(column) for name in names).rstrip(), style="dim")
     drawn = [
         [
-            format_shaded_line(row, scales[name]).ljust(column)
+            format_map_row(row, scales[name]).ljust(column)
             for row in max_pool(cells, max(1, side // 2), side)
         ]
         for name, cells in picture.panels.items()
@@ -112,7 +112,7 @@ def split_range(length: int, count: int) -> list[tuple[int, int]]:
     return [(start, max(stop, start + 1)) for start, stop in itertools.pairwise(edges)]
 
 
-def format_shaded_line(row: list[float], full: float) -> str:
+def format_map_row(row: list[float], full: float) -> str:
     """Any weight above 2 % of the full shade is seen."""
     return "".join(SHADES[shade_index(value / full if full else 0.0)] for value in row)
 

@@ -13,7 +13,7 @@ import attncli
 from attncli.commands.reproduce.tasks import Sizes
 from attncli.commands.reproduce.tasks.memorise import ReleasedScript, TokenStream, memorise
 from attncli.commands.reproduce.token_streams import read_token_stream
-from attncli.commands.reproduce.train_labeller import QUESTIONS, build_plan, train_labeller
+from attncli.commands.reproduce.train_labeller import QUESTIONS, build_training_plan, train_labeller
 from attncli.errors import InputError
 
 TINY = Sizes(layers=1, heads=2, width=8)
@@ -54,7 +54,7 @@ def test_the_released_script_is_what_is_planned() -> None:
     assert task.sizes == Sizes(layers=6, heads=2, width=250)
     assert (task.batch, task.learning_rate, task.dropout) == (8, 3e-4, 0.1)
     assert task.steps == 50 * 63 == ReleasedScript().steps
-    plan = build_plan("memorise", task, task.sizes, 3150, 0)
+    plan = build_training_plan("memorise", task, task.sizes, 3150, 0)
     assert [plan.rate(step) / 3e-4 for step in (0, 1575, 3149)] == pytest.approx(
         [1.0, 0.5, 1 / 3150]
     )
@@ -70,7 +70,7 @@ def test_dropout_is_the_seeds_alone_and_ends_with_the_training() -> None:
     for rate, state in ((0.3, 1), (0.3, 2), (0.0, 1)):
         torch.manual_seed(state)
         before = torch.random.get_rng_state()
-        plan = build_plan("memorise", task, TINY, 4, 0)
+        plan = build_training_plan("memorise", task, TINY, 4, 0)
         after = train_labeller(replace(task, dropout=rate), TINY, plan, 0)
         assert torch.equal(before, torch.random.get_rng_state())
         assert not after.network.training
@@ -81,8 +81,8 @@ def test_dropout_is_the_seeds_alone_and_ends_with_the_training() -> None:
 
 def test_the_tasks_own_training_has_the_name_that_it_had() -> None:
     """So that trainings that were kept are gone on with."""
-    assert set(build_plan("memorise", memorise(), TINY, 4, 0).identity) == {"task", "layers", "heads", "width", "batch", "sequences", "seed"}  # fmt: skip
-    other = build_plan(
+    assert set(build_training_plan("memorise", memorise(), TINY, 4, 0).identity) == {"task", "layers", "heads", "width", "batch", "sequences", "seed"}  # fmt: skip
+    other = build_training_plan(
         "memorise", memorise(9, 5, TokenStream(np.arange(45), "y"), True), TINY, 4, 0
     )
     assert other.identity["tokens_from"] == "y"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from attncli.commands.reproduce.labeller import Labeller, build_labeller
 from attncli.commands.reproduce.subnetworks import normalize_states, run_subnetworks
 from attncli.commands.reproduce.tasks import TASKS, Sizes
-from attncli.commands.reproduce.train_labeller import build_plan, train_labeller
+from attncli.commands.reproduce.train_labeller import build_training_plan, train_labeller
 
 Array = NDArray[np.float64]
 SIZES = Sizes(layers=3, heads=2, width=12)
@@ -126,7 +126,7 @@ def test_networks_of_one_seed_are_the_same_whatever_was_drawn_before() -> None:
 def test_what_is_learned_depends_on_the_seed_alone() -> None:
     task = replace(TASKS["memorise"](), asked=10, batch=5)
     found = [
-        train_labeller(task, SIZES, build_plan("memorise", task, SIZES, 4, seed), seed)
+        train_labeller(task, SIZES, build_training_plan("memorise", task, SIZES, 4, seed), seed)
         for seed in (1, 1, 2)
     ]
     outputs = [one.network(torch.from_numpy(found[0].asked.inputs)) for one in found]

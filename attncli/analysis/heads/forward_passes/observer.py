@@ -348,11 +348,11 @@ def observe_forward_pass(
     observer.seen.missed.update(run.missed)
     observer.seen.paths.update(stream.one_pass.describe_paths())
     if proved is not None:
-        refuse_unmeasured(observer.seen, request, proved, linear)
+        refuse_unmeasured_heads(observer.seen, request, proved, linear)
     return observer.seen
 
 
-def refuse_unmeasured(
+def refuse_unmeasured_heads(
     seen: PassResult,
     request: PassRequest,
     proved: Mapping[AttentionSite, MapShape],

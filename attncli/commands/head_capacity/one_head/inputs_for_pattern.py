@@ -110,7 +110,7 @@ def show_pattern(
     )
 
 
-def require_plain(head: Head) -> None:
+def refuse_rotary_head(head: Head) -> None:
     """Refuse heads with rotary positions: files and plots describe softmax(x w_q w_k^T x^T)."""
     if head.rotary is not None:
         raise UsageError(
@@ -121,7 +121,7 @@ def require_plain(head: Head) -> None:
 
 def to_saved_fits(head: Head, inputs: Sequence[FoundInputs]) -> list[SavedFit]:
     """The float64 inputs as modules that anybody can check: biases as the weights of a constant feature, scale in w_q."""
-    require_plain(head)
+    refuse_rotary_head(head)
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale
     w_k = np.concatenate([head.w_k, head.b_k[None]])
     saved = []

@@ -99,10 +99,12 @@ def measure_named_paths(
         row for path, singles in found.items() for row in build_path_rows(path, singles, variant)
     )
     title = f"{variant}: single paths"
-    return build_named_report(rows, OWN_METRICS, title, describe_source(networks, variant, source))
+    return build_single_paths_report(
+        rows, OWN_METRICS, title, describe_source(networks, variant, source)
+    )
 
 
-def build_named_report(
+def build_single_paths_report(
     rows: tuple[Row, ...], metrics: Mapping[str, Definition], title: str, about: Mapping[str, Any]
 ) -> Report:
     """On single paths of networks or of a model, which `about` describes; the first of them in words."""

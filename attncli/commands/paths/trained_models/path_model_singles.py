@@ -16,10 +16,10 @@ from attncli.commands.paths.synthetic.path_samples import (
     OWN_METRICS,
     RESIDUAL,
     PathNumbers,
-    build_named_report,
     build_path_rows,
     build_quantile_rows,
     build_sampled_report,
+    build_single_paths_report,
 )
 from attncli.commands.paths.trained_models.path_maps import StackMaps
 from attncli.errors import Imprecise, InputError
@@ -93,7 +93,7 @@ def measure_named_paths(
         for path, singles in zip(paths, zip(*read, strict=True), strict=True)
         for row in build_path_rows(path, singles, STEP)
     )
-    return build_named_report(rows, METRICS, "Single paths", about)
+    return build_single_paths_report(rows, METRICS, "Single paths", about)
 
 
 def follow_paths_of_texts(

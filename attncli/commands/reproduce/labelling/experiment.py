@@ -31,7 +31,11 @@ from attncli.commands.reproduce.labelling.report import (
 )
 from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
-from attncli.commands.reproduce.train_labeller import TrainedLabeller, build_plan, train_labeller
+from attncli.commands.reproduce.train_labeller import (
+    TrainedLabeller,
+    build_training_plan,
+    train_labeller,
+)
 from attncli.commands.reproduce.training import Watched, ignore_training, limit_threads
 from attncli.limits import require_memory
 from attncli.records import Report, Row, View
@@ -125,7 +129,7 @@ def train_and_evaluate(
 ) -> SeedResults:
     """Train, then evaluate."""
     task, sizes = request.task, request.sizes
-    plan = build_plan(request.name, task, sizes, request.steps, seed)
+    plan = build_training_plan(request.name, task, sizes, request.steps, seed)
     after = train_labeller(
         task, sizes, plan, seed, request.saved_as(f"seed{seed}"), advance, request.watched
     )
@@ -205,7 +209,9 @@ def build_row(metric: str, values: Sequence[float], variant: str | None, **keys:
 def describe_source(request: LabellingRequest) -> dict[str, Any]:
     """Everything that the networks were made from."""
     plan = asdict(
-        build_plan(request.name, request.task, request.sizes, request.steps, request.seeds[0])
+        build_training_plan(
+            request.name, request.task, request.sizes, request.steps, request.seeds[0]
+        )
     )
     del plan["identity"]
     return {

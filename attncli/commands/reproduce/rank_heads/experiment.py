@@ -62,7 +62,7 @@ def rank_heads(
             f"d{setting.dimension}-n{setting.tokens}-rank{rank}-heads{product // rank}"
         )
         train(layer, loss, setting.plan(product, rank), saved, count_steps)
-        found[product, rank] = evaluate_layer(questions, compute_answers(layer, questions))
+        found[product, rank] = measure_head_errors(questions, compute_answers(layer, questions))
     return Report(
         study="approximate rank-heads",
         headline=format_headline(setting, found),
@@ -97,7 +97,7 @@ def require_enough_memory(setting: RankHeads) -> None:
     require_memory(len(setting.seeds) * (weights + activation_bytes), "This training", advice)
 
 
-def evaluate_layer(
+def measure_head_errors(
     questions: Sequence[SphereQuestions], examples: Sequence[np.ndarray]
 ) -> Measured:
     """Of every seed: the error, its share of uniform attention's, and how often the answer is nearest to the right token."""

@@ -66,12 +66,12 @@ def frame_count(drawn: InputSampler) -> int:
     positions = drawn.size("max_source_positions", default=0)
     if drawn.kind in BESIDE_A_WAVEFORM:
         return drawn.tokens + 2
-    if are_bins_first(drawn) and positions:
+    if are_frequencies_first(drawn) and positions:
         return 2 * positions
     return 2 * drawn.size("n_window", default=4 * drawn.tokens)
 
 
-def are_bins_first(drawn: InputSampler) -> bool:
+def are_frequencies_first(drawn: InputSampler) -> bool:
     """Whether bins are channels, as in Whisper's convolutions over time."""
     if drawn.kind in BESIDE_A_WAVEFORM:
         return False
@@ -87,7 +87,7 @@ def input_features(drawn: InputSampler) -> Tensor:
         return drawn.floats(1, 1, 1001, frequency_bins(drawn))
     shape = (
         (frequency_bins(drawn), frame_count(drawn))
-        if are_bins_first(drawn)
+        if are_frequencies_first(drawn)
         else (frame_count(drawn), frequency_bins(drawn))
     )
     found = drawn.floats(1, *shape)

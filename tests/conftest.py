@@ -60,6 +60,13 @@ def floating_errors_raise() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def random_numbers_start_anew() -> None:
+    """What a model draws when it is made does not depend on the tests before."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def runs_in_this_process(request: pytest.FixtureRequest) -> Iterator[None]:
     """What `attn ci` and `attn sweep` run happens here, but for tests that ask for processes of their own."""
     with nullcontext() if request.node.get_closest_marker("real_runs") else inline_runs():

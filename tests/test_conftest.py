@@ -5,6 +5,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -39,3 +40,8 @@ def test_property_tests_are_given_the_same_whatever_has_been_imported(
 def test_slow_draws_fail_no_test() -> None:
     assert HealthCheck.too_slow in settings().suppress_health_check
     assert settings().deadline is None
+
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_models_are_the_same_whatever_has_drawn_before(time: int) -> None:
+    assert torch.rand(1).item() == pytest.approx(0.4962566)

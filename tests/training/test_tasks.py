@@ -47,6 +47,6 @@ def test_the_first_network_is_seen_as_it_is() -> None:
 def test_reports_need_a_place(tmp_path: Path) -> None:
     outcome = attn(*CIRCLE, "--watch-training", "2")
     assert outcome.code == 2
-    assert "--watch-training keeps its reports beside the trainings: say --save-training too." in outcome.err  # fmt: skip
+    assert "--watch-training saves its reports next to the trainings: add --save-training." in outcome.err  # fmt: skip
     assert attn(*CIRCLE, "--watch-training", "0", "--save-training", str(tmp_path / "x")).code == 2
     assert not (tmp_path / "x").exists()

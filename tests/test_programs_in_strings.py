@@ -39,6 +39,14 @@ def names_in(file: Path) -> set[str]:
     return defined | imported | set_here
 
 
+def defining_file(file: Path, name: str) -> Path:
+    """The file that a module imports the name from, or the module's own."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+            return file_of(node.module or "") or file
+    return file
+
+
 def missing_in(program: ast.Module) -> Iterator[str]:
     """Names that are imported, and attributes of modules that are replaced."""
     modules: dict[str, Path] = {}
@@ -56,6 +64,11 @@ def missing_in(program: ast.Module) -> Iterator[str]:
             file = modules.get(node.value.id)
             if file is not None and node.attr not in names_in(file):
                 yield f"{node.value.id}.{node.attr}"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+            module, of_class = node.value.value, node.value.attr
+            file = modules.get(module.id) if isinstance(module, ast.Name) else None
+            if file is not None and node.attr not in names_in(defining_file(file, of_class)):
+                yield f"{of_class}.{node.attr}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(TESTS)))

@@ -111,12 +111,12 @@ HASTY = """
 import os, signal
 from attncli.commands.reproduce import training
 
-def keep(saved, *given, keep=training.SavedTraining.keep):
+def keep(saved, *given, keep=training.SavedTraining.save_state):
     keep(saved, *given)
-    training.SavedTraining.keep, training.EVERY = keep, 2.0
+    training.SavedTraining.save_state, training.EVERY = keep, 2.0
     os.kill(os.getpid(), signal.SIGSTOP)
 
-training.SavedTraining.keep, training.EVERY = keep, 0.05
+training.SavedTraining.save_state, training.EVERY = keep, 0.05
 from attncli.cli.main import main
 main()
 """

@@ -205,7 +205,11 @@ def main() -> None:
     if "--peak" in sys.argv:
         peak(sys.argv[-2], int(sys.argv[-1]))
         return
-    print(f"in one pass (in brackets by the models' own functions): {find_library()}", flush=True)
+    library = find_library()
+    print(
+        f"in one pass (in brackets by the models' own functions): {getattr(library, 'instructions', library)}",
+        flush=True,
+    )
     model = gpt2(max(LENGTHS))
     for count in LENGTHS:
         cost(model, count)

@@ -99,7 +99,7 @@ def spans_of_rows(rows: Tensor) -> Tensor | None:
 
 
 class CountedKeys:
-    """Counts what any mask shows, a strip of rows at a time, as today's strips see it."""
+    """Counts what any mask shows, a strip of rows at a time."""
 
     def __init__(self, queries: int, keys: int) -> None:
         self.queries, self.keys = queries, keys

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attncli.capture import Strip
+from attncli.capture.strips.visible_keys import span_ends
 from attncli.metrics.attention import is_map_metric
 from attncli.metrics.attention._strip_rows import StripRows
 from attncli.metrics.attention._totals import MetricTotals, Values
@@ -37,15 +38,14 @@ class VisibleSpans:
         if len(strip.visible) > 1 and not bool((strip.visible == strip.visible[:1]).all()):
             self.scattered = True
             return
-        visible = strip.visible[0, 0].to("cpu", torch.uint8)
+        visible = strip.visible[0, 0].cpu()
         own = self.spans[strip.first_query : strip.first_query + len(visible)]
-        own[:, 0] = visible.argmax(dim=-1)
-        own[:, 1] = visible.shape[-1] - visible.flip(-1).argmax(dim=-1)
+        own[:, 0], own[:, 1] = span_ends(visible)
         self.scattered |= not torch.equal(own[:, 1] - own[:, 0], visible.sum(dim=-1))
         own += strip.first_key
 
-    def joined(self) -> Tensor | None:
-        """[query, 2]: the first visible key of each query and the one after the last."""
+    def contiguous(self) -> Tensor | None:
+        """[query, 2]: the first visible key of each query and the one after the last; None where there are gaps."""
         return None if self.scattered else self.spans
 
 
@@ -67,16 +67,16 @@ class UniformControl:
         """The metrics of uniform attention. `total`: the sum of rows; if it is not 1, shares are a
         reason in place of a number."""
         names = tuple(name for name in names if is_map_metric(name))
-        joined = spans.joined()
-        if joined is None:
+        contiguous = spans.contiguous()
+        if contiguous is None:
             return dict.fromkeys(names, SCATTERED)
         text = None if ids is None else ids.numpy().tobytes()
-        key = (joined.numpy().tobytes(), spans.shape, names, same_tokens, period, total, text)
+        key = (contiguous.numpy().tobytes(), spans.shape, names, same_tokens, period, total, text)
         if key not in self.known:
             totals = MetricTotals(names, same_tokens, total != 1.0)
             again = True
             while again:
-                for rows in uniform_rows(joined, spans.shape, period, total, ids):
+                for rows in uniform_rows(contiguous, spans.shape, period, total, ids):
                     totals.add(rows)
                 again = totals.wants_another_round()
             self.known[key] = totals.values()

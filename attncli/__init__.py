@@ -15,11 +15,11 @@ Packages, top to bottom; each imports only from those above it, and `tests/test_
     sanitize           text from outside, made safe to show
     records            Row, Report, provenance: the types that travel between packages
     registry           one mechanism for whatever is extended by adding a file
-    call_types         types of what a model's own code is called with
-    limits             what the machine can hold
+    forward_types      types of what a model's own code is called with
+    resource_limits    what the machine can hold
     tolerances         every tolerance of a verification: what is compared, by which norm, how much, why
     threads            one BLAS thread around loops of our own
-    ranks              which process this is, by the environment alone
+    distributed_ranks  which process this is, by the environment alone
     io                 files that others wrote, read without torch; files written whole or not at all
     maths              numpy only, no input or output: the c+R arithmetic, bounds, laws of curves
     reports            finished reports: read back from JSON, compared
@@ -73,10 +73,10 @@ PUBLIC = {
     "generate_maps": "attncli.commands.generate.maps",
     "sweep": "attncli.commands.about.sweep.command",
     "Monitor": "attncli.training.monitor",
-    "read": "attncli.python.answers",
+    "read": "attncli.python.report_answer",
     "compare": "attncli.commands.about.compare",
     "Report": "attncli.records",
-    "Answer": "attncli.python.answers",
+    "Answer": "attncli.python.report_answer",
     "AttnError": "attncli.errors",
 }
 """Names of the public API and where they live; none is imported before it is asked for."""
@@ -102,7 +102,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(MODULES[name])
     if name in PUBLIC:
         return getattr(importlib.import_module(PUBLIC[name]), name)
-    from attncli.declare.moved import MOVED_FUNCTIONS
+    from attncli.declare.replaced_options import MOVED_FUNCTIONS
 
     now = f": it is {MOVED_FUNCTIONS[name]} now" if name in MOVED_FUNCTIONS else ""
     raise AttributeError(f"module 'attncli' has no attribute '{name}'{now}")

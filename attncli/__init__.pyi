@@ -11,8 +11,8 @@ from attncli import training as training
 from attncli.commands.about.sweep.command import sweep as sweep
 from attncli.errors import AttnError as AttnError
 from attncli.python import reproduce as reproduce
-from attncli.python.answers import Answer as Answer
-from attncli.python.answers import read as read
+from attncli.python.report_answer import Answer as Answer
+from attncli.python.report_answer import read as read
 from attncli.records import Report as Report
 from attncli.training.monitor import Monitor as Monitor
 

@@ -87,7 +87,7 @@ def foreign_options(arguments: tuple[str, ...], said: str) -> Iterator[str]:
 def options_by_command() -> dict[tuple[str, ...], set[str]]:
     """Of the commands that ask a question; the others speak of runs of these."""
     import attncli.cli.app  # noqa: F401  (it enrols the commands)
-    from attncli.cli.root import iterate_commands, root_command
+    from attncli.cli.command_tree import iterate_commands, root_command
 
     others = {"check", "compare", "ci", "sweep", "config", "list", "guide"}
     return {

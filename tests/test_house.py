@@ -258,9 +258,9 @@ def is_declaration(decorators: list[ast.expr]) -> bool:
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")
 WRITES_COMMAND_LINES = {
     "declare/commands.py",
-    "declare/moved.py",
+    "declare/replaced_options.py",
     "processes/command_runs.py",
-    "ranks.py",
+    "distributed_ranks.py",
     "python/keyword_help.py",
 }
 OF_OTHERS = ("--nproc-per-node",)
@@ -332,7 +332,7 @@ def test_no_sentence_of_the_library_names_an_option() -> None:
 def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> None:
     """So that none is shown at a terminal as Python has it."""
     import attncli.cli.app  # noqa: F401 - enrols the commands
-    from attncli.cli.spelling import spell_as_options
+    from attncli.cli.option_spelling import spell_as_options
 
     known = {
         "maps",
@@ -470,7 +470,7 @@ def looks_for_a_flag(node: ast.AST) -> bool:
 
 
 def test_a_command_line_is_read_by_its_parser_alone() -> None:
-    """By the names of its parameters (`cli/root.py`): a value may look like an option, and an option has many spellings."""
+    """By the names of its parameters (`cli/command_tree.py`): a value may look like an option, and an option has many spellings."""
     found = {
         str(path.relative_to(PACKAGE))
         for path in SOURCES
@@ -623,7 +623,7 @@ SHORT_FILES = {
     "ablation/norm_modules": "by tags, trials and the tensor subclasses, which do not know of each other",
     "analysis/heads/rows/extra_definitions": "by `inspect-model` before anything heavy is imported",
     "analysis/quantiles": "the only statistics that need numpy",
-    "call_types": "by every package that runs models",
+    "forward_types": "by every package that runs models",
     "capture/other_mixers/mixer_descriptions": "by findings and by ablation, in the same words",
     "capture/reruns/fixed_rng": "one of the ways to run a model again",
     "capture/stacks/module_paths": "by commands, without the search for blocks",
@@ -631,7 +631,7 @@ SHORT_FILES = {
     "commands/reproduce/rank_heads/rank_head_metrics": "by gates, before torch is imported",
     "declare/dry_run": "one switch, which all processes of a command share",
     "io/json_files": "by readers of every format",
-    "io/tensor_file_names": "without numpy, for options",
+    "io/tensor_file_endings": "without numpy, for options",
     "maths/capacity/low_rank_head": "a derivation of its own",
     "maths/curves/evaluate_law": "without numpy, for pages",
     "models/loading/body": "by everything that loads",

@@ -12,9 +12,9 @@ from typing import Any
 from torch import nn
 
 from attncli.ablation.anatomy import Anatomy
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import unique_blocks
+from attncli.forward_types import Args, Function, Kwargs
 from attncli.networks.variants import Switches
 
 

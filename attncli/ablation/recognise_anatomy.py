@@ -35,7 +35,6 @@ from attncli.ablation.trials.verification import (
     check_tracking_unchanged,
     run_tracked,
 )
-from attncli.call_types import Inputs
 from attncli.capture.other_mixers.hyper_connections import find_blocks_mixing_streams
 from attncli.capture.stacks.blocks import (
     ModelStructure,
@@ -46,6 +45,7 @@ from attncli.capture.stacks.blocks import (
 )
 from attncli.capture.stacks.probe_forward import ProbeResult, probe_forward
 from attncli.errors import InputError
+from attncli.forward_types import Inputs
 
 
 class RecognisedBlocks(NamedTuple):

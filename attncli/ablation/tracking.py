@@ -13,7 +13,6 @@ from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import KeepPolicy
 from attncli.ablation.tags.tags import StreamPoint, Tag, attach_tag
 from attncli.ablation.tags.tracker import Tracker
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import BlockFollower, Stack, name_block_modules, unique_blocks
@@ -24,6 +23,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     tensor_at,
 )
 from attncli.errors import InputError
+from attncli.forward_types import Args, Function, Kwargs
 
 Done = Callable[[BlockRun, list[torch.Tensor]], None]
 """done(run, output streams), after each block."""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from attncli.analysis.short_inputs import TEXTS, ShortInput, choose_short_input, main_parts
-from attncli.call_types import Inputs
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
 from attncli.capture.linear.linear_layers import LinearLayers, find_linear_layers
 from attncli.capture.model_errors import run_or_refuse, translate_model_errors
@@ -34,6 +33,7 @@ from attncli.capture.stacks.idle_towers import find_idle_towers
 from attncli.capture.stacks.probe_forward import ProbeResult, probe_forward
 from attncli.capture.verification import NOTHING_ATTENDS
 from attncli.errors import AttnError, LimitError, NoAttention
+from attncli.forward_types import Inputs
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Ahead, LoadedModel, load_model
 from attncli.models.loading.load_options import LoadOptions

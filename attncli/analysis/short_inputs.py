@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from attncli.call_types import Inputs
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.capture.stacks.truncate_stream import StreamTruncation
 from attncli.errors import InputError
+from attncli.forward_types import Inputs
 from attncli.models.inputs.padding import BESIDE, PADDING
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs

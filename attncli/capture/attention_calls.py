@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attncli.call_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs
 
 ASKING = frozenset(
     [

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture import AttentionSite, Strip, VerifiedCapture, capture_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tolerances import UNIFORM_ROW
 
 

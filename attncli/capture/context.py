@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Function
 from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_functions
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.one_pass.attend import OnePass
@@ -33,6 +32,7 @@ from attncli.capture.strips.masks import make_rowwise_mask
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.capture.strips.tensor_parallel_heads import gather_heads, tensor_parallel_group
 from attncli.errors import InputError, NotFinite
+from attncli.forward_types import Function
 from attncli.tolerances import ROW_SUM
 
 STRIP_MEMORY = 2**26

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.call_types import Inputs
 from attncli.capture.reruns.float64 import native_precision
 from attncli.errors import AttnError, InputError, first_line_of_error, is_memory_error
+from attncli.forward_types import Inputs
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
 """Exceptions that a model's code may raise on a tensor subclass."""

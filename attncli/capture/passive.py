@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Function
 from attncli.capture.eager_interface import (
     EAGER,
     find_registered_attention,
@@ -19,6 +18,7 @@ from attncli.capture.eager_interface import (
     swap_functions,
 )
 from attncli.capture.strips.attention_interface import EagerCall, find_unpatched_eager, to_float32
+from attncli.forward_types import Function
 
 SDPA = "sdpa"
 

@@ -3,13 +3,13 @@
 import torch
 from torch import nn
 
-from attncli.call_types import Inputs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import run_or_refuse
 from attncli.capture.reruns.float64 import native_precision
 from attncli.capture.stacks.blocks import find_block_lists
 from attncli.capture.stacks.probe_forward import ForwardProber, ModuleCall
 from attncli.capture.stacks.token_layout import batch_size, to_token_layout
+from attncli.forward_types import Inputs
 
 
 class StopAtFirstAttention(Exception):

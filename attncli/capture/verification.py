@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.context import Capture, capture_attention
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
@@ -24,6 +23,7 @@ from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import ALIVE, Strip
 from attncli.capture.strips.attention_sites import CROSS, NUMBER, AttentionSite, MapShape
 from attncli.errors import AttnError, InputError, NoAttention, NotFinite
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tolerances import CAPTURED_OUTPUT
 
 STRIPS = 4

@@ -1,18 +1,18 @@
 """The command line: parse → one question → gates → write.
 
-arguments         command lines before typer reads them
-root              the root command, for modules that read or run other command lines
-plain_values      texts and plain numbers without pydantic
-typer_options     from declared options to typer's parameters
-spelling          parameters in sentences as the options that one types
-shell_completion  completion where the shell splits words differently
-writer            the one place that writes
-config            options that are not on the command line
-help              help texts
-run_question      a question's command
-app               the commands and their order
-distributed       one command in several processes
-main              the entry, and the one place where errors become a sentence and an exit code
+arguments                command lines before typer reads them
+command_tree             the root command, for modules that read or run other command lines
+values_without_pydantic  texts and plain numbers without pydantic
+typer_options            from declared options to typer's parameters
+option_spelling          parameters in sentences as the options that one types
+shell_completion         completion where the shell splits words differently
+writer                   the one place that writes
+config                   options that are not on the command line
+help                     help texts
+command_execution        a question's command
+app                      the commands and their order
+distributed              one command in several processes
+main                     the entry, and the one place where errors become a sentence and an exit code
 
     >>> from attncli.cli.main import run
     >>> run(["count-paths", "--layers", "no number"])

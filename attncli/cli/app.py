@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.models import CommandInfo, TyperInfo
 
+from attncli.cli.command_tree import register_builder
 from attncli.cli.help import Command, Group
-from attncli.cli.root import register_builder
 from attncli.declare.commands import COMMANDS, GATE, GROUPS, import_function
 from attncli.io.standard_output import write_stdout
 
@@ -130,7 +130,7 @@ def build_command(path: str) -> Any:
     function = import_function(path)
     question = getattr(function, "asked", None)
     if question is not None:  # else it reads its options, and writes, by itself
-        from attncli.cli.run_question import make_command
+        from attncli.cli.command_execution import make_command
 
         function = make_command(question, COMMANDS[path])
     module = sys.modules[function.__module__]

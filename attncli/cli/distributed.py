@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attncli.cli.root import command_path, parse_command
-from attncli.cli.spelling import spell_as_options
+from attncli.cli.command_tree import command_path, parse_command
+from attncli.cli.option_spelling import spell_as_options
 from attncli.declare.commands import MODEL_COMMANDS
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError
 from attncli.processes.stderr import print_to_stderr
-from attncli.ranks import read_launch_environment
 
 SHARED = (*MODEL_COMMANDS, "sweep")
 """Commands with texts or models to distribute; the first process runs all others alone."""

@@ -18,9 +18,9 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from attncli.cli.plain_values import read_plain_values
-from attncli.cli.root import command_path
-from attncli.declare.moved import refuse_moved_option
+from attncli.cli.command_tree import command_path
+from attncli.cli.values_without_pydantic import read_plain_values
+from attncli.declare.replaced_options import refuse_moved_option
 from attncli.errors import UsageError
 from attncli.io.standard_output import write_stdout
 

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 
 from attncli.cli.arguments import PARSER_WORDS, prepare_arguments
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError, UsageError, translate_system_error
 from attncli.io.standard_output import silence_final_flush, write_stdout
-from attncli.limits import parse_whole_number
 from attncli.processes.stderr import print_to_stderr
-from attncli.ranks import read_launch_environment
+from attncli.resource_limits import parse_whole_number
 
 INTERRUPTED = 130
 BUG = 70
@@ -103,7 +103,7 @@ def report_error(error: Exception) -> int:
     """Print the message of an error and return its exit code."""
     known = error if isinstance(error, AttnError) else translate_system_error(error)
     if known is not None:
-        from attncli.cli.spelling import spell_as_options
+        from attncli.cli.option_spelling import spell_as_options
 
         return complain(spell_as_options(str(known)), known.exit_code)
     sentence = f"{type(error).__name__}: {error}. This is a bug in attn: --debug shows where."
@@ -130,7 +130,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     import typer
 
     import attncli.cli.app  # noqa: F401 - enrols the commands
-    from attncli.cli.root import runnable_command
+    from attncli.cli.command_tree import runnable_command
 
     try:
         code = runnable_command()(list(arguments), prog_name="attn", standalone_mode=False)

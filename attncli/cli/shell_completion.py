@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from attncli.cli.root import parse_command
+from attncli.cli.command_tree import parse_command
 
 ASKED, WORDS, PLACE = "_ATTN_COMPLETE", "COMP_WORDS", "COMP_CWORD"
 BREAKS = re.compile(r"[:=]+")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from attncli.declare.groups import flat_parameters, gather_groups
+from attncli.declare.option_groups import flat_parameters, gather_groups
 from attncli.declare.options import Argument, Option
 from attncli.declare.settle import rules_of
 

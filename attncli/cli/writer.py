@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli import gates
+from attncli.distributed_ranks import is_first_rank
 from attncli.errors import UsageError
 from attncli.io.atomic_files import (
     needs_no_extension,
@@ -19,13 +20,12 @@ from attncli.io.atomic_files import (
     write_content,
 )
 from attncli.io.standard_output import write_stdout
-from attncli.io.tensor_file_names import TENSORS, require_tensor_file
-from attncli.limits import parse_whole_number
+from attncli.io.tensor_file_endings import TENSORS, require_tensor_file
 from attncli.options.shared import OutputOptions
 from attncli.processes.stderr import print_to_stderr
-from attncli.ranks import is_first_rank
 from attncli.records import Report
 from attncli.render import FORMATS, format_endings, format_spec
+from attncli.resource_limits import parse_whole_number
 
 if TYPE_CHECKING:
     from rich.console import Console

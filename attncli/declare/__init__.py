@@ -1,15 +1,15 @@
 """How options and commands are declared, once for Python and for the command line.
 
-applies   the kinds of SOURCE and the other options with which an option is valid
-dry_run   where validation ends and a model is loaded
-groups    options that several questions share, as dataclasses
-options   the declaration of an option, next to its type
-settle    validate typed options and drop settings that do not apply
-subject   the kind of source of a run, as far as it decides which options are valid
-values    convert values of any library to option values
-commands  the table of commands: for each its module, the question it answers, and the kinds of
+option_applicability     the kinds of SOURCE and the other options with which an option is valid
+dry_run                  where validation ends and a model is loaded
+option_groups            options that several questions share, as dataclasses
+options                  the declaration of an option, next to its type
+settle                   validate typed options and drop settings that do not apply
+source_kinds             the kind of source of a run, as far as it decides which options are valid
+option_value_conversion  convert values of any library to option values
+commands                 the table of commands: for each its module, the question it answers, and the kinds of
 SOURCE it takes
-moved     options that have become commands: the old spelling is an error that names the new one
+replaced_options         options that have become commands: the old spelling is an error that names the new one
 
     >>> from attncli.declare.commands import import_function
     >>> import_function("count-paths").__name__

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from attncli.declare.applies import TYPED, Applies
+from attncli.declare.option_applicability import TYPED, Applies
 
 Complete = Callable[[str], list[str]]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, get_args
 
-from attncli.declare.applies import ANY_MODEL, Applies, names_it
+from attncli.declare.option_applicability import ANY_MODEL, Applies, names_it
 from attncli.declare.options import Option
-from attncli.declare.subject import Subject
+from attncli.declare.source_kinds import Subject
 from attncli.errors import (
     UsageError,
     it_or_them,

@@ -20,8 +20,8 @@ from attncli.errors import InputError, UsageError
 from attncli.fits._types import FitRequest
 from attncli.io.json_files import BROKEN_JSON
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.limits import parse_whole_number
 from attncli.maths.rounding import Floats
+from attncli.resource_limits import parse_whole_number
 from attncli.tolerances import TARGET_ROW_SUM
 
 FORMAT = "attn-fit"

@@ -12,7 +12,7 @@ from attncli.errors import unknown_name
 from attncli.fits._fixed_keys import unit_rows
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal, make_module
 from attncli.fits._verify import Evidence, row_blocks, verify
-from attncli.limits import require_memory
+from attncli.resource_limits import require_memory
 
 Array = NDArray[np.float64]
 

@@ -20,8 +20,8 @@ from attncli.fits._losses import (
 from attncli.fits._registry import method
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal, make_module
 from attncli.fits._verify import verify
-from attncli.limits import require_memory
 from attncli.maths.rounding import round_to_dtype
+from attncli.resource_limits import require_memory
 
 Array = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from attncli.distributed_ranks import is_first_rank
 from attncli.errors import AttnError, InputError, LimitError, UsageError
 from attncli.io.remote_files import is_address, open_file_system, write_address
-from attncli.ranks import is_first_rank
 
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """What an fsspec address looks like after Path has collapsed its two slashes."""

@@ -19,7 +19,7 @@ from attncli.errors import InputError
 from attncli.io.in_memory_arrays import ALONE, InMemoryArrays
 from attncli.io.safetensors_arrays import DTYPES, StoredArrays
 from attncli.io.safetensors_headers import Header, TensorPlace
-from attncli.limits import require_memory
+from attncli.resource_limits import require_memory
 
 NPY, ARCHIVE = ".npy", b"PK\x03\x04"
 CODES = {np.dtype(form): code for code, form in DTYPES.items() if code not in ("BF16", "BOOL")}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attncli.errors import UsageError, quote_parameter, unknown_name
-from attncli.limits import parse_whole_number
+from attncli.resource_limits import parse_whole_number
 
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0

@@ -5,7 +5,7 @@ shared       seeds, outputs
 network      synthetic networks, variants
 model        which model, how it is loaded, its input
 heads        which layers and heads
-row_options  which rows of a saved report are shown
+report_rows  which rows of a saved report are shown
 patterns     patterns, methods, precision
 size_ranges  the grammar of ranges: `tokens=16:1024`
 

@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.declare.applies import ANY_MODEL, Applies
+from attncli.declare.option_applicability import ANY_MODEL, Applies
+from attncli.declare.option_value_conversion import INPUT
 from attncli.declare.options import RUNS_CODE, Argument, Option, rows_of_numbers
-from attncli.declare.values import INPUT
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
 from attncli.options.network import variant_option
 from attncli.options.shared import validate_seed
-from attncli.ranks import read_launch_environment
 from attncli.sources import MODELS
 
 if TYPE_CHECKING:

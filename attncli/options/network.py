@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Annotated, Any
 
-from attncli.declare.applies import NETWORKS, Applies
+from attncli.declare.option_applicability import NETWORKS, Applies
 from attncli.declare.options import Option
 from attncli.networks.spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
 from attncli.networks.variants import (

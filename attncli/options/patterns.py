@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.declare.applies import Applies
+from attncli.declare.option_applicability import Applies
 from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import complete_entries, complete_names

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from attncli.declare.applies import ANY_MODEL, SYNTHETIC, Applies
 from attncli.declare.commands import GATE
+from attncli.declare.option_applicability import ANY_MODEL, SYNTHETIC, Applies
 from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_address

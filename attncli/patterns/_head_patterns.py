@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.limits import parse_whole_number
 from attncli.patterns import PATTERNS
 from attncli.patterns._pattern_files import (
     is_pattern_file,
@@ -17,6 +16,7 @@ from attncli.patterns._pattern_files import (
     keep_strongest,
     parse_threshold,
 )
+from attncli.resource_limits import parse_whole_number
 
 SPEC = re.compile(r"(?P<model>.+?):(?P<layer>\d{1,9})\.(?P<head>\d{1,9})(?::(?P<keep>[^:]*))?")
 RANDOM_MODEL = re.compile(r"random:[A-Za-z][\w-]*(\?.*)?")

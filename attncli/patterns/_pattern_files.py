@@ -14,7 +14,6 @@ from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import AttnError, InputError, UsageError, first_line_of_error, format_count
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.limits import parse_whole_number
 from attncli.patterns._array_files import parse_number, read_mtx, read_npy, read_npz
 from attncli.patterns._checks import (
     check_numbers,
@@ -23,6 +22,7 @@ from attncli.patterns._checks import (
     from_dense,
     require_affordable_file,
 )
+from attncli.resource_limits import parse_whole_number
 
 SPEC = re.compile(
     r"(?P<path>.+\.(?:npy|npz|mtx|csv|safetensors))"

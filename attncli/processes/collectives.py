@@ -12,9 +12,9 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NamedTuple, NoReturn
 
+from attncli.distributed_ranks import is_started_by_attn, read_launch_environment
 from attncli.errors import AttnError, LimitError
-from attncli.limits import divide_free_memory, free_memory
-from attncli.ranks import is_started_by_attn, read_launch_environment
+from attncli.resource_limits import divide_free_memory, free_memory
 
 MEETING = timedelta(minutes=10)
 """For all processes to come together at the start."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from attncli.distributed_ranks import environment_without_launch
 from attncli.errors import FAILED_GATE, AttnError, LimitError
-from attncli.limits import MEMORY
-from attncli.ranks import environment_without_launch
+from attncli.resource_limits import MEMORY
 
 SETTING = "ATTN_"
 """How environment variables begin that set attn's options."""

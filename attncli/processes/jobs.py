@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from attncli.distributed_ranks import environment_without_launch
 from attncli.errors import AttnError
 from attncli.io.remote_files import is_address, write_address
-from attncli.limits import MEMORY
 from attncli.processes.command_runs import (
     SETTING,
     ProcessRun,
@@ -25,7 +25,7 @@ from attncli.processes.command_runs import (
     merge_settings,
     output_arguments,
 )
-from attncli.ranks import environment_without_launch
+from attncli.resource_limits import MEMORY
 
 
 class Job(NamedTuple):

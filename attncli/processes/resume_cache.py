@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attncli.ranks import read_launch_environment
+from attncli.distributed_ranks import read_launch_environment
 
 Keep = Callable[[str, Callable[[], Any]], Any]
 """keep(name, make): the result saved under the name, or a new one, which is then saved."""

@@ -8,9 +8,9 @@ import sys
 import threading
 from collections.abc import Callable
 
+from attncli.distributed_ranks import is_started_by_attn, read_launch_environment
 from attncli.errors import LimitError
 from attncli.processes.collectives import LINE, exit_process
-from attncli.ranks import is_started_by_attn, read_launch_environment
 
 ENDED = (
     "this run was ended before it was done, as torchrun does once one of its processes is lost (killed, or out of "

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from attncli.distributed_ranks import STARTED
 from attncli.errors import LimitError
-from attncli.ranks import STARTED
 
 PROGRAM = ("-P", "-m", "attncli")
 """Arguments of Python; -P keeps it from importing files of the current folder."""

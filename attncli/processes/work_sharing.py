@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
 from attncli.processes.collectives import gather_from_ranks
 from attncli.processes.resume_cache import Keep, make_without_cache
-from attncli.ranks import read_launch_environment
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.declare.groups import group_parameters
+from attncli.declare.option_groups import group_parameters
+from attncli.declare.option_value_conversion import convert_value
 from attncli.declare.options import Option
-from attncli.declare.values import convert_value
 from attncli.errors import NoBaseline, UsageError
 from attncli.records import Report
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from attncli.gates import Condition
-    from attncli.gates.changes import Change
+    from attncli.gates.baseline_changes import Change
     from attncli.records import Verdict
 
 baseline_option = partial(Option, panel="Baseline")
@@ -50,7 +50,7 @@ class BaselineOptions:
 
     def parse_changes(self) -> "list[Change]":
         """Parse the conditions on changes before a file is read."""
-        from attncli.gates.changes import parse_change, require_share
+        from attncli.gates.baseline_changes import parse_change, require_share
 
         require_share(self.family_wise)
         if self.family_wise is not None and not self.fail_on:
@@ -77,7 +77,7 @@ class BaselineOptions:
     ) -> "list[Verdict]":
         """Verdicts of conditions on the report itself, and on its changes since the baseline."""
         from attncli.gates import decide_conditions
-        from attncli.gates.changes import decide_changes
+        from attncli.gates.baseline_changes import decide_changes
 
         found = decide_conditions(report, conditions)
         if old is None:

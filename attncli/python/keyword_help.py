@@ -4,9 +4,9 @@ import inspect
 import re
 from collections.abc import Iterable
 
+from attncli.declare.option_value_conversion import metavar, parts_of
 from attncli.declare.options import Argument, Option
-from attncli.declare.values import metavar, parts_of
-from attncli.python.keywords import SOURCE
+from attncli.python.keyword_signatures import SOURCE
 
 
 def add_keyword_help(docstring: str | None, parameters: Iterable[inspect.Parameter]) -> str:

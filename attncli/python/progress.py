@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.ranks import is_first_rank
+from attncli.distributed_ranks import is_first_rank
 from attncli.sanitize import make_characters_visible
 
 PATIENCE = 1.0

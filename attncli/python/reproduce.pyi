@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import SupportsIndex
 
-from attncli.python.answers import Answer
+from attncli.python.report_answer import Answer
 
 def circle(
     *,

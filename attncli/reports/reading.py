@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, NoReturn
 
 from attncli.errors import InputError
 from attncli.io.remote_files import find_address, is_address, read_address
-from attncli.limits import require_memory
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
 from attncli.reports.json_records import type_error, validate_value
+from attncli.resource_limits import require_memory
 
 ADVICE = "give a report that attn has written, such as report.json"
 STDIN = "-"

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from attncli.call_types import Args, Function, Kwargs
 from attncli.errors import InputError
+from attncli.forward_types import Args, Function, Kwargs
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Table = dict[Any, Callable[..., Any]]

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack
 from attncli.capture.stacks.residual_stream_arguments import (
@@ -18,6 +17,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     replace_argument,
 )
 from attncli.errors import InputError, first_line_of_error
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tensor_subclasses.residual_split.split_run import StopAfterLastBlock
 
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from attncli.analysis.heads.forward_passes.observer import HeadObserver, PassRequest, PassResult
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.call_types import Args, Kwargs
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
 from attncli.capture.eager_interface import EAGER
 from attncli.capture.forward_wrappers import install_hooks
@@ -23,6 +22,7 @@ from attncli.capture.strips.attention_interface import (
 from attncli.capture.strips.attention_sites import SiteNamer
 from attncli.capture.strips.differential import is_differential
 from attncli.errors import InputError, NotFinite, UsageError
+from attncli.forward_types import Args, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._totals import MetricTotals, Values
 from attncli.models.forward_signatures import forward_signature

@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from attncli.declare.values import with_suggestions
+from attncli.declare.option_value_conversion import with_suggestions
 from attncli.errors import UsageError
 from attncli.training.monitor import PROBE, Monitor, convert_arguments, validate_request
 from attncli.training.probe_runs import Probe

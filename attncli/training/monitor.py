@@ -11,7 +11,7 @@ from torch import nn
 
 import attncli
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics, group_members
-from attncli.declare.values import convert_value, of_python, with_suggestions
+from attncli.declare.option_value_conversion import convert_value, of_python, with_suggestions
 from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line_of_error
 from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.options.shared import split_names

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.call_types import Inputs
 from attncli.capture.strips.attention_interface import EagerCall
+from attncli.forward_types import Inputs
 
 TOKEN_SHAPED = ("input_ids", "inputs_embeds", "attention_mask", "position_ids")
 

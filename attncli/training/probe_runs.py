@@ -20,9 +20,9 @@ from attncli.analysis.heads.forward_passes.observer import (
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.prepare import HEADS, Need, PreparedModel, prepare
-from attncli.call_types import Kwargs
 from attncli.declare.options import is_whole
 from attncli.errors import UsageError, format_count
+from attncli.forward_types import Kwargs
 from attncli.models.inputs.extra_inputs import WORDS, find_extra_inputs
 from attncli.models.inputs.padding import remove_padding
 from attncli.models.inputs.requested_input import RequestedInput

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import torch.distributed as several
 
-from attncli.ranks import read_launch_environment
+from attncli.distributed_ranks import read_launch_environment
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from typing import Any
 from transformers import AutoModel, AutoTokenizer
 
 import attncli as attn
-from attncli.gates.changes import decide_changes, parse_change
+from attncli.gates.baseline_changes import decide_changes, parse_change
 from attncli.maths.significance import standard_deviation
 from attncli.records import Report, Row
 

@@ -16,10 +16,10 @@ from attncli.capture.saved_maps.map_files import MapFile
 from attncli.cli.config.config_file import load_config_file
 from attncli.errors import InputError, LimitError, UsageError, list_first_names, unknown_name
 from attncli.gates import parse_condition
-from attncli.gates.changes import parse_change
+from attncli.gates.baseline_changes import parse_change
 from attncli.gates.row_selection import parse_subject
-from attncli.limits import format_gibibytes, parse_whole_number
 from attncli.models.library_errors import translate_library_errors
+from attncli.resource_limits import format_gibibytes, parse_whole_number
 
 ONE = ("--layers", "1", "--tokens", "3", "--width", "4", "--heads", "2", "--seeds", "1")
 DIGITS = "9" * 5000

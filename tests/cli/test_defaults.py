@@ -12,10 +12,10 @@ from commands import ONE, attn
 from small_checkpoints import saved
 
 from attncli.cli.app import build_app
-from attncli.cli.root import iterate_commands
+from attncli.cli.command_tree import iterate_commands
 from attncli.declare.commands import COMMANDS, GATE, NETWORKS_AND_MODELS
 from attncli.declare.settle import Rules, SetOption, rules_of, settle
-from attncli.declare.subject import Subject
+from attncli.declare.source_kinds import Subject
 from attncli.errors import UsageError
 from attncli.sources import Source
 

@@ -12,8 +12,8 @@ import pytest
 from commands import ATTN, ONE, PLAIN, SMALL, attn, attn_program, files_in
 
 import attncli.cli.app  # noqa: F401  (it enrols the commands)
-from attncli import limits
-from attncli.cli.root import iterate_commands, root_command
+from attncli import resource_limits
+from attncli.cli.command_tree import iterate_commands, root_command
 
 SAN_FALLS = "log10_residual[SAN, layer=-1] < -0.01"
 NEVER = "log10_residual > 1e6"
@@ -130,7 +130,7 @@ def test_4_is_said_before_the_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 1 kB\n")
-    monkeypatch.setattr(limits, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(resource_limits, "MEMINFO", tmp_path / "meminfo")
     outcome = attn(*arguments)
     assert (outcome.code, outcome.out) == (4, "")
     assert "GiB are free: lower --" in outcome.err

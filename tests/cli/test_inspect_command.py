@@ -119,7 +119,7 @@ def test_a_text_that_does_not_fit_is_refused_before_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """64 MiB of it are the strips'."""
-    monkeypatch.setattr("attncli.limits.available_memory", lambda: 60 * 2**20)
+    monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 60 * 2**20)
     outcome = attn("inspect-model", str(folder), *IDS)
     assert outcome.code == 4
     assert "a text of 20 tokens needs about" in outcome.err

@@ -9,7 +9,7 @@ import torch
 from commands import ONE, SMALL, attn
 
 from attncli.analysis.source_arguments import TAKES
-from attncli.cli.spelling import spell_as_options
+from attncli.cli.option_spelling import spell_as_options
 from attncli.sources import WORDS, Kind, parse_source
 
 COMMANDS = {

@@ -13,7 +13,7 @@ from commands import attn
 from safetensors.torch import save_file
 
 import attncli
-from attncli.limits import available_memory
+from attncli.resource_limits import available_memory
 
 MAPS = torch.softmax(2 * torch.randn(3, 2, 7, 7, generator=torch.Generator().manual_seed(0)), -1)
 LAYERS = {f"attentions.{layer}": each.clone() for layer, each in enumerate(MAPS)}

@@ -12,8 +12,8 @@ from commands import SMALL, attn, files_in
 from test_defaults import sample
 
 from attncli.cli.app import build_app
+from attncli.cli.command_tree import iterate_commands
 from attncli.cli.config.command_line_only import option_effects, parse_command_line
-from attncli.cli.root import iterate_commands
 from attncli.declare.options import RUNS_CODE
 from attncli.models.loading.load_options import LoadOptions
 

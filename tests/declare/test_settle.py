@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies, is_value
+from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies, is_value
 from attncli.declare.settle import SetOption, settle
-from attncli.declare.subject import Subject, takes_no_text
+from attncli.declare.source_kinds import Subject, takes_no_text
 from attncli.errors import UsageError
 from attncli.sources import Source
 

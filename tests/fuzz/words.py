@@ -46,7 +46,7 @@ def commands() -> dict[tuple[str, ...], list[Any]]:
     """Every command with its options, as typer knows them."""
 
     from attncli.cli.app import build_app
-    from attncli.cli.root import iterate_commands
+    from attncli.cli.command_tree import iterate_commands
 
     return {path: list(command.params) for path, command in iterate_commands(build_app(), ())}
 

@@ -11,7 +11,7 @@ from commands import attn
 
 from attncli.analysis.statistics import summarize_values
 from attncli.errors import UsageError
-from attncli.gates.changes import decide_changes, parse_change
+from attncli.gates.baseline_changes import decide_changes, parse_change
 from attncli.records import Report, Row, Verdict
 from attncli.render import FORMATS
 from attncli.reports.differences import compare_reports

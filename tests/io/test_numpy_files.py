@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attncli import limits
+from attncli import resource_limits
 from attncli.errors import InputError, LimitError
 from attncli.io.numpy_files import open_numpy_file
 from attncli.io.safetensors_arrays import StoredArrays
@@ -49,7 +49,7 @@ def test_an_archive_that_claims_more_than_there_is_room_for_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few kilobytes of zeros, packed, that would fill the memory."""
-    monkeypatch.setattr(limits, "available_memory", lambda: 2**30)
+    monkeypatch.setattr(resource_limits, "available_memory", lambda: 2**30)
     with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("maps.npy", header((64, 4096, 4096)) + bytes(2**20))
     with pytest.raises(LimitError, match="needs about 12 GiB"):

@@ -113,7 +113,7 @@ def test_where_there_is_no_room_the_file_is_mapped(
 ) -> None:
     """With the same numbers."""
     read = load_model(str(folder)).model.state_dict()
-    monkeypatch.setattr("attncli.limits.available_memory", lambda: 1000)
+    monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 1000)
     monkeypatch.setattr(lazy_tensors, "LazyTensor", None)
     monkeypatch.setattr(lazy_tensors, "explain_truncated_file", lambda folder: None)
     other = shutil.copytree(folder, folder / "copy")

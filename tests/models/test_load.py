@@ -490,7 +490,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
 ) -> None:
     """In the file's own dtype it stays in the file; in another one it would need memory of its own."""
     saved("BertForMaskedLM", tmp_path)
-    monkeypatch.setattr("attncli.limits.available_memory", lambda: 1000)
+    monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 1000)
     load_model(str(tmp_path))
     monkeypatch.setattr(load_module, "place_tensors", lambda *_: pytest.fail("loaded"))
     monkeypatch.setattr(hashing, "read_bytes", lambda *_: pytest.fail("read"))

@@ -59,7 +59,7 @@ def test_heads_are_counted_wherever_a_config_says_them(config: Any, heads: int) 
 
 
 def test_what_cannot_fit_is_refused(gpt2: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attncli.limits.available_memory", lambda: 500 * MB)
+    monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 500 * MB)
     require_memory_to_run(gpt2, 1024, 32 << 20)
     with pytest.raises(LimitError, match="`tokens`"):
         require_memory_to_run(gpt2, 16384, 32 << 20)

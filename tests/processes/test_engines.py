@@ -325,24 +325,24 @@ def test_two_drivers_in_one_folder_do_no_harm(nets: Path) -> None:
 
 
 def test_a_share_of_the_memory_is_all_that_a_worker_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    from attncli import limits
+    from attncli import resource_limits
     from attncli.processes.engines import local
     from attncli.processes.engines.local import divide_resources
 
-    assert (limits.free_memory() or 0) > 0
+    assert (resource_limits.free_memory() or 0) > 0
     monkeypatch.setattr(local, "free_memory", lambda: 1001)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert limits.MEMORY not in divide_resources(1)
+    assert resource_limits.MEMORY not in divide_resources(1)
     half = divide_resources(2)
-    assert int(half[limits.MEMORY]) == 500
+    assert int(half[resource_limits.MEMORY]) == 500
     assert int(half["OMP_NUM_THREADS"]) == max(1, (os.cpu_count() or 1) // 2)
-    monkeypatch.setenv(limits.MEMORY, "1000")
-    monkeypatch.setattr(limits, "process_memory", lambda: 0)
-    assert limits.available_memory() == 1000
-    monkeypatch.setattr(limits, "process_memory", lambda: 400)
-    assert limits.available_memory() == 600
-    monkeypatch.setattr(limits, "process_memory", lambda: 4000)
-    assert limits.available_memory() == 0
+    monkeypatch.setenv(resource_limits.MEMORY, "1000")
+    monkeypatch.setattr(resource_limits, "process_memory", lambda: 0)
+    assert resource_limits.available_memory() == 1000
+    monkeypatch.setattr(resource_limits, "process_memory", lambda: 400)
+    assert resource_limits.available_memory() == 600
+    monkeypatch.setattr(resource_limits, "process_memory", lambda: 4000)
+    assert resource_limits.available_memory() == 0
 
 
 def job(folder: Path, *words: str, **settings: str) -> Job:

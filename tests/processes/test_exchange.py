@@ -9,7 +9,7 @@ SCRIPT = """
 import os, signal, sys
 from attncli.errors import InputError, LimitError
 from attncli.processes.collectives import OtherRankFailed, exit_process, exchange_exit_codes, synchronize_ranks
-from attncli.ranks import read_launch_environment
+from attncli.distributed_ranks import read_launch_environment
 from attncli.processes.work_sharing import WORK, share_work
 
 def told(action):
@@ -85,7 +85,7 @@ SHARES = """
 import os
 from attncli import limits
 from attncli.processes import collectives
-from attncli.ranks import read_launch_environment
+from attncli.distributed_ranks import read_launch_environment
 
 rank = read_launch_environment().rank
 collectives.free_memory = lambda: 10**9 * (2 + rank)

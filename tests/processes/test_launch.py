@@ -6,10 +6,16 @@ import sys
 import pytest
 
 from attncli.cli import app  # noqa: F401 (it enrols the commands)
+from attncli.cli.command_tree import command_path, parse_command
 from attncli.cli.distributed import SHARED, has_divisible_work
-from attncli.cli.root import command_path, parse_command
+from attncli.distributed_ranks import (
+    ALONE,
+    OWN,
+    Launch,
+    environment_without_launch,
+    read_launch_environment,
+)
 from attncli.processes.work_sharing import rank_share, share_work
-from attncli.ranks import ALONE, OWN, Launch, environment_without_launch, read_launch_environment
 
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -83,5 +89,7 @@ def test_a_training_is_not_shared_out(task: str, more: str) -> None:
 
 
 def test_being_one_of_several_costs_no_torch() -> None:
-    code = "import attncli.cli.main, attncli.ranks, sys; sys.exit('torch' in sys.modules)"
+    code = (
+        "import attncli.cli.main, attncli.distributed_ranks, sys; sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -31,15 +31,15 @@ from attncli import training as training
 from attncli.commands.about.sweep.command import sweep as sweep
 from attncli.errors import AttnError as AttnError
 from attncli.python import reproduce as reproduce
-from attncli.python.answers import Answer as Answer
-from attncli.python.answers import read as read
+from attncli.python.report_answer import Answer as Answer
+from attncli.python.report_answer import read as read
 from attncli.records import Report as Report
 from attncli.training.monitor import Monitor as Monitor
 
 __version__: str
 PUBLIC: Mapping[str, str]
 """
-ANSWER = "from attncli.python.answers import Answer\n"
+ANSWER = "from attncli.python.report_answer import Answer\n"
 WRITTEN_OUT = ("sweep", "read")
 """Functions whose own annotations say it all."""
 MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")

@@ -13,9 +13,9 @@ from small_checkpoints import saved
 
 import attncli as attn
 from attncli.cli.app import build_app
-from attncli.cli.root import iterate_commands
-from attncli.cli.run_question import ProcessOptions
-from attncli.cli.spelling import spell_as_options
+from attncli.cli.command_execution import ProcessOptions
+from attncli.cli.command_tree import iterate_commands
+from attncli.cli.option_spelling import spell_as_options
 from attncli.declare.commands import COMMANDS
 from attncli.render.json import json as as_json
 

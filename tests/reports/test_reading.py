@@ -14,7 +14,7 @@ from commands import SMALL, attn
 from hypothesis import given
 from reports import HAND_MADE, reports
 
-from attncli import limits
+from attncli import resource_limits
 from attncli.errors import InputError
 from attncli.records import SCHEMA_VERSION, Report
 from attncli.render import FORMATS
@@ -219,7 +219,7 @@ def test_a_file_longer_than_any_report_is_refused_before_it_is_read(
 def test_a_report_that_memory_cannot_hold_is_refused_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "available_memory", lambda: VERSION_1.stat().st_size)
+    monkeypatch.setattr(resource_limits, "available_memory", lambda: VERSION_1.stat().st_size)
     outcome = attn("check", str(VERSION_1))
     assert (outcome.code, outcome.err.count("\n")) == (4, 1)
     assert "save fewer metrics or texts" in outcome.err

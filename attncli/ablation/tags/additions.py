@@ -25,7 +25,7 @@ from attncli.ablation.tags.tags import (
     attach_tag,
     derive_tag,
 )
-from attncli.call_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs
 
 
 def evaluate_addition(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attncli.call_types import Args, Kwargs
+from attncli.forward_types import Args, Kwargs
 
 ADD = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 SCALE = frozenset(

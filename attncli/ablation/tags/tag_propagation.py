@@ -7,7 +7,6 @@ import torch
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.operands import SCALE, find_operands, is_number, is_per_feature
 from attncli.ablation.tags.tags import Tag, attach_tag, derive_tag
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import (
     LINEAR,
     PRODUCTS,
@@ -19,6 +18,7 @@ from attncli.capture.attention_calls import (
     tensor_version,
     unseen,
 )
+from attncli.forward_types import Args, Function, Kwargs
 from attncli.tolerances import UNCHANGED_NUMBERS
 
 PIECES = frozenset(

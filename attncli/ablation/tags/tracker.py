@@ -14,8 +14,8 @@ from attncli.ablation.tags.keep_policy import KeepPolicy
 from attncli.ablation.tags.operands import ADD, SCALE
 from attncli.ablation.tags.tag_propagation import run_tagged
 from attncli.ablation.tags.tags import Key, Tag, UntouchedResult, attach_tag, derive_tag
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import ASKING, function_name, iter_tensors
+from attncli.forward_types import Args, Function, Kwargs
 
 SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
 """Functions that read something from a tensor that is no tensor."""

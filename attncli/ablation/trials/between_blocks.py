@@ -14,7 +14,6 @@ from torch import nn
 
 from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.trials.unnamed_norms import refuse_unnamed_norms
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.reruns.fixed_rng import fix_rng
@@ -32,6 +31,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     tensor_at,
 )
 from attncli.errors import InputError
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 
 Replace = Callable[[int, torch.Tensor], torch.Tensor]
 """replace(order of the call, its output): the output with which the model continues."""

@@ -8,10 +8,10 @@ from attncli.ablation.anatomy import ADDITIONS, OF_MLP, block_operations
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import Mixing
 from attncli.ablation.trials.verification import Seen
-from attncli.call_types import Inputs
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.capture.other_mixers.token_mixers import find_mixers_besides_attention
 from attncli.capture.stacks.blocks import Stack
+from attncli.forward_types import Inputs
 
 NAMELESS = "token mixer"
 KEPT = "token mixers other than softmax attention count as attention: they stay on, and their skip is switched with attention's:"

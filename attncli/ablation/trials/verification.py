@@ -10,10 +10,10 @@ from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import DropAdditions, KeepPolicy, Mixing
 from attncli.ablation.tracking import Feed, alias_stream, track_blocks
-from attncli.call_types import Inputs
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.stacks.blocks import Stack
 from attncli.errors import InputError
+from attncli.forward_types import Inputs
 from attncli.tolerances import TRACKED_OUTPUT
 
 Seen = list[tuple[BlockRun, list[torch.Tensor]]]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attncli.errors import UsageError, format_count
-from attncli.limits import parse_whole_number
+from attncli.resource_limits import parse_whole_number
 
 Path = tuple[int, ...]
 """One choice for each layer: 0 is the skip, 1 … H the heads."""

@@ -12,7 +12,6 @@ from attncli.ablation.recognise_anatomy import RecognisedBlocks, recognise_block
 from attncli.ablation.tags.keep_policy import KeepEverything
 from attncli.ablation.trials.between_blocks import UnchangedPass
 from attncli.ablation.trials.verification import Seen, check_tracking_unchanged, run_tracked
-from attncli.call_types import Inputs
 from attncli.capture import AttentionSite, VerifiedCapture
 from attncli.capture.attention_properties import (
     AttentionProperties,
@@ -29,6 +28,7 @@ from attncli.capture.verification import (
     verify_capture,
 )
 from attncli.errors import InputError, NoAttention
+from attncli.forward_types import Inputs
 
 
 class ExaminedBlocks(NamedTuple):

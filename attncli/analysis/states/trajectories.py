@@ -8,7 +8,6 @@ import numpy as np
 
 from attncli.analysis.states.state_metrics import PreviousStates, StateMeters
 from attncli.errors import InputError, Unresolved
-from attncli.limits import refuse_endless_work, require_memory
 from attncli.maths import bounds
 from attncli.maths.residuals.activations import STEEPEST
 from attncli.maths.residuals.logits import BLOCK_ELEMENTS
@@ -18,6 +17,7 @@ from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Layer, Network
+from attncli.resource_limits import refuse_endless_work, require_memory
 
 RESIDUAL, RESIDUAL_NORM = "log10_residual", "log10_residual_norm"
 """The metrics that regimes and the comparison with the bound need."""

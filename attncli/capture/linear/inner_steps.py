@@ -18,12 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.kernel_calls import KernelCall
 from attncli.capture.linear.linear_arguments import ValueArgument, find_value_argument
 from attncli.capture.linear.linear_maps import weighs_values
 from attncli.capture.strips.attention_interface import to_float32
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 
 ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
 

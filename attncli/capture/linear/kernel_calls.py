@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.strips.attention_interface import to_float32
+from attncli.forward_types import Args, Function, Kwargs
 
 BASES = {"torch", "builtins"}
 """Packages whose classes contain no scans of a model's own."""

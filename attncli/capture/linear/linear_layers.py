@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.inner_steps import (
     InnerStep,
@@ -32,6 +31,7 @@ from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
 from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
 from attncli.errors import InputError, NotFinite
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tolerances import LINEAR_MAP
 
 WHOLE = 4

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Inputs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
@@ -27,6 +26,7 @@ from attncli.capture.stacks.blocks import Stack
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input
 from attncli.capture.strips.attention_sites import NUMBER, AttentionSite
 from attncli.errors import InputError
+from attncli.forward_types import Inputs
 
 
 class UncapturableAttention(NamedTuple):

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.call_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs
 
 SHORTER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 CASTS = frozenset({torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16})

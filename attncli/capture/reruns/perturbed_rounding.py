@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import (
     ASKING,
     function_name,
@@ -31,6 +30,7 @@ from attncli.capture.attention_calls import (
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import Stack, unique_blocks
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
+from attncli.forward_types import Args, Function, Kwargs
 
 MOVING = frozenset(
     {

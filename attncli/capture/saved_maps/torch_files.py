@@ -16,7 +16,7 @@ from attncli.io.in_memory_arrays import (
     refuse_partial_tensor,
     to_numpy,
 )
-from attncli.limits import require_memory
+from attncli.resource_limits import require_memory
 
 BROKEN = (
     RuntimeError,

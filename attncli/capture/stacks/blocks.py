@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.capture.stacks.probe_forward import ModuleCall, ProbeResult, probe_forward
@@ -23,6 +22,7 @@ from attncli.capture.stacks.residual_stream_arguments import find_stream_input, 
 from attncli.capture.stacks.stack_names import unique_names
 from attncli.capture.stacks.token_layout import batch_size, to_token_layout
 from attncli.errors import InputError
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 
 Observe = Callable[[str, int, torch.Tensor], None]
 """observe(stack name, state, hidden [batch, token, feature]): state 0 is the first block's input, l + 1 block l's output."""

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.call_types import Inputs
 from attncli.capture.stacks.probe_forward import ModuleCall, ProbeResult, probe_forward
+from attncli.forward_types import Inputs
 
 
 class ForeignModule(nn.Module):

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.attention_calls import INPUT, AttentionTracer, iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.residual_stream_arguments import (
@@ -16,6 +15,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
 )
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 
 LISTS = (nn.ModuleList, nn.Sequential)
 

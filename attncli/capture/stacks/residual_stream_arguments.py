@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from attncli.call_types import Args, Kwargs
 from attncli.capture.attention_calls import iter_tensors
+from attncli.forward_types import Args, Kwargs
 
 
 def find_stream_input(args: Args, kwargs: Kwargs) -> torch.Tensor | None:

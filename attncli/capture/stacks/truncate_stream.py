@@ -13,10 +13,10 @@ from typing import Any
 
 from torch import nn
 
-from attncli.call_types import Args, Inputs, Kwargs
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.blocks import Stack, find_stacks
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
+from attncli.forward_types import Args, Inputs, Kwargs
 
 LONGER = 4
 """Streams with this many times the tokens are worth truncating."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers.masking_utils import eager_mask
 
-from attncli.call_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs
 
 Rows = Callable[[int, int], torch.Tensor]
 """Rows start … stop of a mask: [batch, 1, stop - start, key], 0 where visible, the dtype's minimum elsewhere."""

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Args, Function
 from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
 from attncli.errors import InputError
+from attncli.forward_types import Args, Function
 
 MARK = "_attncli_product"
 """Attribute of products of a map that still have axes of queries and keys."""

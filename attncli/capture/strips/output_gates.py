@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
 
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.strips.attention_interface import Strip
 from attncli.capture.strips.attention_sites import AttentionSite
 from attncli.capture.strips.output_projections import OutputProjections, split_weights_by_head
 from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
+from attncli.forward_types import Args, Function, Kwargs
 
 SIGMOIDS = {
     torch.sigmoid,

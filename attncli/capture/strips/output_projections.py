@@ -12,11 +12,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from attncli.call_types import Args
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.strips.attention_interface import Strip
 from attncli.capture.strips.attention_sites import AttentionSite
 from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
+from attncli.forward_types import Args
 
 Found = Callable[[AttentionSite, Tensor, Tensor], None]
 """found(site, context [batch, query, head, value], projection [head, value, feature])"""

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.foreign_modules import ForeignModule
@@ -31,6 +30,7 @@ from attncli.capture.strips.attention_sites import ATTENDS
 from attncli.capture.strips.mixed_maps import PRODUCTS, MixedMapTracker
 from attncli.capture.strips.softmax_inputs import SOFTMAX
 from attncli.errors import InputError
+from attncli.forward_types import Args, Function, Kwargs
 
 MASKING = {torch.masked_fill, Tensor.masked_fill}
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.attention_calls import tensor_version
+from attncli.forward_types import Args, Function, Kwargs
 
 SOFTMAX = {torch.softmax, Tensor.softmax, F.softmax}
 SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__}

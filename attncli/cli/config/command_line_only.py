@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from attncli.cli.root import command_paths, iterate_commands, root_command
+from attncli.cli.command_tree import command_paths, iterate_commands, root_command
 from attncli.errors import UsageError
 
 

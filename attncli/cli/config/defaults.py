@@ -8,13 +8,13 @@ with its line.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from attncli.cli.command_tree import command_path, is_typed, make_command_context, root_command
 from attncli.cli.config.settings import OptionSetting, build_default_map, collect_settings
-from attncli.cli.root import command_path, is_typed, make_command_context, root_command
 from attncli.declare.settle import SetOption, Settled, is_set, settle
-from attncli.declare.subject import subject_of
+from attncli.declare.source_kinds import subject_of
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError
-from attncli.io.tensor_file_names import TENSORS
-from attncli.ranks import read_launch_environment
+from attncli.io.tensor_file_endings import TENSORS
 
 
 def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
@@ -81,7 +81,7 @@ def unset_option(context: Any, name: str) -> None:
 def fates_of_settings(words: Sequence[str]) -> tuple[Any, Callable[[Any], str]]:
     """The context of the line's command, and a function that describes whether the default of each
     of its options applies to this line."""
-    from attncli.cli.spelling import spell_as_options
+    from attncli.cli.option_spelling import spell_as_options
 
     whole = root_command()
     settings = collect_settings(whole)

@@ -5,8 +5,8 @@ from functools import cache
 from typing import Any
 
 from attncli.cli.arguments import add_plot_target
+from attncli.cli.command_tree import root_command
 from attncli.cli.config.settings import build_default_map, collect_settings
-from attncli.cli.root import root_command
 
 
 @cache

@@ -14,9 +14,9 @@ from typing import Any
 import typer
 
 from attncli.cli.arguments import PARSER_WORDS
+from attncli.cli.command_tree import Path, command_at, command_paths
 from attncli.cli.config.config_file import ConfigFile, load_config_file
-from attncli.cli.root import Path, command_at, command_paths
-from attncli.declare.moved import refuse_moved_option
+from attncli.declare.replaced_options import refuse_moved_option
 from attncli.errors import UsageError, unknown_name
 
 PREFIX = "ATTN_"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from attncli.cli.typer_options import flatten_groups
 from attncli.declare.options import Argument
-from attncli.options.row_options import RowOptions
+from attncli.options.report_rows import RowOptions
 from attncli.options.shared import OutputOptions
 from attncli.python.baselines import BaselineOptions
 

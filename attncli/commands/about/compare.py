@@ -7,7 +7,7 @@ from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import complete_names
-from attncli.python.question import RunContext, question
+from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def compare(
     the same texts or seeds, else of both reports. `family_wise` asks which changes are more than noise. Also lists rows
     that only one report has, and says whether the weights are the same. Reports need no model.
     """
-    from attncli.gates.changes import require_share
+    from attncli.gates.baseline_changes import require_share
     from attncli.reports.differences import compare_reports as study
 
     require_share(family_wise)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.cli.root import command_path
+from attncli.cli.command_tree import command_path
 from attncli.cli.typer_options import flatten_groups
 from attncli.declare.options import Argument
 

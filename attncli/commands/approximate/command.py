@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from attncli.declare.applies import Applies
+from attncli.declare.option_applicability import Applies
 from attncli.declare.options import Option
 from attncli.errors import unknown_name
-from attncli.io.tensor_file_names import require_tensor_file
+from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.model import InputOptions, PatternModelOptions
 from attncli.options.patterns import (
     DrawOptions,
@@ -14,7 +14,7 @@ from attncli.options.patterns import (
     SearchOptions,
     build_request,
 )
-from attncli.python.question import RunContext, question
+from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

@@ -21,7 +21,7 @@ from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build_pattern
 from attncli.patterns._head_patterns import parse_model_head
 from attncli.patterns._user_matrices import UserMatrix
-from attncli.python.question import RunContext
+from attncli.python.question_decorator import RunContext
 from attncli.records import Report
 
 

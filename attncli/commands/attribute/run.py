@@ -17,11 +17,11 @@ from attncli.commands.attribute.report import METRICS, RELEVANCES
 from attncli.commands.attribute.targets import STATE, select_score
 from attncli.errors import InputError, format_count
 from attncli.gates import refuse_unmeasured
-from attncli.limits import require_memory
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.options.model import InputOptions, ModelOptions
-from attncli.python.question import RunContext
+from attncli.python.question_decorator import RunContext
+from attncli.resource_limits import require_memory
 from attncli.sources import Source
 
 MAPS_KEPT = 5

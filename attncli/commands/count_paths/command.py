@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from attncli.declare.applies import SYNTHETIC, Applies
+from attncli.declare.option_applicability import SYNTHETIC, Applies
 from attncli.declare.options import Option
 from attncli.options.model import FetchOptions, Source
-from attncli.python.question import MEASURING, RunContext, question
+from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

@@ -8,7 +8,7 @@ from attncli.declare.options import Option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_map
 from attncli.options.shared import validate_seed
-from attncli.python.question import RunContext, question
+from attncli.python.question_decorator import RunContext, question
 
 EXAMPLES = """attn generate maps --map uniform:causal=true --map iid:sigma=2 --heads 4 -o maps.safetensors
 attn generate maps --map sink:0.9 --map window:8 --map induction:16 --tokens 128 -o maps.safetensors
@@ -35,11 +35,11 @@ def generate_maps(
     """Attention maps with known answers: one layer for every --map, [head, query, key] in float64."""
     import numpy as np
 
-    from attncli.io.tensor_file_names import require_tensor_file
+    from attncli.io.tensor_file_endings import require_tensor_file
     from attncli.io.tensor_files import save_tensors
-    from attncli.limits import require_memory
     from attncli.maps import MAPS
     from attncli.registry import call_from_text
+    from attncli.resource_limits import require_memory
 
     if tokens < 1 or heads < 1:
         raise UsageError("`tokens` and `heads` must be at least 1.")

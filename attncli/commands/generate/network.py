@@ -6,7 +6,7 @@ from typing import Annotated
 from attncli.declare.options import WRITES, Option
 from attncli.options.network import NetworkOptions, SwitchOptions
 from attncli.options.shared import validate_seed
-from attncli.python.question import RunContext, question
+from attncli.python.question_decorator import RunContext, question
 
 EXAMPLES = """attn generate network -o net.safetensors
 attn generate network --layers 6 --norm layer --no-skip --seed 3 -o san.safetensors
@@ -42,11 +42,11 @@ def generate_network(
     variant is meant, and `attn rank-collapse` then computes that one.
     """
     from attncli.analysis.network_sources import build_spec
-    from attncli.io.tensor_file_names import require_tensor_file
+    from attncli.io.tensor_file_endings import require_tensor_file
     from attncli.io.tensor_files import save_tensors
-    from attncli.limits import require_memory
     from attncli.networks.network_files import network_metadata, network_tensors
     from attncli.networks.weights import GeneratedNetwork
+    from attncli.resource_limits import require_memory
 
     source = GeneratedNetwork(build_spec(network), validate_seed(seed))
     variant = next(iter(switches.chosen())) if switches.any_set else "paper"

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from attncli.declare.applies import Applies
+from attncli.declare.option_applicability import Applies
 from attncli.declare.options import Argument, Option
-from attncli.io.tensor_file_names import require_tensor_file
+from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.completion import complete_names, complete_source
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import (
@@ -14,7 +14,7 @@ from attncli.options.patterns import (
     PrecisionOptions,
     build_request,
 )
-from attncli.python.question import RunContext, question
+from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

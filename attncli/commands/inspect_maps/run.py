@@ -27,10 +27,10 @@ from attncli.commands.inspect_maps.report import (
 )
 from attncli.errors import UsageError
 from attncli.gates import Condition, refuse_unmeasured
-from attncli.io.label_files import read_labels
+from attncli.io.token_label_files import read_labels
 from attncli.models.loading.isolate_global_state import isolate_question
 from attncli.options.heads import HeadOptions
-from attncli.python.question import RunContext
+from attncli.python.question_decorator import RunContext
 from attncli.records import Report
 
 MOST_DRAWN = 6

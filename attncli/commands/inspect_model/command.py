@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import UsageError
-from attncli.io.tensor_file_names import require_tensor_file
+from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.options.shared import split_names
-from attncli.python.question import MEASURING, RunContext, question
+from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from attncli.declare.applies import ANY_MODEL, NETWORKS, Applies
+from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, Applies
 from attncli.declare.options import Option, rows_of_numbers
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import complete_metric

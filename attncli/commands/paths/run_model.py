@@ -24,11 +24,11 @@ from attncli.commands.paths.trained_models.path_model_singles import (
 )
 from attncli.commands.paths.trained_models.path_model_steps import METRICS as STEPS_METRICS
 from attncli.commands.paths.trained_models.path_model_steps import measure_step_shares
-from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.layer_configs import text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory
 from attncli.options.model import InputOptions, ModelOptions
+from attncli.resource_limits import require_memory
 from attncli.sources import Source
 
 

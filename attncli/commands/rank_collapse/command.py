@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.analysis import MetricStudy, Progress
-from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
+from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
@@ -25,7 +25,7 @@ from attncli.options.model import (
 )
 from attncli.options.network import NetworkOptions, SwitchOptions, VariantOptions
 from attncli.options.shared import RunOptions, split_names
-from attncli.python.question import MEASURING, RunContext, question
+from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
 from attncli.registry import list_entries
 

@@ -19,8 +19,8 @@ from attncli.analysis.states.variant_runs import (
     VariantRun,
     strip_advice,
 )
-from attncli.call_types import Inputs
 from attncli.errors import InputError
+from attncli.forward_types import Inputs
 from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
 from attncli.tolerances import EXACT_CURVE

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.declare.applies import Applies
+from attncli.declare.option_applicability import Applies
 from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError, quote_parameter
-from attncli.limits import parse_whole_number
 from attncli.options.shared import split_names
+from attncli.resource_limits import parse_whole_number
 
 if TYPE_CHECKING:
     from attncli.commands.reproduce.saved_training import SavedTraining

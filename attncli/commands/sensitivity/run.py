@@ -7,9 +7,9 @@ from attncli.analysis import Study
 from attncli.analysis.paths.prepare import prepare_paths
 from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
-from attncli.limits import format_gibibytes, require_memory
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.options.model import InputOptions, ModelOptions
+from attncli.resource_limits import format_gibibytes, require_memory
 from attncli.sources import Source
 
 MEANS = 2

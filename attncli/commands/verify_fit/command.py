@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from attncli.declare.options import Argument, Option
-from attncli.python.question import RunContext, question
+from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

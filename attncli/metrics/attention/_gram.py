@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from attncli.limits import require_memory
 from attncli.metrics.attention._strip_rows import StripRows
+from attncli.resource_limits import require_memory
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from attncli.errors import InputError
 from attncli.io.safetensors_arrays import read_bytes
 from attncli.io.safetensors_headers import TensorPlace
-from attncli.limits import fits_memory
+from attncli.resource_limits import fits_memory
 
 STORED_AS = {
     torch.float64: "F64",

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.call_types import Inputs
 from attncli.capture.reruns.float64 import native_precision
 from attncli.capture.stacks.probe_forward import probe_forward
 from attncli.capture.verification import output_tensors
 from attncli.errors import UsageError, join_parameters
+from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError, first_line_of_error
 from attncli.io.json_files import BROKEN_JSON
-from attncli.ranks import read_launch_environment
 
 STDIN = "-"
 MARKED_UP = (".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ipynb", ".rtf", ".svg")

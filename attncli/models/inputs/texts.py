@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.call_types import Inputs, Kwargs
 from attncli.capture.position_counts import count_positions
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.errors import InputError, UsageError, join_parameters
+from attncli.forward_types import Inputs, Kwargs
 from attncli.models.inputs.decoder_inputs import shift_ids_right
 from attncli.models.inputs.extra_inputs import TEXT_OPTIONS, WORDS, ExtraInputs, find_extra_inputs
 from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible

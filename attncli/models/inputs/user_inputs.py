@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Args, Inputs
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.model_errors import run_or_refuse
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.capture.unseen_attention import explain_unseen_attention
 from attncli.errors import InputError, UsageError, quote_parameter, with_article
+from attncli.forward_types import Args, Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.split_batch import split_batch
 

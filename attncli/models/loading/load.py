@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from transformers import PreTrainedModel
 
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
 from attncli.models.casting import cast_model
 from attncli.models.files.folders import read_config
@@ -47,7 +48,6 @@ from attncli.models.loading.state_dict import (
     refuse_prefix_duplicates,
 )
 from attncli.models.quiet_libraries import silence_libraries
-from attncli.ranks import read_launch_environment
 from attncli.sources import Source, parse_source
 
 

@@ -8,10 +8,10 @@ from torch import nn
 from transformers import PreTrainedConfig
 
 from attncli.errors import format_count
-from attncli.limits import require_memory
 from attncli.models.layer_configs import head_counts
 from attncli.models.loading.precision import dtype_name
 from attncli.models.model_classes import iter_configs
+from attncli.resource_limits import require_memory
 
 ALIVE = 8
 """States as wide as the widest product that a block has alive at once: a GPT-2 of 124M parameters takes 374 MB for

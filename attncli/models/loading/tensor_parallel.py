@@ -10,11 +10,11 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.distributed.configuration_utils import DistributedConfig
 
 from attncli.capture.strips.attention_sites import ATTENDS
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError
 from attncli.models.layer_configs import config_value, per_layer_configs, text_config
 from attncli.processes.collectives import LINE
 from attncli.processes.work_sharing import WORK
-from attncli.ranks import read_launch_environment
 
 UNDERSTOOD = {
     "colwise",

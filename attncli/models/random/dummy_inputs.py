@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attncli.call_types import Inputs
 from attncli.capture.reruns.float64 import native_precision
 from attncli.errors import InputError
+from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature, parameters_with_names
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.makers import InputSampler, find_maker

@@ -21,7 +21,6 @@ from attncli.errors import (
     is_memory_error,
     unknown_name,
 )
-from attncli.limits import require_memory
 from attncli.models.casting import cast_model
 from attncli.models.files.folders import refuse_oversized_values
 from attncli.models.layer_configs import text_config
@@ -31,6 +30,7 @@ from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.size_overrides import apply_sizes, check_sizes, resolve_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
+from attncli.resource_limits import require_memory
 
 LARGEST_DEFAULT = 250_000_000
 """Parameters up to which a type's own default config is taken: BERT, GPT-2 and Whisper, but no Llama."""

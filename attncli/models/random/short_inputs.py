@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from attncli.call_types import Inputs
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.stacks.truncate_stream import StreamTruncation, find_truncation
+from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs

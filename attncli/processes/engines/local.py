@@ -8,12 +8,12 @@ from functools import partial
 from selectors import EVENT_READ, DefaultSelector
 from typing import IO
 
+from attncli.distributed_ranks import environment_without_launch
 from attncli.errors import UsageError
-from attncli.limits import MEMORY, free_memory, parse_whole_number
 from attncli.processes.command_runs import ProcessRun, describe_exit
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
-from attncli.ranks import environment_without_launch
+from attncli.resource_limits import MEMORY, free_memory, parse_whole_number
 
 WORKER = "attncli.processes.engines._warm_worker"
 PATIENCE = 5.0

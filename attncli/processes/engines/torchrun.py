@@ -1,11 +1,11 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
 from attncli.processes.command_runs import run_to_file
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
-from attncli.ranks import read_launch_environment
 
 
 def torchrun(where: str, options: EngineOptions) -> Engine:

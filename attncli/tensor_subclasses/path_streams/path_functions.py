@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.forward_types import Args, Function, Kwargs
 from attncli.tensor_subclasses.path_streams.path_arithmetic import add_bias
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
 from attncli.tensor_subclasses.path_streams.streams import no_rule_error

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.context import replace_eager_interface
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
@@ -20,6 +19,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     replace_argument,
 )
 from attncli.errors import InputError, first_line_of_error, is_memory_error
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.models.loading.body import body_of
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.call_types import Inputs
 from attncli.capture.stacks.blocks import Stack
+from attncli.forward_types import Inputs
 from attncli.tensor_subclasses.path_streams.backward_pass import (
     RecordedRun,
     run_backwards,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.call_types import Function
+from attncli.forward_types import Function
 from attncli.tensor_subclasses.residual_split.split_scores import (
     SCORE_RULES,
     LazyScores,

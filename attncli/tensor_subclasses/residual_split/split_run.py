@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.call_types import Args, Function, Inputs, Kwargs
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
@@ -22,6 +21,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     replace_output,
 )
 from attncli.errors import InputError, NoRule, Unresolved, first_line_of_error, is_memory_error
+from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.maths.residuals.split_state import SplitState
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from attncli.call_types import Args, Function, Kwargs
 from attncli.capture.strips.masks import materialise_mask
 from attncli.errors import NoRule
+from attncli.forward_types import Args, Function, Kwargs
 from attncli.maths.residuals.scaled_arrays import make_scaled
 from attncli.tensor_subclasses.dispatch import (
     KNOWN_WITHOUT_NUMBERS,

@@ -340,7 +340,7 @@ def test_ranks_of_maps_that_are_not_square() -> None:
 
 
 def test_ranks_that_memory_does_not_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attncli.limits.available_memory", lambda: 4 * 23**2 * 8)
+    monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 4 * 23**2 * 8)
     with pytest.raises(LimitError, match=r"the rank of 6 maps over 23 keys .* cut the text"):
         measure_maps(several()[0], ["attention_effective_rank_90"])
 

@@ -17,8 +17,8 @@ from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.capture.saved_maps.map_names import FORMAT, map_tensor_name, visible_tensor_name
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import require_writable
-from attncli.limits import require_memory
 from attncli.records import Picture
+from attncli.resource_limits import require_memory
 
 MOST_CELLS = 200
 """Of the side of a picture; longer texts are drawn coarser."""

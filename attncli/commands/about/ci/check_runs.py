@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.cli.root import Path as CommandPath
-from attncli.cli.root import command_path, is_typed, parse_command, root_command
-from attncli.cli.spelling import spell_as_options
+from attncli.cli.command_tree import Path as CommandPath
+from attncli.cli.command_tree import command_path, is_typed, parse_command, root_command
+from attncli.cli.option_spelling import spell_as_options
 from attncli.errors import AttnError, NoBaseline, UsageError
 from attncli.records import Report, Verdict
 
 if TYPE_CHECKING:
     from attncli.commands.about.ci.named_checks import Check
-    from attncli.gates.changes import Change
+    from attncli.gates.baseline_changes import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def compare_verdicts(
 ) -> list[Verdict]:
     """Return verdicts on the changes since the baseline; without a baseline, one that names the
     command to accept it."""
-    from attncli.gates.changes import decide_changes
+    from attncli.gates.baseline_changes import decide_changes
 
     if old is None:
         raise NoBaseline(

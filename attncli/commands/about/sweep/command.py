@@ -21,20 +21,20 @@ from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, 
 from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
 from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_sweep_items
 from attncli.declare.commands import MODEL_COMMANDS, import_function
-from attncli.declare.groups import flat_parameters, group_parameters
+from attncli.declare.option_groups import flat_parameters, group_parameters
+from attncli.declare.option_value_conversion import convert_value, of_python, parts_of, second_names
 from attncli.declare.options import Option
-from attncli.declare.values import convert_value, of_python, parts_of, second_names
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError, unknown_name, with_article
 from attncli.gates import Condition
 from attncli.io.atomic_files import require_folder
 from attncli.io.remote_files import is_address, open_file_system
 from attncli.options.shared import OutputOptions
 from attncli.processes.engines import Engine, open_engine
-from attncli.python.answers import Answer, to_answer
 from attncli.python.keyword_help import add_keyword_help
-from attncli.python.keywords import OF_PYTHON, SOURCE
-from attncli.python.question import NO_CONFIGURATION, format_call, open_progress
-from attncli.ranks import read_launch_environment
+from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
+from attncli.python.question_decorator import NO_CONFIGURATION, format_call, open_progress
+from attncli.python.report_answer import Answer, to_answer
 from attncli.records import Report
 from attncli.reports.provenance import add_provenance
 from attncli.reports.reading import read_report

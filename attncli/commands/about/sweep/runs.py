@@ -16,13 +16,13 @@ from attncli.commands.about.sweep.items import (
     report_name,
 )
 from attncli.commands.about.sweep.report import Item
+from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
 from attncli.io.remote_files import join_address
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine
 from attncli.processes.jobs import Job
 from attncli.processes.work_sharing import rank_share, share_work
-from attncli.ranks import read_launch_environment
 
 CHANGED = "its files changed while it was measured: run the same command again"
 

@@ -18,7 +18,7 @@ from attncli.fits._width_search import (
     find_width,
     try_width,
 )
-from attncli.limits import refuse_endless_work
+from attncli.resource_limits import refuse_endless_work
 
 VERIFICATIONS = 100
 """Verifications per fit, each over all pairs of tokens: for the steps of a width search and for

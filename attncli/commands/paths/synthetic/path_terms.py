@@ -7,13 +7,13 @@ import numpy as np
 
 from attncli.analysis.states.trajectories import estimate_memory
 from attncli.errors import InputError
-from attncli.limits import require_memory
 from attncli.maths.residuals.scaled_arrays import make_scaled
 from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.frozen_layers import FrozenLayer, add_states, freeze_step
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network
+from attncli.resource_limits import require_memory
 
 Terms = dict[int, SplitState]
 """Length → the sum of all paths of that length; lengths without any are left out."""

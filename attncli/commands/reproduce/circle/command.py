@@ -8,7 +8,7 @@ from attncli.declare.options import Option
 from attncli.options.completion import complete_metric
 from attncli.options.network import SwitchOptions, VariantNames, resolve_variants
 from attncli.options.shared import RunOptions
-from attncli.python.question import MEASURING, RunContext, question
+from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

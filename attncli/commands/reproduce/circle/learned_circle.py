@@ -29,11 +29,11 @@ from attncli.commands.reproduce.circle.report import (
 )
 from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.training import AfterStep, Tick, Watched, ignore_training, train
-from attncli.limits import require_memory
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 from attncli.networks.variants import network_switch_values
 from attncli.records import Definition, Report, Track
+from attncli.resource_limits import require_memory
 
 PUBLISHED = (
     "as published the layer's own skip is never removed: 'skip' means that the network is given the sum of all "

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from attncli.commands.reproduce.options import task_option
-from attncli.declare.applies import Applies
+from attncli.declare.option_applicability import Applies
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ from attncli.commands.reproduce.train_labeller import (
     train_labeller,
 )
 from attncli.commands.reproduce.training import Watched, ignore_training, limit_threads
-from attncli.limits import require_memory
 from attncli.records import Report, Row, View
+from attncli.resource_limits import require_memory
 
 DRAWS = 5
 """Random sums of each kind, as published."""

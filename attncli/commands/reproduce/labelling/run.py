@@ -16,7 +16,7 @@ from attncli.commands.reproduce.task_callback import build_training_callback
 from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import RunOptions, split_names
-from attncli.python.question import MEASURING, RunContext
+from attncli.python.question_decorator import MEASURING, RunContext
 
 if TYPE_CHECKING:
     from attncli.commands.reproduce.tasks import Sizes, Task

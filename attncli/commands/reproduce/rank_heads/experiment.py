@@ -20,7 +20,6 @@ from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_ME
 from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.training import train
 from attncli.errors import format_count
-from attncli.limits import require_memory
 from attncli.maths.capacity.low_rank_head import head_mean_squared_error
 from attncli.maths.number_format import format_with_deviation
 from attncli.maths.significance import (
@@ -31,6 +30,7 @@ from attncli.maths.significance import (
     welch_freedom,
 )
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
+from attncli.resource_limits import require_memory
 
 TWO_ALONE = NOT_APPLICABLE + "more than two tokens have no closed form here"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from attncli import gates
-from attncli.declare.values import as_number, operator_index, to_python_number
+from attncli.declare.option_value_conversion import as_number, operator_index, to_python_number
 from attncli.errors import UsageError
 from attncli.io.atomic_files import require_writable, write_atomically
 from attncli.io.remote_files import is_address

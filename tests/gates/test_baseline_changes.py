@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import attncli
 from attncli.errors import NoBaseline, UsageError
 from attncli.gates import exit_code, worst_exit_code
-from attncli.gates.changes import decide_changes, parse_change
+from attncli.gates.baseline_changes import decide_changes, parse_change
 from attncli.records import Report, Row, Verdict
 
 

@@ -9,18 +9,18 @@ from typing import Annotated, Any
 
 from attncli.analysis import Say
 from attncli.cli.typer_options import set_signature
-from attncli.declare.applies import ANY_MODEL, Applies
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
-from attncli.declare.groups import flat_parameters, gather_groups, group_parameters
+from attncli.declare.option_applicability import ANY_MODEL, Applies
+from attncli.declare.option_groups import flat_parameters, gather_groups, group_parameters
 from attncli.declare.options import Option
+from attncli.distributed_ranks import is_first_rank, is_started_by_attn, read_launch_environment
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.io.atomic_files import is_device_or_pipe
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.processes.stderr import print_to_stderr as print_line
-from attncli.python.keywords import SOURCE
-from attncli.python.question import RunContext, ignore_sentence
-from attncli.ranks import is_first_rank, is_started_by_attn, read_launch_environment
+from attncli.python.keyword_signatures import SOURCE
+from attncli.python.question_decorator import RunContext, ignore_sentence
 from attncli.threads import TURNS
 
 FINISHED = (0, FAILED_GATE)
@@ -182,7 +182,7 @@ def module_file(
 ) -> tuple[OutputOptions, Path | None]:
     """Split the output: -o FILE.safetensors of a fit is for the module, and the report then goes to
     stdout."""
-    from attncli.io.tensor_file_names import TENSORS
+    from attncli.io.tensor_file_endings import TENSORS
 
     path = output.file
     if "save_module" not in vars(function)["own"] or path is None or path.suffix != TENSORS:
@@ -203,7 +203,7 @@ def say_unless(quiet: bool, doing: Say = ignore_sentence) -> Say:
 
     def print_sentence(sentence: str) -> None:
         if not quiet:
-            from attncli.cli.spelling import spell_as_options
+            from attncli.cli.option_spelling import spell_as_options
 
             doing("")
             print_line(spell_as_options(sentence))

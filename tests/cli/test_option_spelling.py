@@ -3,7 +3,7 @@
 import pytest
 
 import attncli.cli.app  # noqa: F401 - enrols the commands
-from attncli.cli.spelling import spell_as_options
+from attncli.cli.option_spelling import spell_as_options
 
 
 @pytest.mark.parametrize(

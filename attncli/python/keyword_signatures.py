@@ -15,8 +15,7 @@ from typing import (
 )
 
 from attncli.analysis import Progress
-from attncli.declare.options import Argument, Option
-from attncli.declare.values import (
+from attncli.declare.option_value_conversion import (
     kinds_of,
     metavar,
     of_python,
@@ -26,6 +25,7 @@ from attncli.declare.values import (
     takes_reports,
     words_of,
 )
+from attncli.declare.options import Argument, Option
 from attncli.records import Report
 
 SOURCE = "source"

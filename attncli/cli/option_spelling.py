@@ -45,7 +45,7 @@ def spell_as_options(sentence: str) -> str:
 @cache
 def list_known_spellings() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Options by parameter, commands by function, of the whole command line."""
-    from attncli.cli.root import iterate_commands, root_command
+    from attncli.cli.command_tree import iterate_commands, root_command
 
     options, commands = dict(BY_OTHER_WAYS), {}
     for path, command in iterate_commands(root_command(), ()):

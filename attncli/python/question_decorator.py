@@ -21,17 +21,23 @@ from pathlib import Path
 from typing import Any
 
 from attncli.analysis import Progress, Say, ignore_progress
-from attncli.declare.groups import flat_parameters, gather_groups
-from attncli.declare.moved import refuse_moved_keyword
+from attncli.declare.option_groups import flat_parameters, gather_groups
+from attncli.declare.option_value_conversion import convert_value, require_known, second_names
+from attncli.declare.replaced_options import refuse_moved_keyword
 from attncli.declare.settle import SetOption, is_set, rules_of, settle
-from attncli.declare.subject import subject_of
-from attncli.declare.values import convert_value, require_known, second_names
+from attncli.declare.source_kinds import subject_of
 from attncli.errors import UsageError, translate_system_error
 from attncli.gates import Condition
-from attncli.python.answers import Answer, to_answer
 from attncli.python.keyword_help import add_keyword_help
-from attncli.python.keywords import OF_ALL, OF_PYTHON, SOURCE, build_signature, plural_parameter
+from attncli.python.keyword_signatures import (
+    OF_ALL,
+    OF_PYTHON,
+    SOURCE,
+    build_signature,
+    plural_parameter,
+)
 from attncli.python.progress import show_progress, status_callback
+from attncli.python.report_answer import Answer, to_answer
 from attncli.records import Report
 from attncli.sources import Source
 from attncli.threads import TURNS, one_blas_thread

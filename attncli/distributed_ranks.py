@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from attncli.limits import parse_whole_number
+from attncli.resource_limits import parse_whole_number
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Variables that torchrun sets, and torch.distributed requires under other launchers."""

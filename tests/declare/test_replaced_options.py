@@ -9,7 +9,7 @@ from commands import attn
 
 import attncli
 from attncli.declare.commands import COMMANDS, import_function
-from attncli.declare.moved import MOVED, MOVED_FUNCTIONS
+from attncli.declare.replaced_options import MOVED, MOVED_FUNCTIONS
 from attncli.errors import UsageError
 
 EVERY = pytest.mark.parametrize(("command", "option"), MOVED)

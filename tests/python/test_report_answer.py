@@ -12,7 +12,7 @@ from rich.console import Console
 
 import attncli as attn
 from attncli.python import notebook_html
-from attncli.python.answers import to_answer
+from attncli.python.report_answer import to_answer
 from attncli.records import Report, Row, View
 
 SMALL: dict[str, Any] = {"layers": 2, "tokens": 5, "width": 8, "heads": 2, "seeds": 2}

@@ -14,13 +14,13 @@ from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.layer import run_block
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS, Switches, with_outlier_removed
+from attncli.networks.variants import VARIANTS, AblationSwitches, add_variants_without_outlier
 from attncli.networks.weights import GeneratedNetwork, Network
 
 LONG = 600.0
 """Seconds: only what never comes takes as long, however busy the machine is."""
 
-ALL_VARIANTS: Mapping[str, Switches] = with_outlier_removed(VARIANTS)
+ALL_VARIANTS: Mapping[str, AblationSwitches] = add_variants_without_outlier(VARIANTS)
 
 
 def saved(path: Path, spec: NetworkSpec, seed: int = 0) -> FileNetwork:

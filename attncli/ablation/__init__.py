@@ -17,19 +17,19 @@ switches           the context in which parts are off
 
     >>> import torch
     >>> from transformers import GPT2Config, GPT2Model
-    >>> from attncli.ablation import ablate, recognise_anatomy
+    >>> from attncli.ablation import ablate, recognise_block_anatomy
     >>> from attncli.networks.variants import VARIANTS
     >>> config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
     >>> model, inputs = GPT2Model(config).eval(), {"input_ids": torch.arange(5)[None]}
-    >>> whole, anatomy = model(**inputs)[0], recognise_anatomy(model, inputs)
+    >>> whole, anatomy = model(**inputs)[0], recognise_block_anatomy(model, inputs)
     >>> with torch.no_grad(), ablate(model, anatomy, VARIANTS["SAN"]):
     ...     pure = model(**inputs)[0]
     >>> bool(torch.allclose(pure, whole))
     False
 """
 
-from attncli.ablation.anatomy import Anatomy
-from attncli.ablation.recognise_anatomy import recognise_anatomy
+from attncli.ablation.anatomy import BlockAnatomy
+from attncli.ablation.recognise_anatomy import recognise_block_anatomy
 from attncli.ablation.switches import ablate
 
-__all__ = ["Anatomy", "ablate", "recognise_anatomy"]
+__all__ = ["BlockAnatomy", "ablate", "recognise_block_anatomy"]

@@ -11,18 +11,20 @@ from typing import Any
 
 from torch import nn
 
-from attncli.ablation.anatomy import Anatomy
+from attncli.ablation.anatomy import BlockAnatomy
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import unique_blocks
 from attncli.forward_types import Args, Function, Kwargs
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 
 
 @contextmanager
-def keep_albert_activation(anatomy: Anatomy, switches: Switches) -> Iterator[Switches]:
+def keep_albert_activation(
+    anatomy: BlockAnatomy, switches: AblationSwitches
+) -> Iterator[AblationSwitches]:
     """Reduce ALBERT's MLP to its activation where the switches request it; yield the switches that are left to apply."""
     albert = find_albert_layers(anatomy)
-    if not keeps_activation(switches) or not albert:
+    if not has_published_activation(switches) or not albert:
         yield switches
         return
     maps = [getattr(block, name) for block in albert for name in ("ffn", "ffn_output")]
@@ -30,21 +32,21 @@ def keep_albert_activation(anatomy: Anatomy, switches: Switches) -> Iterator[Swi
         yield replace(switches, mlp=True, mlp_skip=True)
 
 
-def find_albert_layers(anatomy: Anatomy) -> set[nn.Module]:
+def find_albert_layers(anatomy: BlockAnatomy) -> set[nn.Module]:
     blocks = unique_blocks(anatomy.stacks)
     return {block for block in blocks if type(block).__name__ == "AlbertLayer"}
 
 
-def keeps_activation(switches: Switches) -> bool:
+def has_published_activation(switches: AblationSwitches) -> bool:
     """Whether a variant without MLP is the published one."""
     return switches.as_published and not switches.mlp
 
 
 def describe_published_variants(
-    anatomy: Anatomy, variants: Mapping[str, Switches]
+    anatomy: BlockAnatomy, variants: Mapping[str, AblationSwitches]
 ) -> Iterator[str]:
     """Describe which variants are not quite without MLP."""
-    names = [name for name, switches in variants.items() if keeps_activation(switches)]
+    names = [name for name, switches in variants.items() if has_published_activation(switches)]
     if names and find_albert_layers(anatomy):
         yield (
             f"{', '.join(names)}: of ALBERT's MLP LN(gelu(y) + y) stays, as in the published code; "

@@ -25,7 +25,7 @@ NORMED_BRANCHES = (
 
 
 @dataclass(frozen=True)
-class Anatomy:
+class BlockAnatomy:
     """A model whose every block was understood."""
 
     stacks: tuple[Stack, ...]
@@ -55,15 +55,15 @@ class Anatomy:
 
 def block_operations(run: BlockRun) -> tuple[Kind, ...]:
     """Describe the operations between a block's input and its output, for one stream after the other."""
-    return tuple(point.kind for points in stream_lineages(run) for point in points)
+    return tuple(point.kind for points in trace_residual_streams(run) for point in points)
 
 
-def stream_lineages(run: BlockRun) -> list[list[StreamPoint]]:
+def trace_residual_streams(run: BlockRun) -> list[list[StreamPoint]]:
     """Points of each stream from the block's input to its output."""
     return [output.lineage() for output in run.outputs if output]
 
 
-def describe_left_on(structure: ModelStructure) -> Iterator[str]:
+def describe_parts_left_on(structure: ModelStructure) -> Iterator[str]:
     """Describe what is left on around the blocks: the switches only act inside blocks."""
     for one in structure.outside:
         yield f"{one.name} attends {one.where} and stays on: the states measured are the blocks' own."
@@ -82,16 +82,16 @@ def describe_left_on(structure: ModelStructure) -> Iterator[str]:
             )
 
 
-def build_anatomy(
+def build_block_anatomy(
     structure: ModelStructure, runs: list[BlockRun], mixing: Mixing, more: Iterable[str] = ()
-) -> Anatomy:
+) -> BlockAnatomy:
     """Build the anatomy from one run of every block."""
     paths = {(run.stack, run.call.layer): block_operations(run) for run in runs}
-    streams = [points for run in runs for points in stream_lineages(run)]
+    streams = [points for run in runs for points in trace_residual_streams(run)]
     bare = {
         (run.stack, run.call.layer, bare)
         for run in runs
-        for points in stream_lineages(run)
+        for points in trace_residual_streams(run)
         for point in points
         for bare in point.bare
     }
@@ -104,8 +104,8 @@ def build_anatomy(
         notes.append(GAINS)
     if branch_norms:
         notes.append(NORMED_BRANCHES)
-    notes += describe_left_on(structure)
-    return Anatomy(
+    notes += describe_parts_left_on(structure)
+    return BlockAnatomy(
         structure.stacks,
         paths,
         merges=frozenset(

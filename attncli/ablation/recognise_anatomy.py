@@ -9,29 +9,35 @@ from typing import NamedTuple
 
 from torch import nn
 
-from attncli.ablation.anatomy import ADDITIONS, OF_MLP, Anatomy, build_anatomy, stream_lineages
+from attncli.ablation.anatomy import (
+    ADDITIONS,
+    OF_MLP,
+    BlockAnatomy,
+    build_block_anatomy,
+    trace_residual_streams,
+)
 from attncli.ablation.structure_checks import (
-    check_mixing,
-    check_mixing_known,
-    check_run,
-    check_stream,
-    check_structure,
+    check_between_blocks,
+    check_block_additions,
+    check_residual_stream,
+    check_stacks_mix_tokens,
+    check_token_mixing_known,
     describe_block,
-    needs_mixing_trial,
+    needs_token_mixing_test,
     refuse_block,
 )
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import KeepEverything, Mixing
 from attncli.ablation.trials.between_blocks import (
-    UnchangedPass,
+    UnchangedForward,
     check_nothing_between_blocks,
-    run_plain_pass,
+    run_unchanged_forward,
 )
 from attncli.ablation.trials.mixer_descriptions import describe_mixers
 from attncli.ablation.trials.token_mixing import Where, probe_token_mixing
 from attncli.ablation.trials.verification import (
     Seen,
-    check_nothing_bypasses,
+    check_no_path_bypasses_stream,
     check_tracking_unchanged,
     run_tracked,
 )
@@ -54,17 +60,17 @@ class RecognisedBlocks(NamedTuple):
     structure: ModelStructure
     attending: frozenset[nn.Module]
     """The innermost modules around an attention."""
-    plain: UnchangedPass | None
+    plain: UnchangedForward | None
     """None where the forward showed something that is not understood; what comes first of that is to be told."""
 
 
-def recognise_anatomy(
+def recognise_block_anatomy(
     model: nn.Module,
     inputs: Inputs,
     blocks: RecognisedBlocks | None = None,
     tracked: Seen | None = None,
     watched: AbstractContextManager[object] | None = None,
-) -> Anatomy:
+) -> BlockAnatomy:
     """Recognise what the switches will act on; a model is refused if any part of any block is not understood.
 
     This runs several forwards that keep every block's output: the inputs should be short. The result holds for any length,
@@ -73,20 +79,20 @@ def recognise_anatomy(
     """
     blocks = blocks or recognise_blocks(model, inputs)
     structure, stacks = blocks.structure, blocks.structure.stacks
-    check_structure(structure)
+    check_between_blocks(structure)
     try:
-        tracked, mixing, mlps = track_and_probe_mixing(model, inputs, stacks, tracked)
+        tracked, mixing, mlps = trace_token_mixing(model, inputs, stacks, tracked)
         for run, _ in tracked:
-            check_run(run)
+            check_block_additions(run)
     except InputError:
         refuse_hyper_connections(model, inputs, stacks)
         raise
-    plain = blocks.plain or run_plain_pass(model, inputs, stacks)
+    plain = blocks.plain or run_unchanged_forward(model, inputs, stacks)
     check_tracking_unchanged(tracked, plain.outputs.values())
-    check_nothing_bypasses(model, inputs, stacks, mixing, watched)
+    check_no_path_bypasses_stream(model, inputs, stacks, mixing, watched)
     check_nothing_between_blocks(model, inputs, stacks, plain)
     notes = describe_mixers(model, inputs, stacks, blocks.attending, tracked, mixing, mlps)
-    return build_anatomy(structure, [run for run, _ in tracked], mixing, notes)
+    return build_block_anatomy(structure, [run for run, _ in tracked], mixing, notes)
 
 
 def recognise_blocks(
@@ -98,16 +104,16 @@ def recognise_blocks(
             "the model is in training mode, whose dropout is random: call eval() first."
         )
     seen = seen or probe_forward(model, inputs)
-    structure = find_mixing_blocks(model, seen)
+    structure = find_token_mixing_blocks(model, seen)
     attending = frozenset(around[-1].module for around in seen.attention)
     try:
-        plain = run_plain_pass(model, inputs, structure.stacks)
+        plain = run_unchanged_forward(model, inputs, structure.stacks)
     except InputError:
         plain = None
     return RecognisedBlocks(structure, attending, plain)
 
 
-def find_mixing_blocks(model: nn.Module, seen: ProbeResult) -> ModelStructure:
+def find_token_mixing_blocks(model: nn.Module, seen: ProbeResult) -> ModelStructure:
     """Blocks that attend, with all others of their lists; where nothing attends, all lists of alike blocks."""
     structure = read_structure(model, seen, may_have_none=True)
     if structure.stacks:
@@ -132,7 +138,7 @@ def refuse_hyper_connections(model: nn.Module, inputs: Inputs, stacks: tuple[Sta
                 )
 
 
-def track_and_probe_mixing(
+def trace_token_mixing(
     model: nn.Module,
     inputs: Inputs,
     stacks: tuple[Stack, ...],
@@ -141,22 +147,22 @@ def track_and_probe_mixing(
     """Run one tracked forward, if none was; test which branches mix tokens without attention, and which MLPs do."""
     tracked = tracked or run_tracked(model, inputs, stacks, KeepEverything())
     for run, _ in tracked:
-        check_stream(run)
-    doubtful = [run for run, _ in tracked if needs_mixing_trial(run)]
+        check_residual_stream(run)
+    doubtful = [run for run, _ in tracked if needs_token_mixing_test(run)]
     if not doubtful:
         return tracked, frozenset(), frozenset()
     mixing, unknown = probe_token_mixing(model, inputs, stacks)
     for run in doubtful:
-        check_mixing_known(run, unknown)
+        check_token_mixing_known(run, unknown)
     tracked = run_tracked(model, inputs, stacks, KeepEverything(mixing))
     mixing = frozenset(
         where for run, _ in tracked for where in iter_branches_without_attention(run, mixing)
     )
-    taken = frozenset(where for run, _ in tracked for where in iter_mixing_mlps(run))
+    taken = frozenset(where for run, _ in tracked for where in iter_token_mixing_mlps(run))
     if taken:
         mixing -= taken
         tracked = run_tracked(model, inputs, stacks, KeepEverything(mixing))
-    check_mixing(run for run, _ in tracked)
+    check_stacks_mix_tokens(run for run, _ in tracked)
     return tracked, mixing, taken
 
 
@@ -170,12 +176,12 @@ def iter_branches_without_attention(run: BlockRun, mixing: Mixing) -> Iterator[W
             yield where
 
 
-def iter_mixing_mlps(run: BlockRun) -> Iterator[Where]:
+def iter_token_mixing_mlps(run: BlockRun) -> Iterator[Where]:
     """MLPs that mix tokens, by a shift or a convolution in them: the last of two mixing branches, or the one next to attention.
 
     Of more such branches it is unknown which is the MLP.
     """
-    for path in stream_lineages(run):
+    for path in trace_residual_streams(run):
         additions = [point for point in path if point.kind in ADDITIONS]
         mixers = [point for point in additions if point.kind == "mixer"]
         attends = any(point.kind == "attention" for point in additions)

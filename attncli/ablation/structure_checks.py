@@ -4,7 +4,13 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NoReturn
 
-from attncli.ablation.anatomy import ADDITIONS, OF_ATTENTION, OF_MLP, is_post_norm, stream_lineages
+from attncli.ablation.anatomy import (
+    ADDITIONS,
+    OF_ATTENTION,
+    OF_MLP,
+    is_post_norm,
+    trace_residual_streams,
+)
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import Mixing
 from attncli.ablation.tags.tags import StreamPoint
@@ -12,7 +18,7 @@ from attncli.capture.stacks.blocks import BlockCall, ModelStructure, Stack
 from attncli.errors import InputError, NoAttention
 
 
-def check_structure(structure: ModelStructure) -> None:
+def check_between_blocks(structure: ModelStructure) -> None:
     """Check that nothing attends between two blocks, and only their state passes there."""
     for one in structure.outside:
         if one.between:
@@ -22,12 +28,12 @@ def check_structure(structure: ModelStructure) -> None:
     for stack in structure.stacks:
         others = [other for other in structure.stacks if other is not stack]
         for call in stack.calls:
-            check_call(stack.name, call)
+            check_block_chain(stack.name, call)
             if call.borrows:
-                refuse_borrowing(stack.name, call, others)
+                refuse_earlier_states(stack.name, call, others)
 
 
-def check_call(stack: str, call: BlockCall) -> None:
+def check_block_chain(stack: str, call: BlockCall) -> None:
     """Check that the block takes the output of the one before it."""
     if call.alone:
         return
@@ -42,7 +48,7 @@ def check_call(stack: str, call: BlockCall) -> None:
     )
 
 
-def refuse_borrowing(stack: str, call: BlockCall, others: list[Stack]) -> NoReturn:
+def refuse_earlier_states(stack: str, call: BlockCall, others: list[Stack]) -> NoReturn:
     """Refuse blocks that take earlier states: these would remain, whatever is ablated."""
     for other in others:
         if other.calls[0].name.startswith(f"{call.name}."):
@@ -56,15 +62,19 @@ def refuse_borrowing(stack: str, call: BlockCall, others: list[Stack]) -> NoRetu
     )
 
 
-def check_stream(run: BlockRun) -> None:
+def check_residual_stream(run: BlockRun) -> None:
     """Check that a block returns its input with branches added to it."""
     if not run.outputs or not all(run.outputs):
-        refuse_block(run, f"{explain_no_stream(run)}: {describe_additions(run)}")
-    if not all(any(point.kind in ADDITIONS for point in path) for path in stream_lineages(run)):
-        refuse_block(run, f"nothing is added to its input: {describe_additions(run)}")
+        refuse_block(
+            run, f"{explain_missing_residual_stream(run)}: {describe_residual_additions(run)}"
+        )
+    if not all(
+        any(point.kind in ADDITIONS for point in path) for path in trace_residual_streams(run)
+    ):
+        refuse_block(run, f"nothing is added to its input: {describe_residual_additions(run)}")
 
 
-def explain_no_stream(run: BlockRun) -> str:
+def explain_missing_residual_stream(run: BlockRun) -> str:
     if run.gated:
         places = ", ".join(sorted({str(place) for place in run.gated}))
         return f"its stream is multiplied by a gate that depends on states ({places})"
@@ -73,14 +83,14 @@ def explain_no_stream(run: BlockRun) -> str:
     return "its output is not its input plus branches"
 
 
-def needs_mixing_trial(run: BlockRun) -> bool:
+def needs_token_mixing_test(run: BlockRun) -> bool:
     """Whether softmaxes alone do not show which branch is attention and which the MLP."""
     return not run.call.attention or any(
-        sum(point.kind in OF_MLP for point in path) != 1 for path in stream_lineages(run)
+        sum(point.kind in OF_MLP for point in path) != 1 for path in trace_residual_streams(run)
     )
 
 
-def check_mixing(runs: Iterable[BlockRun]) -> None:
+def check_stacks_mix_tokens(runs: Iterable[BlockRun]) -> None:
     """Check that something in every stack mixes tokens."""
     stacks: dict[str, list[BlockRun]] = {}
     for run in runs:
@@ -90,7 +100,7 @@ def check_mixing(runs: Iterable[BlockRun]) -> None:
             raise NoAttention(f"nothing in the blocks of {name} mixes tokens.")
 
 
-def check_mixing_known(run: BlockRun, unknown: Mixing) -> None:
+def check_token_mixing_known(run: BlockRun, unknown: Mixing) -> None:
     """Check that it is known of every branch without attention whether it mixes tokens."""
     for point in run.points.values():
         without = point.kind in ADDITIONS and point.kind != "attention"
@@ -100,25 +110,26 @@ def check_mixing_known(run: BlockRun, unknown: Mixing) -> None:
             )
 
 
-def check_run(run: BlockRun) -> None:
+def check_block_additions(run: BlockRun) -> None:
     """Check that every addition between a block's input and its output is recognised."""
-    paths = stream_lineages(run)
+    paths = trace_residual_streams(run)
     additions = {point for point in run.points.values() if point.kind in ADDITIONS}
     aside = additions.difference(*paths)
     if aside:
-        refuse_block(run, f"{list_additions(aside)} is not on the way to the output")
+        refuse_block(run, f"{list_residual_additions(aside)} is not on the way to the output")
     for path in paths:
         if run.call.attention and not any(point.kind in OF_ATTENTION for point in path):
             refuse_block(
-                run, f"no addition of an attention branch is recognised: {describe_additions(run)}"
+                run,
+                f"no addition of an attention branch is recognised: {describe_residual_additions(run)}",
             )
         if run.inseparable and not any(point.kind in OF_MLP for point in path):
             refuse_block(
                 run,
-                f"its MLP is part of {list_additions(run.inseparable)}, with no skip of its own",
+                f"its MLP is part of {list_residual_additions(run.inseparable)}, with no skip of its own",
             )
         check_norms(run, path)
-        check_merges(run, path)
+        check_branch_merges(run, path)
     check_attention(run)
     if run.strange_norms:
         names = ", ".join(sorted(map(str, run.strange_norms)))
@@ -139,12 +150,16 @@ def check_attention(run: BlockRun) -> None:
     for reached in run.reached:
         if len(reached) != 1:
             where = (
-                f"the additions {list_additions(reached)}" if reached else "no recognised addition"
+                f"the additions {list_residual_additions(reached)}"
+                if reached
+                else "no recognised addition"
             )
-            refuse_block(run, f"an attention call reaches {where}: {describe_additions(run)}")
+            refuse_block(
+                run, f"an attention call reaches {where}: {describe_residual_additions(run)}"
+            )
 
 
-def check_merges(run: BlockRun, path: list[StreamPoint]) -> None:
+def check_branch_merges(run: BlockRun, path: list[StreamPoint]) -> None:
     """Check that two branches merge once, in one place, so that dropping the MLP there is well defined."""
     merges = [bare.key for point in path for bare in point.bare if bare.kind == "merge"]
     if len(merges) > 1 or any(run.merges.count(site) != 1 for site in merges):
@@ -159,13 +174,15 @@ def describe_block(stack: str, call: BlockCall) -> str:
     return f"block {call.layer} of {stack} ({call.name}, {type(call.module).__name__})"
 
 
-def describe_additions(run: BlockRun) -> str:
+def describe_residual_additions(run: BlockRun) -> str:
     """Describe all additions to the stream, recognised or not, with their places in the code."""
-    skips = list_additions(point for point in run.points.values() if point.kind in ADDITIONS)
+    skips = list_residual_additions(
+        point for point in run.points.values() if point.kind in ADDITIONS
+    )
     strange = ", ".join(sorted({str(site) for site in run.strange}))
     return f"recognised {skips or 'no addition'}; not recognised {strange or 'none'}"
 
 
-def list_additions(points: Iterable[StreamPoint]) -> str:
+def list_residual_additions(points: Iterable[StreamPoint]) -> str:
     """List additions with their places in the code."""
     return ", ".join(sorted(f"{point.kind} at {point.key}" for point in points))

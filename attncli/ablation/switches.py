@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attncli.ablation.albert_activation import keep_albert_activation
-from attncli.ablation.anatomy import Anatomy, block_operations, stream_lineages
+from attncli.ablation.anatomy import BlockAnatomy, block_operations, trace_residual_streams
 from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.call_sites import CallSite
@@ -17,7 +17,7 @@ from attncli.ablation.tags.keep_policy import Keep
 from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
 from attncli.ablation.tracking import track_blocks
 from attncli.errors import InputError, UsageError
-from attncli.networks.variants import Switches, require_known
+from attncli.networks.variants import AblationSwitches, require_known_switches
 
 Within = Callable[[BlockRun, str, torch.Tensor], None]
 """within(run, "attention", stream): the stream between two sub-blocks of a block, norms after the first included."""
@@ -29,13 +29,16 @@ KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", "norms", "mlp_norm", "as_p
 
 @contextmanager
 def ablate(
-    model: nn.Module, anatomy: Anatomy, switches: Switches, within: Within | None = None
+    model: nn.Module,
+    anatomy: BlockAnatomy,
+    switches: AblationSwitches,
+    within: Within | None = None,
 ) -> Iterator[None]:
     """Within, forwards of `model` run without the parts that `switches` leaves out.
 
     A branch that is dropped is still computed. A block that takes another path than when it was examined is refused.
     """
-    require_known(switches, KNOWN, "a model's block")
+    require_known_switches(switches, KNOWN, "a model's block")
     if switches.remove_outlier:
         raise UsageError(
             "the outlier of attention can be removed from synthetic networks only.",
@@ -66,7 +69,7 @@ def iter_sub_block_states(
     run: BlockRun, output: torch.Tensor
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Iterate over the stream after each sub-block but the last, whose result is the block's."""
-    points = stream_lineages(run)[0]
+    points = trace_residual_streams(run)[0]
     starts = [place for place, point in enumerate(points) if point.kind not in ("input", "norm")]
     for number, (place, following) in enumerate(itertools.pairwise(starts)):
         stream = (run.values or {})[points[following - 1]]
@@ -81,7 +84,7 @@ def iter_sub_block_states(
 class KeepBySwitches:
     """Keeps those parts of each block that the switches select."""
 
-    def __init__(self, anatomy: Anatomy, switches: Switches) -> None:
+    def __init__(self, anatomy: BlockAnatomy, switches: AblationSwitches) -> None:
         self.anatomy = anatomy
         self.switches = switches
 

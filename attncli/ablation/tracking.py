@@ -31,7 +31,7 @@ Feed = Callable[[BlockRun, torch.Tensor], torch.Tensor]
 """Replaces a block's stream."""
 
 
-def alias_stream(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
+def alias_residual_stream(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     """Alias the stream, so that no tag is left on the caller's tensor."""
     return stream.view_as(stream)
 
@@ -49,7 +49,7 @@ def track_blocks(
     stacks: tuple[Stack, ...],
     parts: KeepPolicy,
     done: Done,
-    feed: Feed = alias_stream,
+    feed: Feed = alias_residual_stream,
     values: bool = False,
     summands: bool = False,
 ) -> Iterator[None]:

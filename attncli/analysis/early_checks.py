@@ -13,12 +13,12 @@ def refuse_at_once(
     inputs.to_read(tokens, seed)
     from attncli.models.files.folders import read_config
     from attncli.models.files.local_folder import FetchSettings, find_local_folder
-    from attncli.models.files.weight_files import refuse_unreadable
+    from attncli.models.files.weight_files import refuse_unreadable_weights
 
     if source.kind == "folder":
         folder = find_local_folder(source).folder
         read_config(folder)
-        refuse_unreadable(folder, model.allow_pickle)
+        refuse_unreadable_weights(folder, model.allow_pickle)
     if source.kind == "hub" and not STAGE.rehearsing:
         how = FetchSettings(model.revision, model.offline, config_alone=True)
         find_local_folder(source, how)

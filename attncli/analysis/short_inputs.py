@@ -14,7 +14,7 @@ from attncli.forward_types import Inputs
 from attncli.models.inputs.padding import BESIDE, PADDING
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
-from attncli.models.random.short_inputs import find_short_streams, make_short_inputs
+from attncli.models.random.short_inputs import find_stream_truncation, make_short_inputs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -60,7 +60,7 @@ def choose_short_input(
     if not cheapest:
         return own
     with translate_model_errors(body, {"a short input": own.kwargs}):
-        return own._replace(cut=find_short_streams(body, own.kwargs, PROBE_TOKENS))
+        return own._replace(cut=find_stream_truncation(body, own.kwargs, PROBE_TOKENS))
 
 
 def cut_own_parts(body: "PreTrainedModel", text: "ModelInput") -> ShortInput | None:

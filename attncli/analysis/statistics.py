@@ -4,7 +4,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attncli.maths.significance import Interval, confidence_interval, mean, standard_deviation
+from attncli.maths.significance import (
+    ConfidenceInterval,
+    confidence_interval,
+    mean,
+    standard_deviation,
+)
 from attncli.records import HIGH, LOW, Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
@@ -55,11 +60,11 @@ def summarize_values(
     )
 
 
-def row_interval(row: Row) -> Interval | None:
+def row_interval(row: Row) -> ConfidenceInterval | None:
     """The row's own interval, or that of the mean of its n numbers; None for a single number."""
     low, high = row.keys.get(LOW), row.keys.get(HIGH)
     if isinstance(low, float) and isinstance(high, float):
-        return Interval(low, high)
+        return ConfidenceInterval(low, high)
     if row.value is None or row.spread is None:
         return None
     return confidence_interval(row.value, row.spread / math.sqrt(row.n), row.n - 1)

@@ -51,11 +51,13 @@ def open_in_memory_weights(
 ) -> OpenedWeights:
     """Open a model in memory, by its config and the tensor names that its checkpoint would have."""
     from attncli.head_weights.in_memory_tensors import InMemoryTensors
-    from attncli.models.loading.in_memory.in_memory_model import state_with_saved_names
+    from attncli.models.loading.in_memory.in_memory_model import rename_state_to_saved_names
 
     config = build_in_memory_config(model, name)
     refuse_quantised(Path(name), config.settings)
-    tensors = require_matching_config(InMemoryTensors(name, state_with_saved_names(model)), config)
+    tensors = require_matching_config(
+        InMemoryTensors(name, rename_state_to_saved_names(model)), config
+    )
     return OpenedWeights(config, tensors, identity, warnings)
 
 

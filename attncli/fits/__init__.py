@@ -2,31 +2,31 @@
 
 A fit is the module softmax(x w_q w_k^T x^T) with w_q = [I_d; 0], w_k = [0; I_d], fixed by d alone, so that modules of
 one width share their weights and only x knows the pattern. A method returns the best module it has at width d, or says
-why it cannot make one; whether a module is good enough is decided by `verify` alone, after rounding. A method says in
+why it cannot make one; whether a module is good enough is decided by `measure_fit` alone, after rounding. A method says in
 `@method(…)` what searches need to know of it.
 
     >>> import numpy as np
-    >>> from attncli.fits import FITS, FitRequest, verify
+    >>> from attncli.fits import FITS, FitRequest, measure_fit
     >>> from attncli.patterns import build_pattern
     >>> rng, request = np.random.default_rng(0), FitRequest(d=4)
     >>> target = build_pattern("previous", 8, rng)
     >>> fit = FITS["learned"](target, request, rng)
-    >>> verify(fit, target).meets(request)
+    >>> measure_fit(fit, target).meets(request)
     True
 """
 
 from attncli.fits._registry import FITS, method
-from attncli.fits._types import MOST_WIDTH, Fit, FitRequest, FittedModule, MethodRefusal
-from attncli.fits._verify import Evidence, verify
+from attncli.fits._types import MOST_WIDTH, Fit, FitRequest, FittedModule, MethodNotApplicable
+from attncli.fits._verify import FitEvidence, measure_fit
 
 __all__ = [
     "FITS",
     "MOST_WIDTH",
-    "Evidence",
     "Fit",
+    "FitEvidence",
     "FitRequest",
     "FittedModule",
-    "MethodRefusal",
+    "MethodNotApplicable",
+    "measure_fit",
     "method",
-    "verify",
 ]

@@ -34,7 +34,7 @@ BLOCK = 1 << 21
 """Logits, and Hessian entries, in memory at once."""
 
 
-class QueryProblem(NamedTuple):
+class RowQueryProblem(NamedTuple):
     """The data of the problem that all rows share."""
 
     keys: Array
@@ -50,7 +50,7 @@ class QueryProblem(NamedTuple):
     """Whether logits may grow by shares of themselves."""
 
 
-class Support(NamedTuple):
+class RowSupports(NamedTuple):
     """The nonzeros of some rows, flat: for each its weight, row and key; `starts` is for reduceat."""
 
     weight: Array
@@ -71,7 +71,7 @@ class Support(NamedTuple):
         return result
 
 
-class RowState(NamedTuple):
+class NewtonState(NamedTuple):
     """Logits, losses and slopes of rows at their present queries."""
 
     leak: Array
@@ -104,7 +104,7 @@ def solve_queries(
     upper = np.triu_indices(d)
     pairs = keys[:, upper[0]] * keys[:, upper[1]]
     slack = max(min(request.log_ratio, 2.0 * request.total_variation) / 4.0, 1e-5)
-    problem = QueryProblem(keys, pairs, upper, request, 1.0 / slack**2, bold)
+    problem = RowQueryProblem(keys, pairs, upper, request, 1.0 / slack**2, bold)
     queries = np.zeros((length, d)) if start is None else start.copy()
     met = np.zeros(length, dtype=bool)
     size = max(1, min(BLOCK // length, 2 * BLOCK // d**2))
@@ -115,15 +115,15 @@ def solve_queries(
 
 
 def run_newton_steps(
-    problem: QueryProblem, target: csr_array, rows: Index, queries: Array, met: NDArray[np.bool_]
+    problem: RowQueryProblem, target: csr_array, rows: Index, queries: Array, met: NDArray[np.bool_]
 ) -> None:
     """Take Newton steps on some rows, in place, until all meet the request or no steps are left."""
     penalty, now = FIRST_LAMBDA, queries[rows]
     least = np.full(len(rows), np.inf)
     support = find_support(target, rows)
     for _ in range(BOLD_STEPS if problem.bold else STEPS):
-        state = evaluate_rows(problem, support, now)
-        fine, variation = rows_meeting_request(problem.request, support, state)
+        state = evaluate_newton_state(problem, support, now)
+        fine, variation = find_rows_within_limits(problem.request, support, state)
         better = fine | (variation < least)
         queries[rows[better]] = now[better]  # a row that is never met keeps its nearest query
         met[rows[fine]] = True
@@ -135,12 +135,12 @@ def run_newton_steps(
         penalty = max(LAST_LAMBDA, LAMBDA_DECAY * penalty)
 
 
-def find_support(target: csr_array, rows: Index) -> Support:
+def find_support(target: csr_array, rows: Index) -> RowSupports:
     part = target[rows]
     counts = np.diff(part.indptr)
     row = np.repeat(np.arange(len(rows)), counts)
     weight, key, starts = part.data.copy(), part.indices, part.indptr[:-1]
-    return Support(
+    return RowSupports(
         weight,
         np.log(weight),
         row,
@@ -152,7 +152,9 @@ def find_support(target: csr_array, rows: Index) -> Support:
     )
 
 
-def evaluate_rows(problem: QueryProblem, support: Support, queries: Array) -> RowState:
+def evaluate_newton_state(
+    problem: RowQueryProblem, support: RowSupports, queries: Array
+) -> NewtonState:
     logits = queries @ problem.keys.T
     error = logits[support.row, support.key] - support.log_weight
     centre = np.add.reduceat(error, support.starts) / support.counts
@@ -168,11 +170,11 @@ def evaluate_rows(problem: QueryProblem, support: Support, queries: Array) -> Ro
     share /= np.maximum(total, 1.0)[:, None]
     with np.errstate(divide="ignore"):  # log 0 = -inf: no leak
         leak = base + np.log(total)
-    return RowState(leak, top, share, error - centre[support.row])
+    return NewtonState(leak, top, share, error - centre[support.row])
 
 
-def rows_meeting_request(
-    request: FitRequest, support: Support, state: RowState
+def find_rows_within_limits(
+    request: FitRequest, support: RowSupports, state: NewtonState
 ) -> tuple[NDArray[np.bool_], Array]:
     """Which rows meet the three conditions of the request, with a small margin, and every row's total variation."""
     safety = SAFETY[request.dtype]
@@ -194,7 +196,7 @@ def rows_meeting_request(
     return fine, variation
 
 
-def leak_threshold(request: FitRequest, log_weight: Array, starts: Index) -> Array:
+def bound_leak(request: FitRequest, log_weight: Array, starts: Index) -> Array:
     """The leak that meets both the off-support ratio (as a sum: a little stricter) and the total variation."""
     least = np.minimum.reduceat(log_weight, starts) + np.log(request.off_support)
     result: Array = np.minimum(least, request.log_leak) - 0.1
@@ -202,10 +204,14 @@ def leak_threshold(request: FitRequest, log_weight: Array, starts: Index) -> Arr
 
 
 def newton_step(
-    problem: QueryProblem, support: Support, state: RowState, queries: Array, penalty: float
+    problem: RowQueryProblem,
+    support: RowSupports,
+    state: NewtonState,
+    queries: Array,
+    penalty: float,
 ) -> Array:
     """-H^-1 g for every row, shortened where a logit would move too far."""
-    limit = leak_threshold(problem.request, support.log_weight, support.starts)
+    limit = bound_leak(problem.request, support.log_weight, support.starts)
     push = 1.0 / (1.0 + np.exp(np.minimum(limit - state.leak - 1.0, 700.0)))  # softplus'
     mean_on = support.sum_weighted(1.0, problem.keys) / support.counts[:, None]
     mean_off = state.share @ problem.keys
@@ -214,7 +220,7 @@ def newton_step(
     gradient = push[:, None] * slope + pull + penalty * queries
     flat = push[:, None] * (state.share @ problem.pairs)
     flat += problem.stiffness * support.sum_weighted(1.0, problem.pairs)
-    hessian = unpack_symmetric(flat, problem.upper, queries.shape[1])
+    hessian = unpack_symmetric_matrix(flat, problem.upper, queries.shape[1])
     hessian -= scale_outer_products(mean_off, push)
     hessian += scale_outer_products(slope, push * (1.0 - push))
     hessian -= scale_outer_products(mean_on, problem.stiffness * support.counts)
@@ -233,7 +239,7 @@ def newton_step(
     return result
 
 
-def unpack_symmetric(flat: Array, upper: tuple[Index, Index], d: int) -> Array:
+def unpack_symmetric_matrix(flat: Array, upper: tuple[Index, Index], d: int) -> Array:
     """[row, d (d + 1) / 2] → [row, d, d]."""
     full = np.empty((len(flat), d, d))
     full[:, upper[0], upper[1]] = flat

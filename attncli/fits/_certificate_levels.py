@@ -12,7 +12,7 @@ CLOSE = 1e-3
 """Natural-log units above the limit at which the search stops: callers keep a larger margin."""
 
 
-def raise_levels(drop: Floats, rise: Floats, level: Array, leak: float) -> Array:
+def raise_certificate_levels(drop: Floats, rise: Floats, level: Array, leak: float) -> Array:
     """Raise each level c until log Σ_j e^{b_j - c (1 - a_j)} ≤ leak, for drop = 1 - a > 0 and rise = b.
 
     Newton from the left on a convex, falling function: it never overshoots.

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.fits._best_queries import solve_queries
-from attncli.fits._initial_keys import is_promising, iter_arrangements
-from attncli.fits._losses import PRECISION, Loss, LossSetting, make_loss_setting, run_lbfgs
+from attncli.fits._initial_keys import iter_key_arrangements, meets_request_in_sample
+from attncli.fits._losses import PRECISION, Loss, LossTarget, make_loss_setting, run_lbfgs
 from attncli.fits._types import FitRequest, FittedModule, make_module
-from attncli.fits._verify import Evidence, mask_future, verify
+from attncli.fits._verify import FitEvidence, mask_future, measure_fit
 from attncli.fits._width_search import bracket_width
 from attncli.maths.rounding import Floats
 from attncli.patterns._sparse import normalise_rows
@@ -44,23 +44,23 @@ RING_SHARE = 0.4
 """Share of the limit that the sparse pattern for rings may leave out."""
 
 
-class MapModule(NamedTuple):
+class DenseMapFit(NamedTuple):
     """The module found, and its errors."""
 
     fit: FittedModule
-    evidence: Evidence
+    evidence: FitEvidence
 
 
-def narrowest_module(
+def find_narrowest_dense_fit(
     weights: Array, causal: bool, limit: float, widest: int, dtype: str = "float32", least: int = 1
-) -> MapModule | None:
+) -> DenseMapFit | None:
     """Find the narrowest module whose worst row is within `limit` in total variation; None where `widest` misses it
     too.
 
     `weights` [query, key]: rows sum to one. `least`: no smaller width is tried. Success is not strictly monotone in d.
     """
     target_map = TargetMap(weights, csr_array(weights), causal, limit, dtype)
-    found: dict[int, MapModule | None] = {}
+    found: dict[int, DenseMapFit | None] = {}
 
     def fits_at_width(d: int) -> bool:
         if d not in found:
@@ -74,7 +74,7 @@ def narrowest_module(
         middle = (low + high) // 2
         low, high = (low, middle) if fits_at_width(middle) else (middle, high)
     best = None if high is None else found[high]
-    return best and narrow_module(best, target_map, least)
+    return best and reduce_module_width(best, target_map, least)
 
 
 class TargetMap(NamedTuple):
@@ -86,7 +86,7 @@ class TargetMap(NamedTuple):
     limit: float
     dtype: str
 
-    def at(self, d: int, decay: float) -> LossSetting:
+    def at(self, d: int, decay: float) -> LossTarget:
         request = FitRequest(d=d, causal=self.causal, total_variation=self.limit)
         return make_loss_setting(self.target, request, decay)
 
@@ -100,32 +100,32 @@ def iter_doubling_widths(first: int, widest: int) -> Iterator[int]:
     yield widest
 
 
-def fit_at_width(target_map: TargetMap, d: int) -> MapModule | None:
+def fit_at_width(target_map: TargetMap, d: int) -> DenseMapFit | None:
     """Fit a module of width d; it counts once its rounded version is verified."""
     both = np.zeros((2, len(target_map.weights), d))
-    for both in iter_starts(target_map, d):
+    for both in iter_initial_modules(target_map, d):
         if (met := verify_module(both, target_map)) is not None:
             return met
-    return descend_likelihood(both, target_map)[1]
+    return minimise_likelihood_loss(both, target_map)[1]
 
 
-def iter_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
+def iter_initial_modules(target_map: TargetMap, d: int) -> Iterator[Array]:
     """Iterate over starting points [queries, keys]: rings and arcs, then the map's own spectrum."""
     if 1 < d <= WIDEST_RING:
-        yield from iter_ring_starts(target_map, d)
+        yield from iter_ring_modules(target_map, d)
     for depth in DEPTHS:
         yield truncate_rank(center_log_weights(target_map.weights, target_map.causal, depth), d)
 
 
-def iter_ring_starts(target_map: TargetMap, d: int) -> Iterator[Array]:
+def iter_ring_modules(target_map: TargetMap, d: int) -> Iterator[Array]:
     """Place keys on rings and arcs, with each row's best query for a nearby sparse pattern, if there is one."""
     sparse = sparsify_rows(target_map.weights, RING_SHARE * target_map.limit)
     if np.median(np.diff(sparse.indptr)) > d:
         return
     rest = (1.0 - RING_SHARE) * target_map.limit
     request = FitRequest(d=d, causal=target_map.causal, total_variation=rest, ratio_error=1.0)
-    for keys in iter_arrangements(sparse, d):
-        if is_promising(keys, sparse, request):
+    for keys in iter_key_arrangements(sparse, d):
+        if meets_request_in_sample(keys, sparse, request):
             yield np.stack([solve_queries(keys, sparse, request, bold=True).queries, keys])
 
 
@@ -139,7 +139,9 @@ def sparsify_rows(weights: Array, left_out: float) -> csr_array:
     return normalise_rows(csr_array(np.where(sparse, weights, 0.0)))
 
 
-def descend_likelihood(both: Array, target_map: TargetMap) -> tuple[Array, MapModule | None]:
+def minimise_likelihood_loss(
+    both: Array, target_map: TargetMap
+) -> tuple[Array, DenseMapFit | None]:
     """Minimise the likelihood loss; return where it ends, and the module if that meets the limit."""
     about, emphasis = target_map.at(both.shape[2], DECAY), np.ones(len(target_map.weights))
     for _ in range(ROUNDS):
@@ -151,7 +153,7 @@ def descend_likelihood(both: Array, target_map: TargetMap) -> tuple[Array, MapMo
     return both, None
 
 
-def descend_excess(both: Array, target_map: TargetMap) -> MapModule | None:
+def minimise_excess_loss(both: Array, target_map: TargetMap) -> DenseMapFit | None:
     """Minimise what rows exceed the limit by, with a smaller rounding of the loss each time."""
     about = target_map.at(both.shape[2], 0.0)
     for rounding in ROUNDINGS:
@@ -163,11 +165,12 @@ def descend_excess(both: Array, target_map: TargetMap) -> MapModule | None:
     return None
 
 
-def narrow_module(best: MapModule, target_map: TargetMap, least: int) -> MapModule:
+def reduce_module_width(best: DenseMapFit, target_map: TargetMap, least: int) -> DenseMapFit:
     """Narrow a module, one feature at a time."""
     while best.fit.d > least:
         below = (
-            descend_excess(start, target_map) for start in iter_narrower_starts(best, target_map)
+            minimise_excess_loss(start, target_map)
+            for start in iter_narrower_modules(best, target_map)
         )
         found = next((each for each in below if each is not None), None)
         if found is None:
@@ -176,14 +179,14 @@ def narrow_module(best: MapModule, target_map: TargetMap, least: int) -> MapModu
     return best
 
 
-def iter_narrower_starts(best: MapModule, target_map: TargetMap) -> Iterator[Array]:
+def iter_narrower_modules(best: DenseMapFit, target_map: TargetMap) -> Iterator[Array]:
     """Iterate over starts: the module's logits without their smallest feature, then a likelihood fit from the map's
     own logits."""
     d = best.fit.d - 1
     queries, keys = np.split(best.fit.x.astype(np.float64), 2, axis=1)
     yield truncate_rank(subtract_row_means(queries @ keys.T, target_map.causal), d)
     own = center_log_weights(target_map.weights, target_map.causal, DEPTHS[-1])
-    yield descend_likelihood(truncate_rank(own, d), target_map)[0]
+    yield minimise_likelihood_loss(truncate_rank(own, d), target_map)[0]
 
 
 def center_log_weights(weights: Array, causal: bool, depth: float) -> Array:
@@ -211,10 +214,10 @@ def truncate_rank(logits: Array, d: int) -> Array:
     return np.stack([left[:, :d] * root, right[:d].T * root])
 
 
-def verify_module(both: Array, target_map: TargetMap) -> MapModule | None:
+def verify_module(both: Array, target_map: TargetMap) -> DenseMapFit | None:
     fit = make_module(both[0], both[1], target_map.dtype, target_map.causal)
-    evidence = verify(fit, target_map.target)
-    return MapModule(fit, evidence) if evidence.total_variation <= target_map.limit else None
+    evidence = measure_fit(fit, target_map.target)
+    return DenseMapFit(fit, evidence) if evidence.total_variation <= target_map.limit else None
 
 
 def row_errors(both: Array, target_map: TargetMap) -> Array:
@@ -233,7 +236,7 @@ def excess_loss(target_map: TargetMap, rounding: float) -> Loss:
     weights, aim = target_map.weights.astype(PRECISION), CLOSING_AIM * target_map.limit
     square = PRECISION((2.0 * rounding * target_map.limit / weights.shape[1]) ** 2)
 
-    def compute_loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
+    def compute_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
         logits -= logits.max(axis=1, keepdims=True)
         np.exp(logits, out=logits)
         logits /= logits.sum(axis=1, keepdims=True)
@@ -252,7 +255,7 @@ def row_weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
     target, rows = weights.astype(np.float32), emphasis.astype(np.float32)
     visible = target > 0.0
 
-    def compute_loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
+    def compute_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
         logits -= logits.max(axis=1, keepdims=True)
         on = np.multiply(target, logits, out=np.zeros_like(target), where=visible).sum(axis=1)
         np.exp(logits, out=logits)

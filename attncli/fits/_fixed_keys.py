@@ -19,11 +19,15 @@ def make_fixed_keys(kind: str, length: int, d: int, rng: np.random.Generator) ->
         raise unknown_name("keys", kind, KINDS)
     if kind == "spread" and d == 2:
         return moment_curve(length, 1)
-    start = unit_rows(rng.normal(size=(length, d)))
-    return spread_points(start) if kind == "spread" and d > 2 and length <= SPREAD_LIMIT else start
+    start = scale_rows_to_unit_length(rng.normal(size=(length, d)))
+    return (
+        spread_points_on_sphere(start)
+        if kind == "spread" and d > 2 and length <= SPREAD_LIMIT
+        else start
+    )
 
 
-def unit_rows(vectors: Array) -> Array:
+def scale_rows_to_unit_length(vectors: Array) -> Array:
     result: Array = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return result
 
@@ -35,7 +39,7 @@ def moment_curve(length: int, harmonics: int) -> Array:
     return np.stack([np.cos(waves), np.sin(waves)], axis=2).reshape(length, 2 * harmonics)
 
 
-def spread_points(points: Array) -> Array:
+def spread_points_on_sphere(points: Array) -> Array:
     """Push points on the sphere apart: repulsion ∝ e^{β cos}, β rising until only nearest neighbours count.
 
     Each point moves away from the softmax mean of the others by a shrinking part of the typical distance
@@ -46,13 +50,14 @@ def spread_points(points: Array) -> Array:
     for step in range(ROUNDS):
         progress = step / ROUNDS
         sharpness = (1.0 + 15.0 * progress) / distance**2
-        points = unit_rows(
-            points + 0.5 * (1.0 - progress) * distance * repulsion_directions(points, sharpness)
+        points = scale_rows_to_unit_length(
+            points
+            + 0.5 * (1.0 - progress) * distance * compute_repulsion_directions(points, sharpness)
         )
     return points
 
 
-def repulsion_directions(points: Array, sharpness: float) -> Array:
+def compute_repulsion_directions(points: Array, sharpness: float) -> Array:
     """Unit-size directions from the weighted mean of the neighbours to the point."""
     cosine = points @ points.T
     np.fill_diagonal(cosine, -np.inf)

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits._best_queries import solve_queries
 from attncli.fits._types import FitRequest, FittedModule, make_module
-from attncli.fits._verify import Evidence, verify
+from attncli.fits._verify import FitEvidence, measure_fit
 from attncli.maths.rounding import round_to_dtype
 
 Array = NDArray[np.float64]
@@ -31,24 +31,24 @@ NOISE = 0.5
 POWERS = 8
 
 
-def iter_arranged_modules(
+def iter_modules_of_arranged_keys(
     target: csr_array, request: FitRequest
-) -> Iterator[tuple[FittedModule, Evidence]]:
+) -> Iterator[tuple[FittedModule, FitEvidence]]:
     """Iterate over modules with arranged keys and each row's best query, where these meet the request in nearly all
     rows."""
     if not 1 < request.d <= WIDEST_ARRANGED:
         return
-    for keys in iter_arrangements(target, request.d):
+    for keys in iter_key_arrangements(target, request.d):
         own = round_to_dtype(keys, request.dtype).astype(np.float64)
-        if not is_promising(own, target, request):
+        if not meets_request_in_sample(own, target, request):
             continue
         solved = solve_queries(own, target, request, bold=True)
         if solved.met.all():
             fit = make_module(solved.queries, own, request.dtype, request.causal)
-            yield fit, verify(fit, target)
+            yield fit, measure_fit(fit, target)
 
 
-def is_promising(keys: Array, target: csr_array, request: FitRequest) -> bool:
+def meets_request_in_sample(keys: Array, target: csr_array, request: FitRequest) -> bool:
     """Whether the request is met in a sample of rows."""
     length = target.shape[0]
     some = np.unique(np.linspace(0, length - 1, SAMPLED).astype(int))
@@ -56,7 +56,7 @@ def is_promising(keys: Array, target: csr_array, request: FitRequest) -> bool:
     return float(solved.met[some].mean()) >= ENOUGH
 
 
-def iter_arrangements(target: csr_array, d: int) -> Iterator[Array]:
+def iter_key_arrangements(target: csr_array, d: int) -> Iterator[Array]:
     """Iterate over keys [token, d] of unit variance in every feature: each arrangement along each order."""
     length = target.shape[0]
     tokens = np.arange(length, dtype=float)
@@ -96,7 +96,7 @@ def spectral_order(target: csr_array) -> Array:
     return rank
 
 
-def spectral_start(
+def make_spectral_start(
     target: csr_array, request: FitRequest, rng: np.random.Generator, spread: float
 ) -> Array:
     """[2, token, d]: U S^½ and V S^½ of log weights, `DEPTH` above the rest of their row, with some noise.

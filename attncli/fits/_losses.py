@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import leak_threshold
+from attncli.fits._best_queries import bound_leak
 from attncli.fits._types import FitRequest
 from attncli.maths.rounding import Floats
 
@@ -27,7 +27,7 @@ STIFFNESS = 1.0
 """μ: soft here, since the rows' own Newton steps settle the ratios exactly."""
 
 
-class LossSetting(NamedTuple):
+class LossTarget(NamedTuple):
     """The data of the target that losses use."""
 
     target: csr_array
@@ -39,18 +39,18 @@ class LossSetting(NamedTuple):
     """λ of λ (‖Q‖² + ‖K‖²): keeps logits from growing once the rows are separated."""
 
 
-Loss = Callable[[Floats, LossSetting], tuple[float, Floats]]
+Loss = Callable[[Floats, LossTarget], tuple[float, Floats]]
 """(logits, setting) → the loss and its gradient [query, key]; may overwrite the logits."""
 
 
-def make_loss_setting(target: csr_array, request: FitRequest, decay: float) -> LossSetting:
+def make_loss_setting(target: csr_array, request: FitRequest, decay: float) -> LossTarget:
     counts = np.diff(target.indptr)
-    limit = leak_threshold(request, np.log(target.data), target.indptr[:-1])
+    limit = bound_leak(request, np.log(target.data), target.indptr[:-1])
     row = np.repeat(np.arange(len(counts)), counts)
-    return LossSetting(target, row, counts.astype(float), limit, request.causal, decay)
+    return LossTarget(target, row, counts.astype(float), limit, request.causal, decay)
 
 
-def run_lbfgs(loss: Loss, both: Array, about: LossSetting, steps: int) -> Array:
+def run_lbfgs(loss: Loss, both: Array, about: LossTarget, steps: int) -> Array:
     """L-BFGS on [queries, keys] together, shape [2, token, d]."""
 
     hidden = np.triu_indices(both.shape[1], 1) if about.causal else None
@@ -70,7 +70,7 @@ def run_lbfgs(loss: Loss, both: Array, about: LossSetting, steps: int) -> Array:
     return result
 
 
-def likelihood_loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
+def likelihood_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
     """Σ_i KL(A_i ‖ M_i) up to a constant; slope M - A."""
     place = about.row, about.target.indices
     on = logits[place]
@@ -84,7 +84,7 @@ def likelihood_loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
     return value, logits
 
 
-def margin_loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
+def margin_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
     """Σ_i softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)²; slope: the off-support softmax against the mean of the support."""
     place, starts = (about.row, about.target.indices), about.target.indptr[:-1]
     error = logits[place] - np.log(about.target.data)

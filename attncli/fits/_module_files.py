@@ -90,7 +90,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     numbers = sorted(parse_whole_number(name[2:]) or 0 for name in tensors if name.startswith("x."))
     if described.get("format") != FORMAT or not {"w_q", "w_k"} <= tensors.keys() or not numbers:
         raise InputError(f"{path} is no fitted module: `approximate(save_module=FILE)` writes one.")
-    request = read_request(path, described, tensors["w_q"])
+    request = read_fit_request(path, described, tensors["w_q"])
     names = [read_name_list(path, described, key) for key in ("patterns", "methods")]
     fitted = [number for number, method in enumerate(names[1]) if method]
     if len(names[0]) != len(names[1]) or numbers != fitted:
@@ -101,7 +101,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     return [read_fit(path, tensors, request, index, *both[index]) for index in fitted], request
 
 
-def patterns_without_module(path: Path) -> list[str]:
+def list_patterns_without_module(path: Path) -> list[str]:
     """Names of requested patterns for which the file has no module."""
     described = StoredArrays(path).metadata
     names, methods = (read_name_list(path, described, key) for key in ("patterns", "methods"))
@@ -115,7 +115,7 @@ def read_name_list(path: Path, described: Mapping[str, str], key: str) -> list[s
         raise InputError(f"{path} has no '{key}' in its metadata: write it again.") from None
 
 
-def read_request(path: Path, described: Mapping[str, str], w_q: Floats) -> FitRequest:
+def read_fit_request(path: Path, described: Mapping[str, str], w_q: Floats) -> FitRequest:
     try:
         limits = json.loads(described["request"])
         limits["logit_budget"] = float(limits["logit_budget"])

@@ -43,7 +43,7 @@ def find_method_spec(name: str) -> MethodSpec:
     return found if isinstance(found, MethodSpec) else MethodSpec()
 
 
-def auto_methods(last: bool | None = None) -> list[str]:
+def list_auto_methods(last: bool | None = None) -> list[str]:
     """The methods of `auto` in order; `last`: only those that are tried at the end, or only the others."""
     places = {name: find_method_spec(name) for name in FITS.names()}
     chosen = {
@@ -71,7 +71,7 @@ def is_width_one_method(name: str) -> bool:
     return needs is not None and needs(2) == 1
 
 
-def head_methods() -> list[str]:
+def list_head_methods() -> list[str]:
     places = {name: find_method_spec(name).for_heads for name in FITS.names()}
     chosen = {name: place for name, place in places.items() if place is not None}
     return sorted(chosen, key=lambda name: chosen[name])

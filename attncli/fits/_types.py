@@ -118,7 +118,7 @@ def pad_columns(array: Floats, d: int) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class MethodRefusal:
+class MethodNotApplicable:
     """Why a method has no module at these sizes; other methods may, unless impossibility is proved."""
 
     reason: str
@@ -126,4 +126,4 @@ class MethodRefusal:
     """Whether no module of this width exists."""
 
 
-Fit = FittedModule | MethodRefusal
+Fit = FittedModule | MethodNotApplicable

@@ -43,7 +43,7 @@ def no_progress(done: int, total: int, what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class FitEvidence:
     """What the finished module does, measured. NaN where its logits left the dtype's range; NaN never passes."""
 
     ratio_error: float
@@ -73,7 +73,7 @@ class Evidence:
         return max(0.0, math.log2(2.0 * self.logit_scale / math.log1p(ratio_error)))
 
 
-def verify(fit: Module, target: csr_array, progress: Progress = no_progress) -> Evidence:
+def measure_fit(fit: Module, target: csr_array, progress: Progress = no_progress) -> FitEvidence:
     """Evaluate the module in its dtype and compare every row with the target (rows sum to one)."""
     w_q, w_k, x = (round_to_dtype(part, fit.dtype) for part in (fit.w_q, fit.w_k, fit.x))
     queries, keys = matmul_in_dtype(x, w_q, fit.dtype), matmul_in_dtype(x, w_k, fit.dtype)
@@ -88,7 +88,7 @@ def measure_module(
     causal: bool,
     scale: float,
     progress: Progress = no_progress,
-) -> Evidence:
+) -> FitEvidence:
     """softmax(scale · queries keys^T), computed in the dtype whose values both hold, against the target."""
     length = len(queries)
     parts = []
@@ -96,16 +96,16 @@ def measure_module(
         logits = matmul_in_dtype(queries[rows], keys.T, dtype)
         if scale != 1.0:
             logits = round_to_dtype(logits * logits.dtype.type(scale), dtype)
-        parts.append(compare_rows(logits, target[rows], rows.start if causal else None))
+        parts.append(compare_rows_with_target(logits, target[rows], rows.start if causal else None))
         progress(rows.stop, length, "rows")
     with np.errstate(over="ignore"):
         errors = np.concatenate([part.errors for part in parts])
-        return Evidence(
-            ratio_error=float(np.expm1(max_or_nan(part.spread for part in parts))),
-            off_support_ratio=float(np.exp(max_or_nan(part.leak for part in parts))),
+        return FitEvidence(
+            ratio_error=float(np.expm1(propagate_nan_max(part.spread for part in parts))),
+            off_support_ratio=float(np.exp(propagate_nan_max(part.leak for part in parts))),
             total_variation=float(errors.max()),
             total_variation_mean=float(errors.mean()),
-            logit_scale=max_or_nan(part.scale for part in parts),
+            logit_scale=propagate_nan_max(part.scale for part in parts),
             worst_row=int(errors.argmax()),
         )
 
@@ -117,12 +117,12 @@ def row_blocks(length: int) -> Iterator[slice]:
         yield slice(start, min(start + size, length))
 
 
-def max_or_nan(values: Iterator[float]) -> float:
+def propagate_nan_max(values: Iterator[float]) -> float:
     """The maximum; NaN if any value is."""
     return float(np.max(np.fromiter(values, dtype=np.float64)))
 
 
-class BlockEvidence(NamedTuple):
+class RowBlockErrors(NamedTuple):
     """The contribution of a block of rows to the evidence."""
 
     spread: float
@@ -135,7 +135,9 @@ class BlockEvidence(NamedTuple):
     """Largest |logit|."""
 
 
-def compare_rows(logits: Floats, target: csr_array, first_row: int | None) -> BlockEvidence:
+def compare_rows_with_target(
+    logits: Floats, target: csr_array, first_row: int | None
+) -> RowBlockErrors:
     """A block of rows against its target; `logits` is overwritten.
 
     `first_row` is the index of the first row under the causal mask, None without it.
@@ -148,7 +150,7 @@ def compare_rows(logits: Floats, target: csr_array, first_row: int | None) -> Bl
             mask_future(logits, first_row)
         scale = float(max(logits.max(), -logits.min(where=logits > -np.inf, initial=0.0)))
         if not np.isfinite(on).all() or np.isnan(logits).any() or scale == np.inf:
-            return BlockEvidence(np.nan, np.nan, np.full(len(counts), np.nan), np.nan)
+            return RowBlockErrors(np.nan, np.nan, np.full(len(counts), np.nan), np.nan)
         error = on.astype(np.float64) - np.log(target.data)
         spread = np.maximum.reduceat(error, starts) - np.minimum.reduceat(error, starts)
         logits[row, target.indices] = -np.inf
@@ -161,7 +163,7 @@ def compare_rows(logits: Floats, target: csr_array, first_row: int | None) -> Bl
         total = off + np.add.reduceat(weights, starts)
         differences = np.abs(weights / np.repeat(total, counts) - target.data)
         errors = 0.5 * (np.add.reduceat(differences, starts) + off / total)
-    return BlockEvidence(float(spread.max()), float(leak.max()), errors, scale)
+    return RowBlockErrors(float(spread.max()), float(leak.max()), errors, scale)
 
 
 def mask_future(logits: Floats, first_row: int) -> None:

@@ -9,20 +9,20 @@ from scipy.sparse import csr_array
 
 from attncli.fits._best_queries import (
     SAFETY,
-    QueryProblem,
-    evaluate_rows,
+    RowQueryProblem,
+    evaluate_newton_state,
+    find_rows_within_limits,
     find_support,
-    rows_meeting_request,
 )
 from attncli.fits._types import FitRequest, FittedModule, make_module
-from attncli.fits._verify import Evidence, row_blocks, verify
+from attncli.fits._verify import FitEvidence, measure_fit, row_blocks
 from attncli.maths.capacity.width_one.constraints import (
-    LineConstraints,
     Tolerances,
+    WidthOneConstraints,
     necessary_constraints,
     sufficient_constraints,
 )
-from attncli.maths.capacity.width_one.decision import LineDecision, decide_width_one, place_keys
+from attncli.maths.capacity.width_one.decision import WidthOneDecision, decide_width_one, place_keys
 from attncli.maths.rounding import round_to_dtype
 
 Array = NDArray[np.float64]
@@ -46,14 +46,14 @@ ROUNDS = 3
 class WidthOneResult(NamedTuple):
     """What is known about width 1 for a pattern, and the module with the smallest logits that was found."""
 
-    answer: LineDecision
+    answer: WidthOneDecision
     module: FittedModule | None
-    evidence: Evidence | None
+    evidence: FitEvidence | None
 
 
 def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
     """Decide in exact arithmetic whether width 1 is enough; a yes requires a module that meets the request after rounding."""
-    constraints = necessary_constraints(target, request.causal, request_tolerances(request))
+    constraints = necessary_constraints(target, request.causal, read_tolerances(request))
     budget = min(request.logit_budget, LARGEST[request.dtype])
     answer = decide_width_one(constraints, budget)
     if answer.keys is None or answer.sign is None:
@@ -62,14 +62,14 @@ def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
 
 
 def smallest_logit_module(
-    constraints: LineConstraints, answer: LineDecision, request: FitRequest
-) -> tuple[FittedModule, Evidence] | tuple[None, None]:
+    constraints: WidthOneConstraints, answer: WidthOneDecision, request: FitRequest
+) -> tuple[FittedModule, FitEvidence] | tuple[None, None]:
     """Find the module with the smallest logits that meets the request; for long patterns and towers, the first that
     does."""
-    best: tuple[FittedModule, Evidence] | None = None
-    for candidates in iter_line_modules(constraints, answer, request):
+    best: tuple[FittedModule, FitEvidence] | None = None
+    for candidates in iter_width_one_modules(constraints, answer, request):
         for fit in candidates:
-            evidence = verify(fit, constraints.target)
+            evidence = measure_fit(fit, constraints.target)
             if evidence.meets(request):
                 if best is None or evidence.logit_scale < best[1].logit_scale:
                     best = fit, evidence
@@ -79,14 +79,14 @@ def smallest_logit_module(
     return best or (None, None)
 
 
-def request_tolerances(request: FitRequest) -> Tolerances:
+def read_tolerances(request: FitRequest) -> Tolerances:
     return Tolerances(
         request.log_ratio, float(np.log(request.off_support)), request.total_variation
     )
 
 
-def iter_line_modules(
-    constraints: LineConstraints, answer: LineDecision, request: FitRequest
+def iter_width_one_modules(
+    constraints: WidthOneConstraints, answer: WidthOneDecision, request: FitRequest
 ) -> Iterator[Iterator[FittedModule]]:
     """Iterate over modules from positions with a margin for rounding and many small leaks; they differ in their middle."""
     assert answer.sign is not None
@@ -96,8 +96,8 @@ def iter_line_modules(
         yield iter([make_module(nothing, nothing, request.dtype, request.causal)])
         return
     limit = min(request.logit_budget, LARGEST[request.dtype])
-    for share in SHARES if has_wide_support(constraints, answer.keys) else (ALONE,):
-        spread, gap = error_allowance(constraints.target, request, share)
+    for share in SHARES if has_support_of_several_keys(constraints, answer.keys) else (ALONE,):
+        spread, gap = allow_for_rounding(constraints.target, request, share)
         for _ in range(ROUNDS):
             keys, reach = place_keys(
                 sufficient_constraints(constraints, spread, gap), answer.sign, limit
@@ -111,7 +111,7 @@ def iter_line_modules(
             gap = gap * np.minimum(factors, 3.0)
 
 
-def has_wide_support(constraints: LineConstraints, keys: Array) -> bool:
+def has_support_of_several_keys(constraints: WidthOneConstraints, keys: Array) -> bool:
     """Whether some support has several key positions: otherwise no error on it has to be shared out."""
     own = keys[constraints.target.indices]
     starts = constraints.target.indptr[:-1]
@@ -122,7 +122,7 @@ def has_wide_support(constraints: LineConstraints, keys: Array) -> bool:
 def iter_shifted_modules(
     keys: Array,
     reach: Array,
-    constraints: LineConstraints,
+    constraints: WidthOneConstraints,
     sign: NDArray[np.int64],
     request: FitRequest,
     factors: Array,
@@ -130,12 +130,12 @@ def iter_shifted_modules(
     """Iterate over modules, one for each centre of the keys; `factors` receives how much steeper than planned its
     rows are."""
     for shifted, size in iter_shifts(keys, constraints.masked, request.dtype):
-        queries, needed = find_flattest_queries(shifted, reach / size, constraints, sign, request)
+        queries, needed = find_smallest_queries(shifted, reach / size, constraints, sign, request)
         np.maximum(factors, needed, out=factors)
         yield make_module(queries, shifted[:, None], request.dtype, request.causal)
 
 
-def error_allowance(target: csr_array, request: FitRequest, share: float) -> tuple[Array, Array]:
+def allow_for_rounding(target: csr_array, request: FitRequest, share: float) -> tuple[Array, Array]:
     """[row]: how much errors on the support may differ, and how far below it the rest must be."""
     counts = np.diff(target.indptr)
     safety = 0.99 * SAFETY[request.dtype]
@@ -163,17 +163,17 @@ def iter_shifts(keys: Array, masked: bool, dtype: str) -> Iterator[tuple[Array, 
         yield round_to_dtype(moved / size, dtype).astype(np.float64), size
 
 
-def find_flattest_queries(
+def find_smallest_queries(
     keys: Array,
     reach: Array,
-    constraints: LineConstraints,
+    constraints: WidthOneConstraints,
     sign: NDArray[np.int64],
     request: FitRequest,
 ) -> tuple[Array, Array]:
     """For every row, the smallest query that meets the request, and how much larger it is than the keys require."""
     length = len(keys)
     queries, needed = np.zeros((length, 1)), np.ones(length)
-    problem = QueryProblem(keys[:, None], np.zeros((0, 0)), np.triu_indices(1), request, 1.0)
+    problem = RowQueryProblem(keys[:, None], np.zeros((0, 0)), np.triu_indices(1), request, 1.0)
     base = np.zeros(length)
     base[constraints.rows] = sign[constraints.rows] * 1.0 / reach
     least = np.full(length, np.inf)
@@ -186,8 +186,8 @@ def find_flattest_queries(
                 continue
             support = find_support(constraints.target, some)
             tried = factor * base[some, None]
-            fine, variation = rows_meeting_request(
-                request, support, evaluate_rows(problem, support, tried)
+            fine, variation = find_rows_within_limits(
+                request, support, evaluate_newton_state(problem, support, tried)
             )
             better = fine | (variation < least[some])
             queries[some[better]], needed[some[better]] = tried[better], factor

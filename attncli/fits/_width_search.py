@@ -11,16 +11,16 @@ from scipy.sparse import csr_array
 
 from attncli.fits._registry import (
     FITS,
-    auto_methods,
     find_method_spec,
     is_width_one_method,
     iter_search_widths,
+    list_auto_methods,
     list_competing_methods,
     list_fixed_width_methods,
 )
-from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal
-from attncli.fits._verify import Evidence, Progress, no_progress, verify
-from attncli.fits.learned import find_quieter_module
+from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable
+from attncli.fits._verify import FitEvidence, Progress, measure_fit, no_progress
+from attncli.fits.learned import find_module_with_smaller_logits
 from attncli.registry import call_from_text
 from attncli.threads import one_blas_thread
 
@@ -31,12 +31,12 @@ DENSE_LIMIT = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class FitAttempt:
     """The best module of one method for one pattern, and how much was tried."""
 
     method: str
     fit: FittedModule | None
-    evidence: Evidence | None
+    evidence: FitEvidence | None
     met: bool
     probes: int
     """Modules made and verified."""
@@ -58,29 +58,31 @@ class Attempt:
 
 
 @one_blas_thread()
-def try_width(
+def try_fit_at_width(
     method: str,
     target: csr_array,
     request: FitRequest,
     seeds: Sequence[int],
     watch: Progress = no_progress,
-) -> Attempt:
+) -> FitAttempt:
     """Try a method at one width, seed after seed, until one meets the request; else return the nearest."""
-    best: Attempt | None = None
+    best: FitAttempt | None = None
     for count, seed in enumerate(seeds, start=1):
         fit = run_method(method, target, request, seed)
-        if isinstance(fit, MethodRefusal):
-            return best or Attempt(method, None, None, False, 0, 0, fit.reason, proved=fit.proved)
-        evidence = verify(fit, target, watch)
-        attempt = Attempt(method, fit, evidence, evidence.meets(request), count, count)
+        if isinstance(fit, MethodNotApplicable):
+            return best or FitAttempt(
+                method, None, None, False, 0, 0, fit.reason, proved=fit.proved
+            )
+        evidence = measure_fit(fit, target, watch)
+        attempt = FitAttempt(method, fit, evidence, evidence.meets(request), count, count)
         if attempt.met:
             return attempt
-        if best is None or is_nearer_to_request(evidence, best.evidence):
+        if best is None or is_closer_fit(evidence, best.evidence):
             best = attempt
         best = replace(best, probes=count, seeds=count)
     assert best is not None
     assert best.evidence is not None
-    return replace(best, reason=describe_shortfall(best.evidence, request))
+    return replace(best, reason=describe_missed_limits(best.evidence, request))
 
 
 def run_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
@@ -90,11 +92,11 @@ def run_method(method: str, target: csr_array, request: FitRequest, seed: int) -
     return fit
 
 
-def is_nearer_to_request(evidence: Evidence, other: Evidence | None) -> bool:
+def is_closer_fit(evidence: FitEvidence, other: FitEvidence | None) -> bool:
     return other is None or not evidence.total_variation >= other.total_variation
 
 
-def describe_shortfall(evidence: Evidence, request: FitRequest) -> str:
+def describe_missed_limits(evidence: FitEvidence, request: FitRequest) -> str:
     """Describe which limits are missed, measured against requested."""
     if np.isnan(evidence.total_variation):
         return f"logits leave the range of {request.dtype}"
@@ -118,21 +120,21 @@ def find_width(
     widest: int,
     watch: Progress = no_progress,
     impossible: int = 0,
-) -> Attempt:
+) -> FitAttempt:
     """Find the smallest width at which any seed works: double from a guess, then bisect.
 
     Success is not strictly monotone in d, so it is the smallest *found*. Widths up to `impossible` are left out.
     """
-    tried: dict[int, Attempt] = {}
-    ladder = [d for d in width_ladder(method, target, widest) if impossible < d <= widest]
+    tried: dict[int, FitAttempt] = {}
+    ladder = [d for d in iter_ladder_widths(method, target, widest) if impossible < d <= widest]
     if not ladder:
-        return Attempt(
+        return FitAttempt(
             method, None, None, False, 0, 0, explain_no_width(method, target, widest, impossible)
         )
 
     def fits_at_width(d: int) -> bool:
         if d not in tried:
-            tried[d] = try_width(method, target, request.at(d), seeds, watch)
+            tried[d] = try_fit_at_width(method, target, request.at(d), seeds, watch)
         return tried[d].met
 
     low, high = bracket_width(fits_at_width, ladder, impossible)
@@ -145,7 +147,7 @@ def find_width(
 
 def explain_no_width(method: str, target: csr_array, widest: int, impossible: int) -> str:
     """Explain why a method has no width to try."""
-    first = min(width_ladder(method, target, widest))
+    first = min(iter_ladder_widths(method, target, widest))
     if first <= impossible:
         return f"{method} has d = {first} alone, and d = {impossible} is proved impossible"
     return f"{method} needs d = {first}, above the widest that is tried, {widest}"
@@ -162,12 +164,12 @@ def bracket_width(
     return low, None
 
 
-def width_ladder(method: str, target: csr_array, widest: int) -> Iterator[int]:
+def iter_ladder_widths(method: str, target: csr_array, widest: int) -> Iterator[int]:
     """The widths that a search tries, rising."""
     return iter_search_widths(method, int(np.diff(target.indptr).max()), target.shape[0], widest)
 
 
-def summarise_search(method: str, tried: dict[int, Attempt], width: int | None) -> Attempt:
+def summarise_search(method: str, tried: dict[int, FitAttempt], width: int | None) -> FitAttempt:
     """The attempt at the width found, or at the widest tried, with the counts of the whole search."""
     probes = sum(attempt.probes for attempt in tried.values())
     seeds = max(attempt.seeds for attempt in tried.values())
@@ -180,20 +182,20 @@ def summarise_search(method: str, tried: dict[int, Attempt], width: int | None) 
     )
 
 
-def find_narrowest(
+def find_narrowest_fit(
     target: csr_array,
     request: FitRequest,
     seeds: Sequence[int],
     widest: int,
     watch: Progress = no_progress,
     impossible: int = 0,
-) -> Attempt:
+) -> FitAttempt:
     """`auto`: the narrowest module of several methods, and of equally narrow ones that with the smallest logits.
 
     Width 1 is decided first: found, it ends the search; proved impossible, it is left out of it.
     """
-    attempts: list[Attempt] = []
-    for method in auto_methods():
+    attempts: list[FitAttempt] = []
+    for method in list_auto_methods():
         done = any(attempt.met for attempt in attempts)
         if done and find_method_spec(method).last:
             break
@@ -203,52 +205,54 @@ def find_narrowest(
             break
         if is_width_one_method(method) and attempt.proved:
             impossible = max(impossible, 1)
-    return reduce_logits(best_attempt(attempts), target, request, seeds)
+    return halve_logit_budget(best_attempt(attempts), target, request, seeds)
 
 
-def find_smallest_logits(
+def find_fit_with_smallest_logits(
     target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = no_progress
-) -> Attempt:
+) -> FitAttempt:
     """`auto` at a given width: the smallest logits of the methods that may have them; the others only where these miss."""
     most = int(np.diff(target.indptr).max())
     first = list_competing_methods(most, request.d)
     others = [name for name in list_fixed_width_methods() if name not in first]
-    attempts: list[Attempt] = []
-    for methods in (first, others, *([name] for name in auto_methods(last=True))):
+    attempts: list[FitAttempt] = []
+    for methods in (first, others, *([name] for name in list_auto_methods(last=True))):
         if not any(attempt.met for attempt in attempts):
-            attempts += [try_width(name, target, request, seeds, watch) for name in methods]
-    return find_quieter_attempt(best_attempt(attempts), target, request, seeds)
+            attempts += [try_fit_at_width(name, target, request, seeds, watch) for name in methods]
+    return find_attempt_with_smaller_logits(best_attempt(attempts), target, request, seeds)
 
 
 @one_blas_thread()
-def find_quieter_attempt(
-    attempt: Attempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
-) -> Attempt:
+def find_attempt_with_smaller_logits(
+    attempt: FitAttempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
+) -> FitAttempt:
     """Look for smaller logits where a learned module's search began; return the better one."""
     if not attempt.met or attempt.fit is None or attempt.method != "learned":
         return attempt
     rng = np.random.default_rng([seeds[0], request.d])
-    quieter, tried = find_quieter_module(attempt.fit, attempt.logits, target, request, rng)
+    quieter, tried = find_module_with_smaller_logits(
+        attempt.fit, attempt.logits, target, request, rng
+    )
     counted = replace(attempt, probes=attempt.probes + tried)
     if quieter is None:
         return counted
-    return replace(counted, fit=quieter, evidence=verify(quieter, target))
+    return replace(counted, fit=quieter, evidence=measure_fit(quieter, target))
 
 
-def reduce_logits(
-    attempt: Attempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
-) -> Attempt:
+def halve_logit_budget(
+    attempt: FitAttempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
+) -> FitAttempt:
     """Fit a learned module again with half of its logits as budget; return the better one."""
     if not attempt.met or attempt.fit is None or attempt.method.partition(":")[0] != "learned":
         return attempt
     tight = replace(request.at(attempt.fit.d), logit_budget=TIGHTER * attempt.logits)
-    again = try_width(attempt.method, target, tight, seeds[:1])
+    again = try_fit_at_width(attempt.method, target, tight, seeds[:1])
     probes = attempt.probes + again.probes
     better = again if again.met else attempt
     return replace(better, probes=probes, seeds=attempt.seeds, tried=attempt.tried)
 
 
-def best_attempt(attempts: Sequence[Attempt]) -> Attempt:
+def best_attempt(attempts: Sequence[FitAttempt]) -> FitAttempt:
     """The narrowest that met the request, with the smallest logits; if none did, the nearest; with the counts of all."""
     good = [attempt for attempt in attempts if attempt.met and attempt.fit]
     some = [attempt for attempt in attempts if attempt.evidence]

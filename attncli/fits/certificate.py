@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._certificate_levels import raise_levels
+from attncli.fits._certificate_levels import raise_certificate_levels
 from attncli.fits._fixed_keys import make_fixed_keys
 from attncli.fits._registry import method
-from attncli.fits._types import Fit, FitRequest, MethodRefusal, make_module
+from attncli.fits._types import Fit, FitRequest, MethodNotApplicable, make_module
 from attncli.fits._verify import row_blocks
 from attncli.maths.rounding import Floats, round_to_dtype
 
@@ -21,7 +21,7 @@ MARGIN = 0.02
 """Natural-log units inside the request, for the rounding of the finished queries."""
 
 
-class Interpolants(NamedTuple):
+class RowInterpolants(NamedTuple):
     """U_S^+ 1 and U_S^+ ℓ for every row [row, d]: the query is level · flat + shape."""
 
     flat: Array
@@ -48,21 +48,24 @@ def certificate(
     length = target.shape[0]
     most = int(np.diff(target.indptr).max())
     if most > request.d:
-        return MethodRefusal(
+        return MethodNotApplicable(
             f"certificate interpolates each row's keys exactly: {most} keys need d ≥ {most}, not {request.d}"
         )
     chosen = round_to_dtype(make_fixed_keys(keys, length, request.d, rng), request.dtype)
     parts = compute_interpolants(chosen.astype(np.float64), target)
     if parts is None:
-        return MethodRefusal("the keys of a row are linearly dependent: another seed may do")
+        return MethodNotApplicable("the keys of a row are linearly dependent: another seed may do")
     level = np.concatenate(
-        [find_levels(chosen, parts, target, request, rows) for rows in row_blocks(length)]
+        [
+            find_certificate_levels(chosen, parts, target, request, rows)
+            for rows in row_blocks(length)
+        ]
     )
     queries = level[:, None] * parts.flat + parts.shape
     return make_module(queries, chosen, request.dtype, request.causal)
 
 
-def compute_interpolants(keys: Array, target: csr_array) -> Interpolants | None:
+def compute_interpolants(keys: Array, target: csr_array) -> RowInterpolants | None:
     """U_S^T (U_S U_S^T)^-1 [1, ℓ], the rows of equal support size together; None where a Gram matrix is singular."""
     counts = np.diff(target.indptr)
     flat, shape = np.zeros((2, *keys.shape))
@@ -76,11 +79,11 @@ def compute_interpolants(keys: Array, target: csr_array) -> Interpolants | None:
             return None
         both = own.swapaxes(1, 2) @ np.linalg.solve(gram, targets)
         flat[rows], shape[rows] = both[:, :, 0], both[:, :, 1]
-    return Interpolants(flat, shape)
+    return RowInterpolants(flat, shape)
 
 
-def find_levels(
-    keys: Floats, parts: Interpolants, target: csr_array, request: FitRequest, rows: slice
+def find_certificate_levels(
+    keys: Floats, parts: RowInterpolants, target: csr_array, request: FitRequest, rows: slice
 ) -> Array:
     """The smallest c for which c a_j + b_j lies low enough off the support; where a_j ≥ 1 no c would do."""
     weights = target[rows]
@@ -97,4 +100,4 @@ def find_levels(
     least = np.minimum.reduceat(np.log(weights.data), weights.indptr[:-1])
     floor = least + np.log(request.off_support) - MARGIN
     level = np.maximum(((rise - floor[:, None]) / drop).max(axis=1), 0.0)
-    return raise_levels(drop, rise, level.astype(np.float64), request.log_leak - MARGIN)
+    return raise_certificate_levels(drop, rise, level.astype(np.float64), request.log_leak - MARGIN)

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from attncli.fits._best_queries import solve_queries
 from attncli.fits._fixed_keys import make_fixed_keys
 from attncli.fits._registry import method
-from attncli.fits._types import Fit, FitRequest, MethodRefusal, make_module
+from attncli.fits._types import Fit, FitRequest, MethodNotApplicable, make_module
 from attncli.maths.rounding import round_to_dtype
 
 LIMIT = 8192
@@ -23,7 +23,9 @@ def convex(
     """
     length = target.shape[0]
     if length > LIMIT:
-        return MethodRefusal(f"convex takes n² d² operations a step: n = {length} is above {LIMIT}")
+        return MethodNotApplicable(
+            f"convex takes n² d² operations a step: n = {length} is above {LIMIT}"
+        )
     chosen = round_to_dtype(make_fixed_keys(keys, length, request.d, rng), request.dtype).astype(
         np.float64
     )

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._certificate_levels import raise_levels
+from attncli.fits._certificate_levels import raise_certificate_levels
 from attncli.fits._fixed_keys import moment_curve
 from attncli.fits._registry import method
-from attncli.fits._types import Fit, FitRequest, MethodRefusal, make_module, pad_columns
+from attncli.fits._types import Fit, FitRequest, MethodNotApplicable, make_module, pad_columns
 from attncli.fits._verify import row_blocks
 from attncli.maths.rounding import MANTISSA_BITS
 
@@ -43,20 +43,20 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
     length = target.shape[0]
     most = int(np.diff(target.indptr).max())
     if 2 * most > request.d:
-        return MethodRefusal(
+        return MethodNotApplicable(
             f"cyclic needs d = 2k = {2 * most} for rows of {most} keys, not {request.d}"
         )
     if 2 * most >= length:
-        return MethodRefusal(f"cyclic needs more tokens than 2k = {2 * most}, not {length}")
+        return MethodNotApplicable(f"cyclic needs more tokens than 2k = {2 * most}, not {length}")
     if length > LIMIT and most > 1:
-        return MethodRefusal(
+        return MethodNotApplicable(
             f"cyclic searches n² logits at n = {length} > {LIMIT} and would need a logit scale near n^{2 * most}"
         )
     angle = 2.0 * np.pi * np.arange(length) / length
     coefficients = np.zeros((length, most + 1), dtype=np.complex128)
     for rows in row_blocks(length):
         for count in np.unique(np.diff(target.indptr[rows.start : rows.stop + 1])):
-            fill_coefficients(coefficients, target, request, angle, rows, int(count))
+            fill_fourier_coefficients(coefficients, target, request, angle, rows, int(count))
     queries = np.stack([2.0 * coefficients[:, 1:].real, -2.0 * coefficients[:, 1:].imag], axis=2)
     queries = queries.reshape(length, 2 * most)
     refusal = refuse_imprecise_logits(queries, request, most, length)
@@ -70,20 +70,20 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
 
 def refuse_imprecise_logits(
     queries: Array, request: FitRequest, most: int, length: int
-) -> MethodRefusal | None:
+) -> MethodNotApplicable | None:
     """Refuse logits so large that their rounding exceeds the tolerance on the support."""
     scale = float(np.abs(queries).sum(axis=1).max())
     tolerance = min(request.log_ratio, -math.log(min(request.off_support, 0.5)))
     bits = math.log2(scale / tolerance) if scale > 0.0 else 0.0
     if bits <= MANTISSA_BITS[request.dtype]:
         return None
-    return MethodRefusal(
+    return MethodNotApplicable(
         f"cyclic at k = {most}, n = {length} has logits up to {scale:.1g} (~ n^2k): telling a factor "
         f"{math.exp(tolerance):.3g} apart takes {bits:.0f} bits, {request.dtype} has {MANTISSA_BITS[request.dtype]}"
     )
 
 
-def fill_coefficients(
+def fill_fourier_coefficients(
     coefficients: Complex,
     target: csr_array,
     request: FitRequest,
@@ -97,7 +97,7 @@ def fill_coefficients(
     place = target.indptr[own][:, None] + np.arange(count)
     support, targets = target.indices[place], np.log(target.data[place])
     curve = interpolate_least_norm(angle[support], targets)
-    height = smallest_height(support, targets, curve, request, angle, own)
+    height = find_smallest_height(support, targets, curve, request, angle, own)
     wells = product_coefficients(angle[support])
     coefficients[own, : count + 1] = -height[:, None] * wells
     coefficients[own, : curve.shape[1]] += curve
@@ -129,7 +129,7 @@ def interpolate_least_norm(nodes: Array, values: Array) -> Complex:
     return result
 
 
-def smallest_height(
+def find_smallest_height(
     support: NDArray[np.int64],
     target: Array,
     curve: Complex,
@@ -153,4 +153,4 @@ def smallest_height(
     depth[hidden], rise[hidden] = 1.0, -np.inf
     floor = target.min(axis=1) + math.log(request.off_support) - MARGIN
     height = np.maximum(((rise - floor[:, None]) / depth).max(axis=1), 0.0)
-    return raise_levels(depth, rise, height, request.log_leak - MARGIN)
+    return raise_certificate_levels(depth, rise, height, request.log_leak - MARGIN)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import unknown_name
-from attncli.fits._fixed_keys import unit_rows
-from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal, make_module
-from attncli.fits._verify import Evidence, row_blocks, verify
+from attncli.fits._fixed_keys import scale_rows_to_unit_length
+from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable, make_module
+from attncli.fits._verify import FitEvidence, measure_fit, row_blocks
 from attncli.resource_limits import require_memory
 
 Array = NDArray[np.float64]
@@ -44,33 +44,35 @@ def jl(
         raise unknown_name("factors", factors, FACTORS)
     length = target.shape[0]
     if factors == "svd" and length > SVD_LIMIT:
-        return MethodRefusal(
+        return MethodNotApplicable(
             f"the SVD of n = {length} tokens takes n³ operations: use jl:factors=codebook"
         )
     if projection == "orthogonal" and request.d > length:
-        return MethodRefusal(f"an orthogonal projection has d ≤ n = {length}, not {request.d}")
+        return MethodNotApplicable(
+            f"an orthogonal projection has d ≤ n = {length}, not {request.d}"
+        )
     require_memory(
         8 * length * (request.d * 6 + (4 * length if factors == "svd" else 0)),
         f"jl at d = {request.d}",
         "choose a smaller width or length",
     )
-    pairs = list(iter_factorings(target, request, factors))
+    pairs = list(iter_target_factorings(target, request, factors))
     best: tuple[float, FittedModule] | None = None
     for _ in range(draws):
         drawn = draw_projection(projection, length, request.d, rng)
-        matrix = unit_rows(drawn) if factors == "codebook" else drawn
+        matrix = scale_rows_to_unit_length(drawn) if factors == "codebook" else drawn
         for fit in iter_modules(pairs, matrix, target, request):
-            evidence = verify(fit, target)
+            evidence = measure_fit(fit, target)
             if evidence.meets(request):
                 return fit
-            excess = relative_excess(evidence, request)
+            excess = measure_excess_over_limits(evidence, request)
             if best is None or excess < best[0]:
                 best = excess, fit
     assert best is not None
     return best[1]
 
 
-def relative_excess(evidence: Evidence, request: FitRequest) -> float:
+def measure_excess_over_limits(evidence: FitEvidence, request: FitRequest) -> float:
     """How far a module is from the request: the largest quotient of an error and its limit."""
     quotients = (
         evidence.ratio_error / request.ratio_error,
@@ -90,7 +92,7 @@ def draw_projection(projection: str, length: int, d: int, rng: np.random.Generat
     return drawn
 
 
-def iter_factorings(
+def iter_target_factorings(
     target: csr_array, request: FitRequest, factors: str
 ) -> Iterator[tuple[Any, Any]]:
     """(left, right) with left right^T = B, one for each offset that is tried.
@@ -135,12 +137,14 @@ def iter_modules(
     """The modules of one draw: every offset, or, with one factoring, the scales between its two conditions."""
     for left, right in pairs:
         queries, keys = left @ drawn, drawn if right is None else right @ drawn
-        scales = iter_free_scales(queries, keys, target, request) if len(pairs) == 1 else np.ones(1)
+        scales = (
+            iter_logit_scales(queries, keys, target, request) if len(pairs) == 1 else np.ones(1)
+        )
         for scale in scales:
             yield make_module(scale * queries, keys, request.dtype, request.causal)
 
 
-def iter_free_scales(queries: Array, keys: Array, target: csr_array, request: FitRequest) -> Array:
+def iter_logit_scales(queries: Array, keys: Array, target: csr_array, request: FitRequest) -> Array:
     """Logit scales, smallest first: (i) asks for at least ln(1/ε1) / gap, (ii) for at most ln(1 + ε2) / spread.
 
     Uniform weights only; the total variation may need any scale between the two.

@@ -9,17 +9,17 @@ from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
 from attncli.fits._best_queries import solve_queries
-from attncli.fits._initial_keys import iter_arranged_modules, spectral_start
+from attncli.fits._initial_keys import iter_modules_of_arranged_keys, make_spectral_start
 from attncli.fits._losses import (
-    LossSetting,
+    LossTarget,
     likelihood_loss,
     make_loss_setting,
     margin_loss,
     run_lbfgs,
 )
 from attncli.fits._registry import method
-from attncli.fits._types import Fit, FitRequest, FittedModule, MethodRefusal, make_module
-from attncli.fits._verify import verify
+from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable, make_module
+from attncli.fits._verify import measure_fit
 from attncli.maths.rounding import round_to_dtype
 from attncli.resource_limits import require_memory
 
@@ -53,18 +53,22 @@ def learned(
     if not spread > 0.0:
         raise UsageError(f"method 'learned': spread must be positive, not {spread}.")
     if length > LIMIT:
-        return MethodRefusal(f"learned takes n² d operations a step: n = {length} is above {LIMIT}")
+        return MethodNotApplicable(
+            f"learned takes n² d operations a step: n = {length} is above {LIMIT}"
+        )
     require_memory(
         32 * length**2, f"learned at n = {length}", "choose a smaller length or certificate"
     )
-    fits = [each for each in iter_arranged_modules(target, request) if each[1].meets(request)]
+    fits = [
+        each for each in iter_modules_of_arranged_keys(target, request) if each[1].meets(request)
+    ]
     if fits:
         return min(fits, key=lambda pair: pair[1].logit_scale)[0]
-    start = spectral_start(target, request, rng, spread)
+    start = make_spectral_start(target, request, rng, spread)
     best: tuple[float, FittedModule] | None = None
     for reached, both in iter_attempts(start, target, request):
-        fit = finish_module(both, target, request)
-        evidence = verify(fit, target)
+        fit = polish_module(both, target, request)
+        evidence = measure_fit(fit, target)
         if evidence.meets(request):
             return replace(fit, start=reached)
         if best is None or evidence.total_variation < best[0]:
@@ -100,7 +104,7 @@ def iter_attempts(
                 yield progress[index], sharpened
 
 
-def find_quieter_module(
+def find_module_with_smaller_logits(
     fit: FittedModule,
     least: float,
     target: csr_array,
@@ -111,12 +115,14 @@ def find_quieter_module(
 
     With half of the logits it is good enough, else the one with the smallest is taken; None where none has smaller ones.
     """
-    start = spectral_start(target, request, rng, 1.0) if fit.start is None else fit.start
+    start = make_spectral_start(target, request, rng, 1.0) if fit.start is None else fit.start
     best, enough, tried = None, TIGHTER * least, 0
     for decay in FRUGAL[:-1]:
-        for candidate in iter_soft_attempts(start, make_loss_setting(target, request, decay)):
-            made = finish_module(candidate, target, request)
-            evidence, tried = verify(made, target), tried + 1
+        for candidate in iter_attempts_at_soft_margins(
+            start, make_loss_setting(target, request, decay)
+        ):
+            made = polish_module(candidate, target, request)
+            evidence, tried = measure_fit(made, target), tried + 1
             if evidence.meets(request) and evidence.logit_scale < least:
                 best, least = made, evidence.logit_scale
             if least <= enough:
@@ -126,7 +132,7 @@ def find_quieter_module(
     return best, tried
 
 
-def iter_soft_attempts(start: Array, setting: LossSetting) -> Iterator[Array]:
+def iter_attempts_at_soft_margins(start: Array, setting: LossTarget) -> Iterator[Array]:
     progress = start
     for steps in SOFT_SCHEDULE:
         progress = sharpened = run_lbfgs(likelihood_loss, progress, setting, steps)
@@ -136,7 +142,7 @@ def iter_soft_attempts(start: Array, setting: LossSetting) -> Iterator[Array]:
             yield sharpened
 
 
-def finish_module(both: Array, target: csr_array, request: FitRequest) -> FittedModule:
+def polish_module(both: Array, target: csr_array, request: FitRequest) -> FittedModule:
     """The module of these keys, rounded, with the best query of every row."""
     keys, queries = rescale_keys(both, request.dtype)
     solved = solve_queries(keys, target, request, queries)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._registry import method
-from attncli.fits._types import Fit, FitRequest, MethodRefusal
+from attncli.fits._types import Fit, FitRequest, MethodNotApplicable
 from attncli.fits._width_one import fit_width_one
 
 
@@ -19,5 +19,7 @@ def line(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fi
     if found.module is not None:
         return found.module.pad_to_width(request.d)
     if found.answer.possible is False:
-        return MethodRefusal(f"width 1 is impossible: {found.answer.reason}", proved=request.d == 1)
-    return MethodRefusal(f"width 1 is not decided: {found.answer.reason}")
+        return MethodNotApplicable(
+            f"width 1 is impossible: {found.answer.reason}", proved=request.d == 1
+        )
+    return MethodNotApplicable(f"width 1 is not decided: {found.answer.reason}")

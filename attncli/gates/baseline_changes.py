@@ -17,7 +17,7 @@ from attncli.gates.row_selection import (
     parse_selectors,
     select_rows,
 )
-from attncli.maths.significance import adjust_holm
+from attncli.maths.significance import adjust_probabilities_by_holm
 from attncli.records import Report, Row, Verdict
 from attncli.reports.row_pairs import RowPair, aggregate_pairs, pair_rows
 
@@ -122,7 +122,9 @@ class ChangeCheck:
     @cached_property
     def noise_probabilities(self) -> list[float]:
         """For each number, the probability that noise alone moves any of them as far (Holm)."""
-        return adjust_holm([self.change.noise_probability(pair) for pair in self.pairs])
+        return adjust_probabilities_by_holm(
+            [self.change.noise_probability(pair) for pair in self.pairs]
+        )
 
     def pairs_past_limit(self) -> list[RowPair]:
         """The numbers that moved past the limit."""
@@ -230,7 +232,9 @@ def find_noise_only(
     noise_questions = [
         (one.change, pair) for one in questions if one.change.asks_noise for pair in one.pairs
     ]
-    chances = adjust_holm([change.noise_probability(pair) for change, pair in noise_questions])
+    chances = adjust_probabilities_by_holm(
+        [change.noise_probability(pair) for change, pair in noise_questions]
+    )
     return {
         (id(change), id(pair))
         for (change, pair), chance in zip(noise_questions, chances, strict=True)

@@ -28,7 +28,7 @@ ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionCensus:
+class AttentionLayerCounts:
     """Counts; None where the config does not say."""
 
     layers: int | None
@@ -74,18 +74,18 @@ class AttentionCensus:
         return ", ".join(parts)
 
 
-def count_attention(config: Mapping[str, Any], tensors: Collection[str]) -> AttentionCensus:
+def count_attention(config: Mapping[str, Any], tensors: Collection[str]) -> AttentionLayerCounts:
     """`config`: config.json; of a model with several towers, its text model is counted."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
         config = {**config, **text}
-    layers, heads = config_number(config, "layers"), config_number(config, "heads")
-    return AttentionCensus(
+    layers, heads = read_config_number(config, "layers"), read_config_number(config, "heads")
+    return AttentionLayerCounts(
         layers,
         heads,
-        heads if (own := config_number(config, "key_heads")) is None else own,
+        heads if (own := read_config_number(config, "key_heads")) is None else own,
         count_layer_kinds(config, layers),
-        positive_int(config.get("sliding_window")),
+        read_positive_int(config.get("sliding_window")),
         qk_norm=count_layers_with_tensor(QUERY_NORM, tensors),
         sinks=count_layers_with_tensor(SINKS, tensors),
         gates=layers
@@ -94,13 +94,13 @@ def count_attention(config: Mapping[str, Any], tensors: Collection[str]) -> Atte
     )
 
 
-def config_number(config: Mapping[str, Any], name: str) -> int | None:
+def read_config_number(config: Mapping[str, Any], name: str) -> int | None:
     """The first of a quantity's config names that is set, unless layers differ."""
     if any(word in layer for layer in find_differing_layers(config) for word in WORDS[name]):
         return None
     if name == "key_heads" and config.get("multi_query") is True and "num_kv_heads" not in config:
         return 1
-    numbers = [positive_int(config.get(word)) for word in WORDS[name]]
+    numbers = [read_positive_int(config.get(word)) for word in WORDS[name]]
     return next((value for value in numbers if value is not None), None)
 
 
@@ -114,7 +114,7 @@ def find_differing_layers(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     )
 
 
-def positive_int(value: object) -> int | None:
+def read_positive_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
@@ -128,7 +128,7 @@ def count_layer_kinds(config: Mapping[str, Any], layers: int | None) -> dict[str
     if layers is None:
         return {}
     if (
-        positive_int(config.get("sliding_window")) is None
+        read_positive_int(config.get("sliding_window")) is None
         or config.get("use_sliding_window") is False
     ):
         return {"full": layers}

@@ -64,7 +64,7 @@ def read_head(model: str, place: str, how: FetchSettings = NOTHING_TRUSTED) -> H
     if spec is None:
         raise UsageError(f"`head={place!r}`: write LAYER.HEAD, as in 0.3.")
     layer, head = int(spec["layer"]), int(spec["head"])
-    local, config = require_plain_logits(model, how)
+    local, config = require_scaled_product_logits(model, how)
     if layer >= config.layers or head >= config.heads:
         raise UsageError(
             f"`head={place!r}`: the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
@@ -72,7 +72,7 @@ def read_head(model: str, place: str, how: FetchSettings = NOTHING_TRUSTED) -> H
     return make_head_reader(local, config, how)(layer, head)
 
 
-def require_plain_logits(model: str, how: FetchSettings) -> tuple[LocalModel, HeadConfig]:
+def require_scaled_product_logits(model: str, how: FetchSettings) -> tuple[LocalModel, HeadConfig]:
     """Require a model whose logits are simply scaled products of queries and keys."""
     local = find_local_folder(model, how)
     config = HeadConfig.read(local.folder)

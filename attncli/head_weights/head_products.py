@@ -14,7 +14,7 @@ from attncli.head_weights.head_projections import (
     read_output_projection,
     read_projection,
 )
-from attncli.maths.matrices.low_rank_product import Factored
+from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.models.files.tensor_reader import TensorReader
 
 EXTREME = 1e70
@@ -28,9 +28,9 @@ class HeadProducts:
 
     layer: int
     head: int
-    qk: Factored | None
+    qk: LowRankProduct | None
     """None under QK-norm, where logits are no bilinear form."""
-    ov: Factored
+    ov: LowRankProduct
 
 
 def iter_head_products(
@@ -39,7 +39,7 @@ def iter_head_products(
     """Iterate over heads; only one head is in memory at a time."""
     for layer in layers:
         place = config.tensor_layer_index(layer)
-        gain = branch_gain(tensors, config, layer)
+        gain = read_branch_norm_gain(tensors, config, layer)
         normalised = config.family.qk_norm or find_query_norm(tensors, place) is not None
         for head in heads:
             key_head = head * config.key_heads // config.heads
@@ -51,13 +51,13 @@ def iter_head_products(
                 )
                 value, _ = read_projection(tensors, config, place, "value", key_head)
                 output = read_output_projection(tensors, config, place, head)
-                ov = Factored(gain * value, output.T)
+                ov = LowRankProduct(gain * value, output.T)
             for product in filter(None, (qk, ov)):
-                refuse_extreme(f"{tensors.folder}: head {layer}.{head}", product)
+                refuse_extreme_product(f"{tensors.folder}: head {layer}.{head}", product)
             yield HeadProducts(layer, head, qk, ov)
 
 
-def refuse_extreme(where: str, product: Factored) -> None:
+def refuse_extreme_product(where: str, product: LowRankProduct) -> None:
     """Refuse extreme products: their squares must stay floats, or they would count as zero."""
     for factor in (product.left, product.right):
         largest = float(np.abs(factor).max(initial=0.0))
@@ -69,13 +69,13 @@ def refuse_extreme(where: str, product: Factored) -> None:
 
 def query_key_product(
     tensors: TensorReader, config: HeadConfig, place: int, head: int, key_head: int, gain: Array
-) -> Factored:
+) -> LowRankProduct:
     query, _ = read_projection(tensors, config, place, "query", head)
     key, _ = read_projection(tensors, config, place, "key", key_head)
-    return Factored(gain * query, gain * key)
+    return LowRankProduct(gain * query, gain * key)
 
 
-def branch_gain(tensors: TensorReader, config: HeadConfig, layer: int) -> Array:
+def read_branch_norm_gain(tensors: TensorReader, config: HeadConfig, layer: int) -> Array:
     """The gain of the norm in the branch, [feature, 1]; ones where the head reads the stream itself."""
     if not config.family.pre_norm:
         return np.ones((1, 1))

@@ -57,12 +57,12 @@ def read_projection(
 ) -> tuple[Array, Array]:
     """Weights [hidden, d] and biases [d] of one head's queries, keys or values; keys' and values' heads are fewer if grouped."""
     family, d = config.family, config.key_width
-    name = weight_name(tensors, weight_template(family, part), place)
+    name = weight_name(tensors, find_weight_template(family, part), place)
     outputs = d * sum(count_heads(config, each) for each in (PARTS if not family.key else (part,)))
     transposed = family.layout == "conv1d"
     expected = (config.hidden, outputs) if transposed else (outputs, config.hidden)
-    refuse_other_shape(tensors, name, expected)
-    first = d * first_head(config, part, head)
+    require_shape(tensors, name, expected)
+    first = d * count_heads_before(config, part, head)
     rows = slice(first, first + d)
     bias = f"{name.removesuffix('.weight')}.bias"
     b = read_vector(tensors, bias, outputs)[rows] if bias in tensors.places else np.zeros(d)
@@ -80,25 +80,25 @@ def read_output_projection(
     columns = slice(head * d, (head + 1) * d)
     transposed = config.family.layout == "conv1d"
     expected = (inputs, config.hidden) if transposed else (config.hidden, inputs)
-    refuse_other_shape(tensors, name, expected)
+    require_shape(tensors, name, expected)
     if transposed:
         return tensors.rows(name, columns)
     return np.ascontiguousarray(tensors.columns(name, columns).T)
 
 
 def read_vector(tensors: TensorReader, name: str, size: int) -> Array:
-    refuse_other_shape(tensors, name, (size,))
+    require_shape(tensors, name, (size,))
     return tensors.rows(name, slice(None))
 
 
-def refuse_other_shape(tensors: TensorReader, name: str, expected: tuple[int, ...]) -> None:
+def require_shape(tensors: TensorReader, name: str, expected: tuple[int, ...]) -> None:
     if tensors.shape(name) != expected:
         raise InputError(
             f"{tensors.folder}: {name} has shape {tensors.shape(name)}, the config says {expected}."
         )
 
 
-def weight_template(family: HeadFamily, part: Part) -> str:
+def find_weight_template(family: HeadFamily, part: Part) -> str:
     fused = not family.key
     return (
         family.query
@@ -111,7 +111,7 @@ def count_heads(config: HeadConfig, part: Part) -> int:
     return config.heads if part == "query" else config.key_heads
 
 
-def first_head(config: HeadConfig, part: Part, head: int) -> int:
+def count_heads_before(config: HeadConfig, part: Part, head: int) -> int:
     """How many heads' outputs come before this head's in the projection."""
     if config.family.key:
         return head

@@ -33,9 +33,11 @@ class InMemoryTensors(TensorReader):
 
     def sha256(self) -> str:
         """The hash that the same tensors would have in a file."""
-        from attncli.models.files.load_weights import hash_state
+        from attncli.models.files.load_weights import hash_state_dict
 
-        return hash_state(str(self.folder), {name: self.state[name] for name in self.read_from})
+        return hash_state_dict(
+            str(self.folder), {name: self.state[name] for name in self.read_from}
+        )
 
     def read(self, name: str, part: tuple[slice, ...]) -> Array:
         self.read_from.add(name)

@@ -37,7 +37,7 @@ def invert_projections(head: Head, dtype: str) -> ProjectionInverse:
     return ProjectionInverse((right.T / values) @ left.T, float(values[0] / values[-1]))
 
 
-def projections_for_scores(head: Head, queries: Array, keys: Array) -> Array:
+def solve_projections_for_scores(head: Head, queries: Array, keys: Array) -> Array:
     """[token, 2 d]: the projections x must have, so that the head's logits are queries keys^T.
 
     The scale is shared between both, rotations are undone, biases are subtracted.
@@ -49,7 +49,9 @@ def projections_for_scores(head: Head, queries: Array, keys: Array) -> Array:
     return np.concatenate([q, k], axis=1)
 
 
-def solve_inputs(head: Head, projections: Array, pseudo: ProjectionInverse, dtype: str) -> Floats:
+def solve_inputs_for_projections(
+    head: Head, projections: Array, pseudo: ProjectionInverse, dtype: str
+) -> Floats:
     """The least x with these projections, rounded; queries and keys are scaled against each other so that it is small."""
     d = head.d
     biases = np.concatenate([round_to_dtype(part, dtype) for part in (head.b_q, head.b_k)])

@@ -17,7 +17,7 @@ from attncli.models.files.tensor_reader import TensorReader
 
 
 @dataclass(frozen=True, slots=True)
-class LayerConstant:
+class LayerTheoremConstant:
     """The constant of one layer, as the theorem has it."""
 
     beta: float
@@ -26,7 +26,7 @@ class LayerConstant:
     """log10 of 4βH times the scale of the logits, 1/√d mostly."""
 
 
-def explain_not_covered(config: HeadConfig, tensors: TensorReader) -> str:
+def explain_theorem_gap(config: HeadConfig, tensors: TensorReader) -> str:
     """Explain what the theorem does not cover; empty where it covers this attention."""
     family = config.family
     if family.causal:
@@ -57,7 +57,9 @@ def logit_range(tensors: TensorReader, config: HeadConfig, layer: int, residual:
     return max(found) * config.logit_scale(layer)
 
 
-def compute_layer_constant(tensors: TensorReader, config: HeadConfig, layer: int) -> LayerConstant:
+def compute_layer_constant(
+    tensors: TensorReader, config: HeadConfig, layer: int
+) -> LayerTheoremConstant:
     """Compute a layer's constant; biases change the common rows only, which the bound does not concern."""
     place, parts = config.tensor_layer_index(layer), []
     for head in range(config.heads):
@@ -71,4 +73,4 @@ def compute_layer_constant(tensors: TensorReader, config: HeadConfig, layer: int
     log10_beta = max(parts)
     scale = 4.0 * config.heads * config.logit_scale(layer)
     beta = float(np.power(10.0, log10_beta)) if log10_beta < 300.0 else math.inf
-    return LayerConstant(beta, log10_beta + math.log10(scale))
+    return LayerTheoremConstant(beta, log10_beta + math.log10(scale))

@@ -12,15 +12,15 @@ which says something only where ‖res(X_0)‖ < K^(-1/2), the contraction radiu
 import math
 
 from attncli.maths.matrices.norms import composite_norm, infinity_norm, log10_norm, one_norm
-from attncli.maths.residuals.scaled_arrays import Array, make_scaled, matmul_scaled
+from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array, matmul_scaled
 
 
 def log10_attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> float:
     """log10 of 4 β H / √d for one layer; axes as in a network file."""
     heads, _, d = w_q.shape
     sizes = [
-        log10_norm(matmul_scaled(make_scaled(w_q[head]), w_k[head].T), one_norm)
-        + log10_norm(matmul_scaled(make_scaled(w_v[head]), w_o[head]), composite_norm)
+        log10_norm(matmul_scaled(make_scaled_array(w_q[head]), w_k[head].T), one_norm)
+        + log10_norm(matmul_scaled(make_scaled_array(w_v[head]), w_o[head]), composite_norm)
         for head in range(heads)
     ]
     return max(sizes) + math.log10(4.0 * int(heads) / math.sqrt(d))
@@ -28,14 +28,14 @@ def log10_attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> 
 
 def log10_mlp_constant(w_in: Array, w_out: Array, slope: float, skip: bool) -> float:
     """log10 λ of f(X W_in) W_out, plus X with a skip: √(λ_1 λ_∞), for an activation of at most this slope."""
-    inner, outer = make_scaled(w_in), make_scaled(w_out)
+    inner, outer = make_scaled_array(w_in), make_scaled_array(w_out)
     sizes = [
         log10_norm(inner, norm) + log10_norm(outer, norm) for norm in (one_norm, infinity_norm)
     ]
-    return math.fsum(add_skip(size + math.log10(slope), skip) for size in sizes) / 2.0
+    return math.fsum(add_skip_to_bound(size + math.log10(slope), skip) for size in sizes) / 2.0
 
 
-def add_skip(log10_size: float, skip: bool) -> float:
+def add_skip_to_bound(log10_size: float, skip: bool) -> float:
     """log10(size + 1) with a skip."""
     if not skip:
         return log10_size

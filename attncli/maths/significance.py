@@ -30,7 +30,7 @@ def standard_deviation(numbers: Sequence[float], mean: float) -> float | None:
     return scale * math.sqrt(square / (len(numbers) - 1))
 
 
-def share_standard_deviation(share: float, draws: int) -> float | None:
+def estimate_share_deviation(share: float, draws: int) -> float | None:
     """The standard deviation of the share of ones among draws that are 1 or 0."""
     return math.sqrt(share * (1.0 - share) * draws / (draws - 1)) if draws > 1 else None
 
@@ -55,28 +55,28 @@ def student_quantile(share: float, freedom: float) -> float:
     return high
 
 
-class Interval(NamedTuple):
+class ConfidenceInterval(NamedTuple):
     """The interval that contains a number with probability `CONFIDENCE`."""
 
     low: float
     high: float
 
 
-def confidence_interval(value: float, error: float, freedom: int) -> Interval:
+def confidence_interval(value: float, error: float, freedom: int) -> ConfidenceInterval:
     """Student's t interval; of a positive number on its logarithm, since sums of few squares are nearly symmetric
     there."""
     if error == 0.0:
-        return Interval(value, value)
+        return ConfidenceInterval(value, value)
     if math.isnan(error) or freedom < 1:
-        return Interval(-math.inf, math.inf)
+        return ConfidenceInterval(-math.inf, math.inf)
     reach = student_quantile(CONFIDENCE, freedom) * error
     if value <= 0.0:
-        return Interval(value - reach, value + reach)
+        return ConfidenceInterval(value - reach, value + reach)
     factor = math.exp(min(reach / value, 700.0))
-    return Interval(value / factor, value * factor)
+    return ConfidenceInterval(value / factor, value * factor)
 
 
-def welch_freedom(first: tuple[float, int], second: tuple[float, int]) -> float:
+def compute_welch_freedom(first: tuple[float, int], second: tuple[float, int]) -> float:
     """Degrees of freedom of a difference of two means, each given by its spread and how many numbers it is of (Welch)."""
     parts = [(s * s / n, n - 1) for s, n in (first, second)]
     total = sum(part for part, _ in parts)
@@ -98,25 +98,25 @@ def incomplete_beta(x: float, a: float, b: float) -> float:
 
 def beta_continued_fraction(x: float, a: float, b: float) -> float:
     """The continued fraction of the incomplete beta function (Numerical Recipes 6.4), evaluated forwards."""
-    c, d = 1.0, 1.0 / clamp_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    c, d = 1.0, 1.0 / clamp_away_from_zero(1.0 - (a + b) * x / (a + 1.0))
     value = d
     for m in range(1, STEPS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            d = 1.0 / clamp_from_zero(1.0 + term * d)
-            c = clamp_from_zero(1.0 + term / c)
+            d = 1.0 / clamp_away_from_zero(1.0 + term * d)
+            c = clamp_away_from_zero(1.0 + term / c)
             value *= c * d
         if abs(c * d - 1.0) < 1e-16:
             break
     return value
 
 
-def clamp_from_zero(number: float) -> float:
+def clamp_away_from_zero(number: float) -> float:
     return number if abs(number) > TINY else TINY
 
 
-def adjust_holm(chances: Sequence[float]) -> list[float]:
+def adjust_probabilities_by_holm(chances: Sequence[float]) -> list[float]:
     """Adjust probabilities for multiple tests (Holm): one below α is significant at α for the whole family."""
     order = sorted(range(len(chances)), key=chances.__getitem__)
     adjusted, least = [0.0] * len(chances), 0.0

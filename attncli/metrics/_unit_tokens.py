@@ -11,7 +11,7 @@ BLOCK = 1 << 22
 """Cosines in memory at once."""
 
 
-def unit_tokens(state: SplitState) -> Array:
+def scale_tokens_to_unit_length(state: SplitState) -> Array:
     """Scale tokens to unit length; a zero token stays zero."""
     rows = state.states.mantissa
     largest = np.abs(rows).max(axis=1, keepdims=True)
@@ -21,7 +21,7 @@ def unit_tokens(state: SplitState) -> Array:
     return found
 
 
-def cosine_blocks(tokens: Array) -> Iterator[Array]:
+def iter_cosine_blocks(tokens: Array) -> Iterator[Array]:
     """Iterate over blocks of rows of the cosine matrix."""
     size = max(1, BLOCK // len(tokens))
     for first in range(0, len(tokens), size):

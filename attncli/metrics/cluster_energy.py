@@ -4,7 +4,7 @@ import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
-from attncli.metrics._unit_tokens import cosine_blocks, unit_tokens
+from attncli.metrics._unit_tokens import iter_cosine_blocks, scale_tokens_to_unit_length
 
 BETA = 1.0
 
@@ -15,6 +15,6 @@ def cluster_energy(state: SplitState) -> float:
 
     e/2 = 1.359: one cluster; about 1/2: orthogonal tokens. Self-attention alone makes it rise.
     """
-    tokens = unit_tokens(state)
-    total = math.fsum(float(np.exp(BETA * block).sum()) for block in cosine_blocks(tokens))
+    tokens = scale_tokens_to_unit_length(state)
+    total = math.fsum(float(np.exp(BETA * block).sum()) for block in iter_cosine_blocks(tokens))
     return total / (2.0 * BETA * len(tokens) ** 2)

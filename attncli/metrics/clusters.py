@@ -2,7 +2,7 @@ import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
-from attncli.metrics._unit_tokens import BLOCK, unit_tokens
+from attncli.metrics._unit_tokens import BLOCK, scale_tokens_to_unit_length
 
 EPSILON = 0.1
 """Distance of unit tokens up to which two belong together."""
@@ -14,7 +14,7 @@ def clusters(state: SplitState) -> float:
 
     1: all tokens have one direction; as many as tokens: no two are close. Constant over layers: a metastable plateau.
     """
-    tokens = unit_tokens(state)
+    tokens = scale_tokens_to_unit_length(state)
     near = 1.0 - EPSILON**2 / 2.0
     left = np.ones(len(tokens), dtype=bool)
     count, size = 0, max(1, BLOCK // len(tokens))

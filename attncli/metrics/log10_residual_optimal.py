@@ -23,16 +23,16 @@ def log10_residual_optimal(state: SplitState) -> float:
     if state.residual.is_zero():
         return -math.inf
     residual = state.residual.mantissa
-    nearest = residual - nearest_centre(residual)
+    nearest = residual - find_nearest_centre(residual)
     return log10_norm(state.residual._replace(mantissa=nearest), composite_norm) - log10_norm(
         state.states, composite_norm
     )
 
 
-def nearest_centre(matrix: Array) -> Array:
+def find_nearest_centre(matrix: Array) -> Array:
     """The row x [feature] that minimises ‖M - 1x^T‖_{1,∞}."""
     from attncli.maths.matrices.nearest_constant_row import (  # scipy's optimizers: 0.4 s to import, needed here alone
-        find_nearest_row,
+        find_nearest_constant_row,
     )
 
     tokens, width = matrix.shape
@@ -42,7 +42,7 @@ def nearest_centre(matrix: Array) -> Array:
             f"log10_residual_optimal of {format_count(tokens, 'token')} of width {width:,} is a linear programme that "
             f"takes hours: {advice}."
         )
-    found = find_nearest_row(matrix)
+    found = find_nearest_constant_row(matrix)
     if not found.gap <= OPTIMAL_RESIDUAL.of():
         raise LimitError(
             f"log10_residual_optimal is only known to {found.gap:.1g} of itself: {advice}."

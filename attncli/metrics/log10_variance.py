@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from attncli.maths.residuals.scaled_arrays import add_scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import add_scaled_arrays, make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
 
@@ -13,8 +13,10 @@ def log10_variance(state: SplitState) -> float:
 
     In Pre-LN models it grows with depth, and the later blocks add ever less to it ("curse of depth"); -∞: all are equal.
     """
-    common, varying = (make_scaled(p.mantissa - p.mantissa.mean(), p.exponent) for p in state.parts)
-    rest = add_scaled(
+    common, varying = (
+        make_scaled_array(p.mantissa - p.mantissa.mean(), p.exponent) for p in state.parts
+    )
+    rest = add_scaled_arrays(
         common, varying
     )  # apart until here: a uniform common row takes no digits from what varies
     square = float(np.mean(rest.mantissa**2))

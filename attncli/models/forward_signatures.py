@@ -11,18 +11,18 @@ ANYTHING = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 def forward_signature(module: nn.Module) -> inspect.Signature:
     """The signature of a model's forward; of the next one that names arguments, if it passes on `*args, **kwargs`."""
     own = inspect.signature(module.forward)
-    if parameters_with_names(own):
+    if select_named_parameters(own):
         return own
     return next(
         filter(
-            parameters_with_names,
+            select_named_parameters,
             map(signature_without_self, list_inherited_forwards(type(module))),
         ),
         own,
     )
 
 
-def parameters_with_names(signature: inspect.Signature) -> Mapping[str, inspect.Parameter]:
+def select_named_parameters(signature: inspect.Signature) -> Mapping[str, inspect.Parameter]:
     """Parameters with names."""
     return {name: each for name, each in signature.parameters.items() if each.kind not in ANYTHING}
 

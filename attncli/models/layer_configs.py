@@ -12,7 +12,7 @@ def config_value(config: "PreTrainedConfig", name: str) -> Any:
     return vars(config).get(config.attribute_map.get(name, name))
 
 
-def per_layer_configs(config: "PreTrainedConfig") -> "Sequence[PreTrainedConfig]":
+def list_layer_configs(config: "PreTrainedConfig") -> "Sequence[PreTrainedConfig]":
     """One config for each layer where these have sizes of their own, else the one for all."""
     return config.per_layer_config if config.is_heterogeneous else (config,)
 
@@ -20,25 +20,28 @@ def per_layer_configs(config: "PreTrainedConfig") -> "Sequence[PreTrainedConfig]
 def head_counts(config: "PreTrainedConfig") -> set[int]:
     """All numbers of heads of its layers; some types list one for every stage."""
     found = set()
-    for each in per_layer_configs(config):
+    for each in list_layer_configs(config):
         heads = config_value(each, "num_attention_heads")
         listed = heads if isinstance(heads, (list, tuple)) else [heads]
         found |= {number for number in listed if isinstance(number, int)}
     return found
 
 
-def configs_within(config: "PreTrainedConfig") -> "list[PreTrainedConfig]":
+def list_nested_configs(config: "PreTrainedConfig") -> "list[PreTrainedConfig]":
     """The config and those of its parts, such as a vision tower or a decoder."""
     parts = [getattr(config, name, None) for name in config.sub_configs]
-    return [config, *(each for part in parts if part is not None for each in configs_within(part))]
+    return [
+        config,
+        *(each for part in parts if part is not None for each in list_nested_configs(part)),
+    ]
 
 
 LAYERS = ("num_hidden_layers", "encoder_layers", "decoder_layers", "num_decoder_layers")
 
 
-def most_layers(config: "PreTrainedConfig") -> int | None:
+def find_deepest_layer_count(config: "PreTrainedConfig") -> int | None:
     """The layers of the model's deepest stack; None where no config gives a single number."""
-    counts = [config_value(part, name) for part in configs_within(config) for name in LAYERS]
+    counts = [config_value(part, name) for part in list_nested_configs(config) for name in LAYERS]
     return max((count for count in counts if isinstance(count, int)), default=None)
 
 

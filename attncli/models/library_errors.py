@@ -20,26 +20,26 @@ def translate_library_errors(folder: Path | str, what: str, action: Callable[[],
     except (AttnError, MemoryError, KeyboardInterrupt):
         raise
     except ImportError as error:
-        needed = name_missing_library(error)
+        needed = find_missing_library_name(error)
         how = f"pip install 'attncli[{EXTRAS[needed]}]'" if needed in EXTRAS else "install it"
         raise InputError(
             f"{folder}: its code needs {needed}, which is not installed: {how}."
         ) from error
     except ZeroDivisionError as error:
-        raise InputError(f"{folder}: {what}: {describe_zero_division(error)}.") from error
+        raise InputError(f"{folder}: {what}: {describe_division_by_config_size(error)}.") from error
     except BaseException as error:  # a panic of the tokenizer library (pyo3) is no Exception
         raise InputError(
             f"{folder}: {what} ({type(error).__name__}: {first_line_of_error(error)})."
         ) from error
 
 
-def name_missing_library(error: ImportError) -> str:
+def find_missing_library_name(error: ImportError) -> str:
     """The library's name in transformers' message about a missing library."""
     words = str(error).split()
     return words[words.index("the") + 1] if "the" in words[:-1] else str(error.name or error)
 
 
-def describe_zero_division(error: ZeroDivisionError) -> str:
+def describe_division_by_config_size(error: ZeroDivisionError) -> str:
     """Name the sizes of a config that a model's code divided by: Python only reports the division by zero."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     line = (place.line or "").partition("#")[0].strip()

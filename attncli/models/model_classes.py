@@ -25,7 +25,7 @@ def body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
 
 def body_classes(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
     """All classes made for this config, in order of preference."""
-    others = sorted(find_model_classes(type(config)), key=body_rank)
+    others = sorted(find_model_classes(type(config)), key=rank_body_first)
     try:
         found: Any = MODEL_MAPPING[type(config)]
     except (KeyError, ValueError):  # in no mapping, or mapped to a class that does not exist
@@ -62,7 +62,7 @@ def iter_modelling_modules(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]
         yield importlib.import_module(f"{folder}.{name}")
 
 
-def body_rank(model_class: type[PreTrainedModel]) -> tuple[bool, bool, int]:
+def rank_body_first(model_class: type[PreTrainedModel]) -> tuple[bool, bool, int]:
     """Sort key that puts bodies before heads: `XModel` before `XEncoder` before `XForCausalLM`."""
     name = model_class.__name__
     return ("For" in name, not name.endswith("Model"), len(name))

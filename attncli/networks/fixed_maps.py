@@ -3,26 +3,26 @@
 import numpy as np
 
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled_arrays import Array, make_scaled
+from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.layer import attention_logits
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import Layer
 
 
-def is_linear_attention(spec: NetworkSpec, switches: Switches) -> bool:
+def is_linear_attention(spec: NetworkSpec, switches: AblationSwitches) -> bool:
     """Whether a layer is X ↦ A X W, so that a gradient is a product of two norms."""
     alone = not (switches.skip or switches.mlp)
     return alone and spec.heads == 1 and spec.norm == "none" and spec.attention == "softmax"
 
 
-def compute_fixed_map(
-    state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches
+def compute_map_without_input(
+    state: SplitState, layer: Layer, spec: NetworkSpec, switches: AblationSwitches
 ) -> Array:
     """The map A, or A - 11^T/n, in plain numbers."""
     logits = attention_logits(state.joined(), layer, spec)
-    eye = make_scaled(np.eye(spec.tokens)[None])
+    eye = make_scaled_array(np.eye(spec.tokens)[None])
     outlier = 1.0 / spec.tokens if switches.remove_outlier else 0.0
     found: Array = softmax_output(logits, eye, minus=outlier).value()[0]
     return found

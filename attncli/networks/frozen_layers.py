@@ -13,12 +13,12 @@ from attncli.errors import InputError
 from attncli.maths.residuals.logits import Logits
 from attncli.maths.residuals.scaled_arrays import (
     Array,
-    Scaled,
-    add_scaled,
+    ScaledArray,
+    add_scaled_arrays,
     common_exponent,
-    make_scaled,
-    multiply_by_plain,
-    multiply_scaled,
+    make_scaled_array,
+    multiply_scaled_arrays,
+    multiply_scaled_by_plain,
 )
 from attncli.maths.residuals.split_state import SplitParts, SplitState, add_skip, subtract_mean
 from attncli.networks.layer import (
@@ -26,21 +26,21 @@ from attncli.networks.layer import (
     SAFE,
     apply_attention,
     attention_logits,
+    compute_plain_attention,
+    compute_split_attention,
     merge_heads,
-    plain_attention,
     project_per_head,
     run_block,
-    split_attention,
 )
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import Layer
 
 LARGEST_EXPONENT = 400
 """log2 of states whose squares stay inside float range."""
 
 
-class FrozenAttention:
+class AttentionWithFrozenMaps:
     """X ↦ Σ_h P_h X W_h for some heads of a layer."""
 
     def __init__(
@@ -57,23 +57,23 @@ class FrozenAttention:
     def __call__(self, x: SplitState) -> SplitParts:
         values = project_per_head(x.parts, self.layer.w_v)
         heads = self.apply_weights(values.varying)
-        heads = heads._replace(common=add_scaled(heads.common, values.common))
+        heads = heads._replace(common=add_scaled_arrays(heads.common, values.common))
         return merge_heads(heads, self.seen, self.layer._replace(b_o=None))
 
-    def apply_weights(self, values: Scaled) -> SplitParts:
+    def apply_weights(self, values: ScaledArray) -> SplitParts:
         """P_h V [head, token, value] for what varies between tokens."""
         if values.is_zero():
-            return SplitParts(make_scaled(np.zeros_like(values.mantissa[:, :1])), values)
+            return SplitParts(make_scaled_array(np.zeros_like(values.mantissa[:, :1])), values)
         if not self.seen.plain:
-            return split_attention(self.logits, values, self.rounds, self.needed)
-        varying = plain_attention(self.logits, values, self.rounds, remove_outlier=False)
-        return SplitParts(make_scaled(np.zeros_like(values.mantissa[:, :1])), varying)
+            return compute_split_attention(self.logits, values, self.rounds, self.needed)
+        varying = compute_plain_attention(self.logits, values, self.rounds, remove_outlier=False)
+        return SplitParts(make_scaled_array(np.zeros_like(values.mantissa[:, :1])), varying)
 
-    def head_output(self, index: int) -> "FrozenAttention":
+    def head_output(self, index: int) -> "AttentionWithFrozenMaps":
         """P_h X W_h of one head."""
         one = slice(index, index + 1)
         logits, layer = self.logits, self.layer
-        return FrozenAttention(
+        return AttentionWithFrozenMaps(
             self.seen,
             logits._replace(
                 reference=select_heads(logits.reference, one),
@@ -93,13 +93,13 @@ class FrozenAttention:
 
     def mix_rows(self, matrix: SplitState) -> SplitState:
         """P_h M of one head, for any matrix M [token, column]."""
-        varying = Scaled(matrix.varying.mantissa[None], matrix.varying.exponent)
+        varying = ScaledArray(matrix.varying.mantissa[None], matrix.varying.exponent)
         found = self.apply_weights(varying)
-        common = add_scaled(
-            matrix.common, Scaled(found.common.mantissa[0, 0], found.common.exponent)
+        common = add_scaled_arrays(
+            matrix.common, ScaledArray(found.common.mantissa[0, 0], found.common.exponent)
         )
         return SplitState(
-            common, Scaled(found.varying.mantissa[0], found.varying.exponent), plain=False
+            common, ScaledArray(found.varying.mantissa[0], found.varying.exponent), plain=False
         )
 
     def of_value_bias(self) -> SplitParts | None:
@@ -107,9 +107,9 @@ class FrozenAttention:
         b_v = self.layer.b_v
         if b_v is None:
             return None
-        varying = make_scaled(np.zeros((len(b_v), self.seen.tokens, b_v.shape[1])))
+        varying = make_scaled_array(np.zeros((len(b_v), self.seen.tokens, b_v.shape[1])))
         return merge_heads(
-            SplitParts(make_scaled(b_v[:, None, :]), varying),
+            SplitParts(make_scaled_array(b_v[:, None, :]), varying),
             self.seen,
             self.layer._replace(b_o=None),
         )
@@ -119,14 +119,16 @@ class FrozenAttention:
         b_o = self.layer.b_o
         if b_o is None:
             return None
-        return SplitParts(make_scaled(b_o), make_scaled(np.zeros((self.seen.tokens, len(b_o)))))
+        return SplitParts(
+            make_scaled_array(b_o), make_scaled_array(np.zeros((self.seen.tokens, len(b_o))))
+        )
 
 
-def select_heads(array: Scaled, heads: slice) -> Scaled:
-    return make_scaled(array.mantissa[heads], array.exponent)
+def select_heads(array: ScaledArray, heads: slice) -> ScaledArray:
+    return make_scaled_array(array.mantissa[heads], array.exponent)
 
 
-class FrozenNorm:
+class NormWithFrozenScale:
     """x ↦ (x - mean) / σ, or x / σ, with every token's σ that of the full pass."""
 
     def __init__(self, seen: SplitState, centre: bool) -> None:
@@ -136,9 +138,11 @@ class FrozenNorm:
     def __call__(self, x: SplitState) -> SplitState:
         common, varying = (subtract_mean(part) if self.centre else part for part in x.parts)
         shared, own = self.scale
-        across = multiply_scaled(own, Scaled(common.mantissa[None], common.exponent))
-        within = multiply_scaled(add_scaled(shared, own), varying)
-        return SplitState(multiply_scaled(shared, common), add_scaled(across, within), plain=False)
+        across = multiply_scaled_arrays(own, ScaledArray(common.mantissa[None], common.exponent))
+        within = multiply_scaled_arrays(add_scaled_arrays(shared, own), varying)
+        return SplitState(
+            multiply_scaled_arrays(shared, common), add_scaled_arrays(across, within), plain=False
+        )
 
 
 def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
@@ -153,30 +157,36 @@ def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
     sigma = np.sqrt(np.mean((c + v) ** 2, axis=1, keepdims=True) + NORM_EPSILON)
     if seen.plain:
         shared = float(np.mean(1.0 / sigma))
-        return SplitParts(make_scaled(np.full(1, shared)), make_scaled(1.0 / sigma - shared))
+        return SplitParts(
+            make_scaled_array(np.full(1, shared)), make_scaled_array(1.0 / sigma - shared)
+        )
     sigma_c = np.sqrt(np.mean(c * c) + NORM_EPSILON)
-    change = add_scaled(
-        make_scaled(mean_product(varying.mantissa, 2.0 * c), varying.exponent),
-        make_scaled(mean_product(varying.mantissa, varying.mantissa), 2 * varying.exponent),
+    change = add_scaled_arrays(
+        make_scaled_array(
+            average_product_over_features(varying.mantissa, 2.0 * c), varying.exponent
+        ),
+        make_scaled_array(
+            average_product_over_features(varying.mantissa, varying.mantissa), 2 * varying.exponent
+        ),
     )
-    own = multiply_by_plain(change, -1.0 / (sigma_c * sigma * (sigma_c + sigma)))
-    return SplitParts(make_scaled(np.full(1, 1.0 / sigma_c)), own)
+    own = multiply_scaled_by_plain(change, -1.0 / (sigma_c * sigma * (sigma_c + sigma)))
+    return SplitParts(make_scaled_array(np.full(1, 1.0 / sigma_c)), own)
 
 
-def mean_product(rows: Array, other: Array) -> Array:
+def average_product_over_features(rows: Array, other: Array) -> Array:
     """The mean over features of the product [token, 1]."""
     found: Array = np.mean(rows * other, axis=1, keepdims=True)
     return found
 
 
-class FrozenLayer:
+class LayerWithFrozenMaps:
     """X ↦ N(X + attention(N(X))), each part there or not, as a linear map plus a bias."""
 
     def __init__(
         self,
-        attend: FrozenAttention,
-        before: FrozenNorm | None,
-        after: FrozenNorm | None,
+        attend: AttentionWithFrozenMaps,
+        before: NormWithFrozenScale | None,
+        after: NormWithFrozenScale | None,
         skip: bool,
     ) -> None:
         self.attend = attend
@@ -191,7 +201,7 @@ class FrozenLayer:
         return self.evaluate_norm(SplitState(*attend(normed.split()), plain=False))
 
     @cached_property
-    def one_head(self) -> list[FrozenAttention]:
+    def one_head(self) -> list[AttentionWithFrozenMaps]:
         return [self.attend.head_output(index) for index in range(len(self.attend.layer.w_v))]
 
     def past_attention(self, x: SplitState) -> SplitState:
@@ -229,9 +239,9 @@ def add_states(first: SplitState, second: SplitState) -> SplitState:
     return add_skip(first, second.parts)
 
 
-def freeze_step(
-    state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches
-) -> tuple[SplitState, FrozenLayer]:
+def run_and_freeze_layer(
+    state: SplitState, layer: Layer, spec: NetworkSpec, switches: AblationSwitches
+) -> tuple[SplitState, LayerWithFrozenMaps]:
     """Compute the next state of an attention-only network, and the layer frozen as it ran for that.
 
     The frozen weights take the plain or the split form by the rule that the full pass follows.
@@ -243,19 +253,21 @@ def freeze_step(
     before = freeze_norm(form, spec) if spec.norm_position == "pre" else None
     seen = form if before is None else attention_input(before, form)
     logits = attention_logits(seen, layer, spec)
-    frozen = FrozenAttention(seen, logits, layer, spec.sinkhorn_rounds, needed=not switches.skip)
+    frozen = AttentionWithFrozenMaps(
+        seen, logits, layer, spec.sinkhorn_rounds, needed=not switches.skip
+    )
     after = None
     if spec.norm_position == "post" and spec.norm != "none":
         update = apply_attention(seen, layer, spec, switches)
         summed = add_skip(seen, update) if switches.skip else SplitState(*update, seen.plain)
         after = freeze_norm(summed, spec)
-    return following, FrozenLayer(frozen, before, after, switches.skip)
+    return following, LayerWithFrozenMaps(frozen, before, after, switches.skip)
 
 
-def freeze_norm(state: SplitState, spec: NetworkSpec) -> FrozenNorm | None:
-    return None if spec.norm == "none" else FrozenNorm(state, centre=spec.norm == "layer")
+def freeze_norm(state: SplitState, spec: NetworkSpec) -> NormWithFrozenScale | None:
+    return None if spec.norm == "none" else NormWithFrozenScale(state, centre=spec.norm == "layer")
 
 
-def attention_input(norm: FrozenNorm, form: SplitState) -> SplitState:
+def attention_input(norm: NormWithFrozenScale, form: SplitState) -> SplitState:
     """The attention's input, in the form of the state."""
     return norm(form).joined() if form.plain else norm(form)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled_arrays import Array, add_scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import Array, add_scaled_arrays, make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.layer import add_head_bias, apply_norm, attention_logits, project_per_head
 from attncli.networks.positions import visibility_mask
@@ -30,18 +30,20 @@ def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> G
     read = state.joined()
     read = apply_norm(read, spec) if spec.norm_position == "pre" else read
     logits, values = attention_logits(read, layer, spec), project_per_head(read.parts, layer.w_v)
-    context = add_scaled(
+    context = add_scaled_arrays(
         softmax_output(logits, values.varying), add_head_bias(values.common, layer.b_v)
     )
     first = np.zeros((spec.heads, spec.tokens, 1))
     first[:, 0] = 1.0
-    column = softmax_output(logits, make_scaled(first)).value()[..., 0]
+    column = softmax_output(logits, make_scaled_array(first)).value()[..., 0]
     argument = project_per_head(read.parts, layer.w_g).varying.value()
     gate = np.exp(-np.logaddexp(0.0, -argument))
-    return GatedHeads(gate, context.value(), np.where(queries_with_choice(spec), column, np.nan))
+    return GatedHeads(
+        gate, context.value(), np.where(find_queries_seeing_several_keys(spec), column, np.nan)
+    )
 
 
-def queries_with_choice(spec: NetworkSpec) -> np.ndarray:
+def find_queries_seeing_several_keys(spec: NetworkSpec) -> np.ndarray:
     """[query] bool: which queries see token 0 and at least one other."""
     if spec.window is None:
         return np.full(spec.tokens, spec.tokens > 1)

@@ -7,20 +7,20 @@ import numpy as np
 
 from attncli.errors import InputError, Unresolved
 from attncli.maths.residuals.activations import ACTIVATIONS, multiply_by_sigmoid
-from attncli.maths.residuals.logits import Logits, largest_deviation
+from attncli.maths.residuals.logits import Logits, bound_largest_deviation
 from attncli.maths.residuals.plain_softmax import softmax_output
 from attncli.maths.residuals.scaled_arrays import (
     Array,
-    Scaled,
-    add_scaled,
-    make_scaled,
+    ScaledArray,
+    add_scaled_arrays,
+    make_scaled_array,
     matmul_scaled,
-    multiply_by_plain,
+    multiply_scaled_by_plain,
 )
 from attncli.maths.residuals.sinkhorn import sinkhorn_deviation, sinkhorn_output
 from attncli.maths.residuals.softmax import (
     RESOLVED_BITS,
-    reference_offset,
+    compute_reference_offset,
     softmax_deviation,
 )
 from attncli.maths.residuals.split_state import (
@@ -32,7 +32,7 @@ from attncli.maths.residuals.split_state import (
 )
 from attncli.networks.positions import rotate_by_position, visibility_mask
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
-from attncli.networks.variants import FOR_MODELS_ONLY, Switches, require_known
+from attncli.networks.variants import FOR_MODELS_ONLY, AblationSwitches, require_known_switches
 from attncli.networks.weights import Layer
 
 APART = -10
@@ -47,9 +47,11 @@ KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", *FOR_MODELS_ONLY)
 SubBlock = Callable[[SplitState], SplitParts]
 
 
-def run_block(state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches) -> SplitState:
+def run_block(
+    state: SplitState, layer: Layer, spec: NetworkSpec, switches: AblationSwitches
+) -> SplitState:
     """Attention, then the MLP, each with its skip and norm where the variant has them."""
-    require_known(switches, KNOWN, "a synthetic block")
+    require_known_switches(switches, KNOWN, "a synthetic block")
     attend = partial(apply_attention, layer=layer, spec=spec, switches=switches)
     state = run_sub_block(state, attend, switches.skip, spec)
     if switches.mlp:
@@ -91,31 +93,35 @@ def apply_mlp(state: SplitState, layer: Layer, spec: NetworkSpec) -> SplitParts:
 
 
 def apply_attention(
-    state: SplitState, layer: Layer, spec: NetworkSpec, switches: Switches
+    state: SplitState, layer: Layer, spec: NetworkSpec, switches: AblationSwitches
 ) -> SplitParts:
     """Σ_h P_h X W_V,h W_O,h + b, as common and varying parts; without the outlier, P_h - 11^T/n in place of P_h."""
     values = project_per_head(state.parts, layer.w_v)
     logits = attention_logits(state, layer, spec)
     remove_outlier = switches.remove_outlier
-    if state.plain and (not remove_outlier or is_far_from_uniform(logits)):
-        varying = plain_attention(logits, values.varying, spec.sinkhorn_rounds, remove_outlier)
-        heads = SplitParts(make_scaled(np.zeros_like(values.common.mantissa)), varying)
+    if state.plain and (not remove_outlier or is_attention_far_from_uniform(logits)):
+        varying = compute_plain_attention(
+            logits, values.varying, spec.sinkhorn_rounds, remove_outlier
+        )
+        heads = SplitParts(make_scaled_array(np.zeros_like(values.common.mantissa)), varying)
     else:
-        heads = split_attention(
+        heads = compute_split_attention(
             logits, values.varying, spec.sinkhorn_rounds, needed=not switches.skip
         )
     if not remove_outlier:
         own = add_head_bias(values.common, layer.b_v)
-        heads = heads._replace(common=add_scaled(heads.common, own))
+        heads = heads._replace(common=add_scaled_arrays(heads.common, own))
     return merge_heads(heads, state, layer)
 
 
-def is_far_from_uniform(logits: Logits) -> bool:
+def is_attention_far_from_uniform(logits: Logits) -> bool:
     """Whether attention is far enough from uniform that P - 11^T/n may be formed by subtraction."""
-    return largest_deviation(logits) > 0.0
+    return bound_largest_deviation(logits) > 0.0
 
 
-def plain_attention(logits: Logits, values: Scaled, rounds: int, remove_outlier: bool) -> Scaled:
+def compute_plain_attention(
+    logits: Logits, values: ScaledArray, rounds: int, remove_outlier: bool
+) -> ScaledArray:
     """P V, or (P - 11^T/n) V."""
     if rounds:
         output = sinkhorn_deviation if remove_outlier else sinkhorn_output
@@ -124,7 +130,9 @@ def plain_attention(logits: Logits, values: Scaled, rounds: int, remove_outlier:
     return softmax_output(logits, values, minus=1.0 / tokens if remove_outlier else 0.0)
 
 
-def split_attention(logits: Logits, values: Scaled, rounds: int, needed: bool) -> SplitParts:
+def compute_split_attention(
+    logits: Logits, values: ScaledArray, rounds: int, needed: bool
+) -> SplitParts:
     """(π - 1/n)^T V and (P - 1π^T) V: together (P - 11^T/n) V, which is all of P V where V is centred.
 
     Sinkhorn attention has the uniform row as its reference. `needed` says that nothing else holds the residual up,
@@ -132,13 +140,13 @@ def split_attention(logits: Logits, values: Scaled, rounds: int, needed: bool) -
     """
     if rounds:
         return SplitParts(
-            make_scaled(np.zeros_like(values.mantissa[:, :1])),
+            make_scaled_array(np.zeros_like(values.mantissa[:, :1])),
             sinkhorn_deviation(logits, values, rounds),
         )
     varying, resolved = softmax_deviation(logits, values)
     if needed and not resolved:
         raise Unresolved("tokens that share the attention coincide to the last bit.")
-    return SplitParts(sum_weighted_values(reference_offset(logits), values), varying)
+    return SplitParts(sum_weighted_values(compute_reference_offset(logits), values), varying)
 
 
 def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitParts:
@@ -150,7 +158,7 @@ def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitPart
     common = heads.common.mantissa.reshape(-1)
     varying = heads.varying.mantissa.swapaxes(0, 1).reshape(state.tokens, -1)
     joined = SplitParts(
-        Scaled(common, heads.common.exponent), Scaled(varying, heads.varying.exponent)
+        ScaledArray(common, heads.common.exponent), ScaledArray(varying, heads.varying.exponent)
     )
     return add_bias(joined @ w_o, layer.b_o)
 
@@ -174,20 +182,20 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     if spec.positions == "rope":
         # A turned common key differs from token to token, so it does not drop out of the softmax.
         keys = keys._replace(
-            varying=add_scaled(keys.varying, add_head_bias(keys.common, layer.b_k))
+            varying=add_scaled_arrays(keys.varying, add_head_bias(keys.common, layer.b_k))
         )
     key_side, scale = turn(keys.varying), 1.0 / np.sqrt(spec.d)
     if state.plain:
         reference, deviating = (
-            make_scaled(np.zeros_like(shared.mantissa[:, :1])),
-            add_scaled(shared, own),
+            make_scaled_array(np.zeros_like(shared.mantissa[:, :1])),
+            add_scaled_arrays(shared, own),
         )
     else:
-        reference = add_scaled(last_token(shared), last_token(own))
-        deviating = add_scaled(subtract_last_token(shared), subtract_last_token(own))
+        reference = add_scaled_arrays(select_last_token(shared), select_last_token(own))
+        deviating = add_scaled_arrays(subtract_last_token(shared), subtract_last_token(own))
     return Logits(
-        reference=multiply_by_plain(matmul_heads(reference, key_side), scale),
-        queries=multiply_by_plain(deviating, scale),
+        reference=multiply_scaled_by_plain(matmul_heads(reference, key_side), scale),
+        queries=multiply_scaled_by_plain(deviating, scale),
         keys=key_side,
         bias=layer.relative_bias if spec.positions == "relative" else None,
         bias_in_reference=not state.plain,
@@ -197,37 +205,39 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     )
 
 
-def keep_unrotated(vectors: Scaled) -> Scaled:
+def keep_unrotated(vectors: ScaledArray) -> ScaledArray:
     return vectors
 
 
-def last_token(vectors: Scaled) -> Scaled:
+def select_last_token(vectors: ScaledArray) -> ScaledArray:
     """The last token's vector of every head [head, 1, width]."""
-    return make_scaled(vectors.mantissa[:, -1:], vectors.exponent)
+    return make_scaled_array(vectors.mantissa[:, -1:], vectors.exponent)
 
 
-def subtract_last_token(vectors: Scaled) -> Scaled:
-    return make_scaled(vectors.mantissa - vectors.mantissa[:, -1:], vectors.exponent)
+def subtract_last_token(vectors: ScaledArray) -> ScaledArray:
+    return make_scaled_array(vectors.mantissa - vectors.mantissa[:, -1:], vectors.exponent)
 
 
 def project_per_head(parts: SplitParts, weights: Array) -> SplitParts:
     """Projections: common [head, 1, width], varying [head, token, width]."""
-    common = Scaled(parts.common.mantissa[None, None, :], parts.common.exponent)
+    common = ScaledArray(parts.common.mantissa[None, None, :], parts.common.exponent)
     return SplitParts(matmul_scaled(common, weights), matmul_scaled(parts.varying, weights))
 
 
-def add_head_bias(common: Scaled, bias: Array | None) -> Scaled:
+def add_head_bias(common: ScaledArray, bias: Array | None) -> ScaledArray:
     """A bias [head, width] joins the common part [head, 1, width]."""
-    return common if bias is None else add_scaled(common, make_scaled(bias[:, None, :]))
+    return (
+        common if bias is None else add_scaled_arrays(common, make_scaled_array(bias[:, None, :]))
+    )
 
 
-def matmul_heads(common: Scaled, keys: Scaled) -> Scaled:
+def matmul_heads(common: ScaledArray, keys: ScaledArray) -> ScaledArray:
     """c_q · k_j [head, key]"""
     product = common.mantissa @ keys.mantissa.swapaxes(1, 2)
-    return make_scaled(product[:, 0, :], common.exponent + keys.exponent)
+    return make_scaled_array(product[:, 0, :], common.exponent + keys.exponent)
 
 
-def sum_weighted_values(weights: Scaled, values: Scaled) -> Scaled:
+def sum_weighted_values(weights: ScaledArray, values: ScaledArray) -> ScaledArray:
     """Σ_j w_j v_j [head, 1, value]"""
     product = weights.mantissa[:, None, :] @ values.mantissa
-    return make_scaled(product, weights.exponent + values.exponent)
+    return make_scaled_array(product, weights.exponent + values.exponent)

@@ -98,7 +98,7 @@ class FileNetwork:
         array: Array = self.file.array(name).astype(np.float64, copy=False)
         if not np.isfinite(array).all():
             raise InputError(f"{self.path}: tensor {name} holds NaN or infinite values.")
-        refuse_far_apart(f"{self.path}: tensor {name}", array)
+        refuse_distant_magnitudes(f"{self.path}: tensor {name}", array)
         return array
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ class FileNetwork:
                     yield name, expected
 
 
-def refuse_far_apart(what: str, array: Array) -> None:
+def refuse_distant_magnitudes(what: str, array: Array) -> None:
     """Refuse weights next to others that are 10^270 times as large: their digits would be lost."""
     sizes = np.abs(array[array != 0.0])
     if sizes.size and math.frexp(sizes.max())[1] - math.frexp(sizes.min())[1] > FARTHEST_APART:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.residuals.scaled_arrays import Array, Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.networks.spec import ROPE_BASE
 
 
@@ -13,13 +13,13 @@ def rotary_angles_of_tokens(tokens: int, width: int) -> Array:
     return np.arange(tokens)[:, None] * frequencies
 
 
-def rotate_by_position(vectors: Scaled, tokens: int) -> Scaled:
+def rotate_by_position(vectors: ScaledArray, tokens: int) -> ScaledArray:
     """Vectors [head, token or 1, width] turned by position; feature m is paired with m + width / 2."""
     angle = rotary_angles_of_tokens(tokens, vectors.mantissa.shape[-1])
     cosine, sine = np.cos(angle), np.sin(angle)
     first, second = np.split(vectors.mantissa, 2, axis=-1)
     turned = (first * cosine - second * sine, first * sine + second * cosine)
-    return make_scaled(np.concatenate(turned, axis=-1), vectors.exponent)
+    return make_scaled_array(np.concatenate(turned, axis=-1), vectors.exponent)
 
 
 def visibility_mask(tokens: int, window: int, rows: slice) -> NDArray[np.bool_]:

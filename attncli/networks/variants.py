@@ -18,7 +18,7 @@ OF_MODELS = {"of": "models"}
 
 
 @dataclass(frozen=True, slots=True)
-class Switches:
+class AblationSwitches:
     """Parts of a block that can be switched off separately."""
 
     skip: bool = True
@@ -36,13 +36,13 @@ class Switches:
     """With the MLP off, ALBERT keeps LN(gelu(y) + y), as the published code does; of a trained model only."""
 
 
-VARIANTS: Mapping[str, Switches] = {
-    "SAN": Switches(skip=False, mlp=False, mlp_skip=False),
-    "SAN+MLP": Switches(skip=False),
-    "SAN+skip": Switches(mlp=False, mlp_skip=False),
-    "transformer": Switches(),
-    "SAN+MLP-noskip": Switches(skip=False, mlp_skip=False),
-    "SAN+skip+MLP-noskip": Switches(mlp_skip=False),
+VARIANTS: Mapping[str, AblationSwitches] = {
+    "SAN": AblationSwitches(skip=False, mlp=False, mlp_skip=False),
+    "SAN+MLP": AblationSwitches(skip=False),
+    "SAN+skip": AblationSwitches(mlp=False, mlp_skip=False),
+    "transformer": AblationSwitches(),
+    "SAN+MLP-noskip": AblationSwitches(skip=False, mlp_skip=False),
+    "SAN+skip+MLP-noskip": AblationSwitches(mlp_skip=False),
 }
 
 SETS: Mapping[str, tuple[str, ...]] = {
@@ -57,23 +57,25 @@ NORMLESS_SUFFIX = "-norms"
 MLP_NORM_SUFFIX = "+mlpnorm"
 """`SAN+mlpnorm`: the MLP is off, the norm after it is not."""
 
-FOR_MODELS_ONLY = tuple(each.name for each in fields(Switches) if each.metadata == OF_MODELS)
+FOR_MODELS_ONLY = tuple(
+    each.name for each in fields(AblationSwitches) if each.metadata == OF_MODELS
+)
 """Switches that synthetic networks do not have."""
 
 OUTLIER_SUFFIX = "-outlier"
 """`SAN-outlier`: the same variant with the outlier of attention, 11^T/n, removed."""
 
 
-def require_known(switches: Switches, known: Collection[str], reader: str) -> None:
+def require_known_switches(switches: AblationSwitches, known: Collection[str], reader: str) -> None:
     """Require callers to name the switches they know: one that they do not know must not be ignored."""
-    for each in fields(Switches):
+    for each in fields(AblationSwitches):
         if each.name not in known and getattr(switches, each.name) != each.default:
             raise NotImplementedError(f"{reader} does not know the switch '{each.name}'")
 
 
-def parse_variants(names: Iterable[str]) -> dict[str, Switches]:
+def parse_variants(names: Iterable[str]) -> dict[str, AblationSwitches]:
     """Parse variants by name or as sets, in the order given; a repeated name keeps its first meaning."""
-    chosen: dict[str, Switches] = {}
+    chosen: dict[str, AblationSwitches] = {}
     for name in names:
         if name not in SETS and name not in VARIANTS:
             raise unknown_name("variant", name, [*VARIANTS, *SETS])
@@ -84,21 +86,21 @@ def parse_variants(names: Iterable[str]) -> dict[str, Switches]:
     return chosen
 
 
-def network_switch_values(switches: Switches) -> dict[str, bool]:
+def network_switch_values(switches: AblationSwitches) -> dict[str, bool]:
     """The switches as a report on synthetic networks describes them."""
     return {name: on for name, on in asdict(switches).items() if name not in FOR_MODELS_ONLY}
 
 
 def variant_from_switches(
     skip: bool | None, mlp: bool | None, mlp_skip: bool | None
-) -> dict[str, Switches]:
+) -> dict[str, AblationSwitches]:
     """The one variant that the switches describe; switches left out are on."""
     mlp = mlp is not False
-    wanted = Switches(skip is not False, mlp, mlp and mlp_skip is not False)
+    wanted = AblationSwitches(skip is not False, mlp, mlp and mlp_skip is not False)
     return {name: switches for name, switches in VARIANTS.items() if switches == wanted}
 
 
-def without_norms(variants: Mapping[str, Switches]) -> dict[str, Switches]:
+def switch_off_norms(variants: Mapping[str, AblationSwitches]) -> dict[str, AblationSwitches]:
     """Every variant with the norms of its blocks off."""
     return {
         name + NORMLESS_SUFFIX: replace(switches, norms=False)
@@ -106,7 +108,7 @@ def without_norms(variants: Mapping[str, Switches]) -> dict[str, Switches]:
     }
 
 
-def with_mlp_norm(variants: Mapping[str, Switches]) -> dict[str, Switches]:
+def keep_mlp_norm(variants: Mapping[str, AblationSwitches]) -> dict[str, AblationSwitches]:
     """Every variant, with the norm after its MLP left where the MLP is off."""
     return {
         name if switches.mlp else name + MLP_NORM_SUFFIX: replace(
@@ -116,9 +118,11 @@ def with_mlp_norm(variants: Mapping[str, Switches]) -> dict[str, Switches]:
     }
 
 
-def with_outlier_removed(variants: Mapping[str, Switches]) -> dict[str, Switches]:
+def add_variants_without_outlier(
+    variants: Mapping[str, AblationSwitches],
+) -> dict[str, AblationSwitches]:
     """Every variant, followed by the same variant without the outlier."""
-    chosen: dict[str, Switches] = {}
+    chosen: dict[str, AblationSwitches] = {}
     for name, switches in variants.items():
         chosen[name] = switches
         chosen[name + OUTLIER_SUFFIX] = replace(switches, remove_outlier=True)

@@ -10,7 +10,7 @@ from attncli.declare.option_value_conversion import INPUT
 from attncli.declare.options import RUNS_CODE, Argument, Option, rows_of_numbers
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
-from attncli.networks.variants import Switches, with_mlp_norm, without_norms
+from attncli.networks.variants import AblationSwitches, keep_mlp_norm, switch_off_norms
 from attncli.options.completion import complete_source
 from attncli.options.network import variant_option
 from attncli.options.shared import validate_seed
@@ -241,9 +241,9 @@ class ModelSwitchOptions:
         ),
     ] = False
 
-    def applied(self, variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
-        variants = without_norms(variants) if self.no_norms else variants
-        return with_mlp_norm(variants) if self.mlp_norm else variants
+    def applied(self, variants: Mapping[str, AblationSwitches]) -> Mapping[str, AblationSwitches]:
+        variants = switch_off_norms(variants) if self.no_norms else variants
+        return keep_mlp_norm(variants) if self.mlp_norm else variants
 
     def set_names(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]
@@ -289,7 +289,7 @@ class TextOptions:
 
     def to_read(self, tokens: int | None, seed: int) -> "RequestedInput":
         """Combine with options of other groups: the longest text, and the seed of random tokens."""
-        from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible
+        from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible_input
 
         own = asdict(self)
         samples = 1 if own["samples"] is None else own["samples"]
@@ -302,7 +302,7 @@ class TextOptions:
             tokens,
             validate_seed(seed),
         )
-        refuse_impossible(request)
+        refuse_impossible_input(request)
         return request
 
 

@@ -10,10 +10,10 @@ from attncli.networks.spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
 from attncli.networks.variants import (
     SETS,
     VARIANTS,
-    Switches,
+    AblationSwitches,
+    add_variants_without_outlier,
     parse_variants,
     variant_from_switches,
-    with_outlier_removed,
 )
 from attncli.options.completion import complete_names
 from attncli.options.shared import ANY_RUN, OF_NETWORKS, split_names
@@ -167,7 +167,7 @@ class SwitchOptions:
         """The switches that are set, as they are spelt."""
         return [name for name, value in asdict(self).items() if value is not None]
 
-    def chosen(self) -> dict[str, Switches]:
+    def chosen(self) -> dict[str, AblationSwitches]:
         return variant_from_switches(self.skip, self.mlp, self.mlp_skip)
 
 
@@ -203,15 +203,17 @@ class VariantOptions(VariantNames):
         ),
     ] = False
 
-    def chosen(self, switches: SwitchOptions, default: str = "paper") -> dict[str, Switches]:
+    def chosen(
+        self, switches: SwitchOptions, default: str = "paper"
+    ) -> dict[str, AblationSwitches]:
         """The variants by name; a saved network has its own default."""
         chosen = resolve_variants(self, switches, default)
-        return with_outlier_removed(chosen) if self.remove_outlier else chosen
+        return add_variants_without_outlier(chosen) if self.remove_outlier else chosen
 
 
 def resolve_variants(
     variants: VariantNames, switches: SwitchOptions, default: str = "paper"
-) -> dict[str, Switches]:
+) -> dict[str, AblationSwitches]:
     """The variants by name or by single switches, which exclude each other."""
     return (
         switches.chosen()

@@ -17,7 +17,12 @@ from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
 from attncli.patterns._pattern_files import is_pattern_file, read_pattern
-from attncli.patterns._sparse import causal_part, fill_empty_rows, normalise_rows, union_patterns
+from attncli.patterns._sparse import (
+    fill_empty_rows,
+    keep_causal_part,
+    normalise_rows,
+    union_patterns,
+)
 from attncli.registry import Registry, call_from_text
 
 PATTERNS: Registry[Callable[..., csr_array]] = Registry("pattern", "attncli.patterns")
@@ -42,7 +47,7 @@ def build_pattern(
     total = parts[0]
     for part in parts[1:]:
         total = union_patterns(total, part)
-    return normalise_rows(fill_empty_rows(causal_part(total) if causal else total))
+    return normalise_rows(fill_empty_rows(keep_causal_part(total) if causal else total))
 
 
 def split_sum(text: str) -> list[str]:

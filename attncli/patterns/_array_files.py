@@ -21,7 +21,11 @@ from attncli.io.numpy_files import (
     read_array_header,
     read_numbers,
 )
-from attncli.patterns._checks import from_dense, refuse_duplicates, require_affordable_file
+from attncli.patterns._checks import (
+    make_pattern_from_dense,
+    refuse_duplicates,
+    require_file_fits_memory,
+)
 
 PLACES = ("shape", "row", "col", "indices", "indptr", "offsets")
 """Arrays of a sparse matrix that locate its weights."""
@@ -33,7 +37,7 @@ ROWS_AT_ONCE = 2**22
 
 def read_npy(path: Path) -> csr_array:
     with path.open("rb") as stream:
-        return sparsify_dense(path, stream)
+        return read_dense_as_sparse(path, stream)
 
 
 def read_npz(path: Path) -> csr_array:
@@ -47,7 +51,7 @@ def read_npz(path: Path) -> csr_array:
                 f"{path} holds {format_count(len(names), 'array')}{f' ({list_first_names(names)})' if names else ''}: save one pattern alone."
             )
         with archive.open(archive.namelist()[0]) as stream:
-            return sparsify_dense(path, stream)
+            return read_dense_as_sparse(path, stream)
 
 
 def read_checked_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
@@ -57,7 +61,7 @@ def read_checked_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
         raise InputError(
             f"{path} cannot be read: it holds {found.dtype} values, and a pattern needs real numbers."
         )
-    require_affordable_file(path, math.prod(found.shape))
+    require_file_fits_memory(path, math.prod(found.shape))
     return found
 
 
@@ -65,31 +69,31 @@ def read_whole_array(path: Path, stream: IO[bytes]) -> NDArray[Any]:
     return read_array(path, stream, read_checked_header(path, stream))
 
 
-def sparsify_dense(path: Path, stream: IO[bytes]) -> csr_array:
+def read_dense_as_sparse(path: Path, stream: IO[bytes]) -> csr_array:
     """Make a dense matrix sparse, some rows at a time."""
     header = read_checked_header(path, stream)
     if len(header.shape) != 2 or header.by_columns or 0 in header.shape:
-        return from_dense(path, read_array(path, stream, header))
+        return make_pattern_from_dense(path, read_array(path, stream, header))
     rows, columns = header.shape
     step = max(1, ROWS_AT_ONCE // columns)
     parts = []
     for start in range(0, rows, step):
         size = min(step, rows - start)
         block = read_numbers(path, stream, header.dtype, size * columns).reshape(size, columns)
-        parts.append(from_dense(path, block))
+        parts.append(make_pattern_from_dense(path, block))
     return csr_array(vstack(parts))
 
 
 def read_scipy_sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_array:
     """Read the format of `scipy.sparse.save_npz`; every index is checked before it is used."""
     members = zip(names, archive.namelist(), strict=True)
-    arrays = {name: read_member(path, archive, stored) for name, stored in members}
+    arrays = {name: read_archive_member(path, archive, stored) for name, stored in members}
     kind = arrays["format"].item()
     kind = kind.decode() if isinstance(kind, bytes) else str(kind)
     refuse_bad_indices(path, arrays)
     rows, columns = (int(size) for size in arrays["shape"])
     shape = (rows, columns)
-    require_affordable_file(path, max(shape))
+    require_file_fits_memory(path, max(shape))
     if "offsets" in arrays and (np.abs(arrays["offsets"].astype(float)) >= max(shape)).any():
         raise InputError(f"{path} has a diagonal that lies outside its {rows} × {columns} matrix.")
     if kind == "coo":
@@ -131,7 +135,7 @@ def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
         )
 
 
-def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+def read_archive_member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     with archive.open(name) as stream:
         return read_whole_array(path, stream)
 
@@ -156,7 +160,7 @@ def read_mtx(path: Path) -> csr_array:
         entries = parse_coordinates(path, content[1:], sizes, with_values=field != "pattern")
     else:
         entries = parse_columns(path, content[1:], sizes[:2], symmetry)
-    return refuse_duplicates(path, mirror_symmetric(entries, sizes[:2], symmetry))
+    return refuse_duplicates(path, mirror_symmetric_entries(entries, sizes[:2], symmetry))
 
 
 def parse_number(word: str) -> float:
@@ -182,8 +186,8 @@ def parse_mtx_sizes(path: Path, content: list[str], count: int) -> tuple[int, ..
     if any(len(word) > 12 for word in words):
         raise InputError(f"{path} cannot be read as mtx: its sizes are beyond any memory.")
     sizes = tuple(map(int, words))
-    require_affordable_file(path, sizes[2] if count == 3 else sizes[0] * sizes[1])
-    require_affordable_file(path, max(sizes[:2]))
+    require_file_fits_memory(path, sizes[2] if count == 3 else sizes[0] * sizes[1])
+    require_file_fits_memory(path, max(sizes[:2]))
     return sizes
 
 
@@ -218,7 +222,7 @@ def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry
     words = (word for line in lines for word in line.split())
     values = np.fromiter(map(parse_number, words), np.float64, count)
     at = np.flatnonzero(values)
-    rows, columns = index_stored_numbers(at, sizes[0], symmetry)
+    rows, columns = locate_stored_numbers(at, sizes[0], symmetry)
     return rows, columns, values[at]
 
 
@@ -228,7 +232,7 @@ def count_stored_numbers(rows: int, columns: int, symmetry: str) -> int:
     return of_triangle.get(symmetry, rows * columns)
 
 
-def index_stored_numbers(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]:
+def locate_stored_numbers(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]:
     """Row and column of the numbers at these positions of the file."""
     if symmetry == "general":
         return at % rows, at // rows
@@ -238,7 +242,7 @@ def index_stored_numbers(at: Places, rows: int, symmetry: str) -> tuple[Places, 
     return at - starts[columns] + columns + first, columns
 
 
-def mirror_symmetric(entries: Entries, shape: tuple[int, ...], symmetry: str) -> coo_array:
+def mirror_symmetric_entries(entries: Entries, shape: tuple[int, ...], symmetry: str) -> coo_array:
     rows, columns, values = entries
     if symmetry != "general":
         off = rows != columns

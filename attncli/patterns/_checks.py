@@ -13,7 +13,7 @@ SMALLEST_SHARE = 1e-290
 """Of a row's largest weight: below, its share of the row is no normal number, and neither is its inverse."""
 
 
-def require_affordable_file(path: Path, numbers: int) -> None:
+def require_file_fits_memory(path: Path, numbers: int) -> None:
     """Refuse a file that would not fit in memory, before it is read."""
     if numbers > LARGEST:
         raise LimitError(
@@ -22,7 +22,7 @@ def require_affordable_file(path: Path, numbers: int) -> None:
         )
 
 
-def from_dense(path: Path | str, matrix: Any) -> csr_array:
+def make_pattern_from_dense(path: Path | str, matrix: Any) -> csr_array:
     """A dense array as sparse; NaN counts as nonzero and is found later."""
     array = np.asarray(matrix)
     if array.ndim != 2:
@@ -66,7 +66,7 @@ def check_shape(path: Path | str, shape: tuple[int, int], length: int | None) ->
         )
 
 
-def check_numbers(path: Path | str, pattern: csr_array) -> None:
+def check_pattern_weights(path: Path | str, pattern: csr_array) -> None:
     """Refuse NaN, infinite and negative weights, with their position."""
     bad = ~np.isfinite(pattern.data) | (pattern.data < 0)
     if bad.any():
@@ -79,7 +79,7 @@ def check_numbers(path: Path | str, pattern: csr_array) -> None:
         )
 
 
-def check_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
+def check_pattern_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
     """Refuse rows without a key, and keys ahead of a causal query."""
     empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
     if empty.size:
@@ -87,7 +87,7 @@ def check_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
             f"{path} row {empty[0]} has no weight ({empty.size} such rows, counting from 0): "
             "every query must attend to a key."
         )
-    refuse_wide_rows(path, pattern)
+    refuse_negligible_weights(path, pattern)
     pairs = pattern.tocoo()
     ahead = np.flatnonzero(pairs.col > pairs.row)
     if causal and ahead.size:
@@ -98,7 +98,7 @@ def check_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
         )
 
 
-def refuse_wide_rows(path: Path | str, pattern: csr_array) -> None:
+def refuse_negligible_weights(path: Path | str, pattern: csr_array) -> None:
     """Refuse rows with a weight so far below the row's largest that it counts as zero."""
     starts, counts = pattern.indptr[:-1], np.diff(pattern.indptr)
     largest = np.repeat(np.maximum.reduceat(pattern.data, starts), counts)

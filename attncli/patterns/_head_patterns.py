@@ -12,8 +12,8 @@ from attncli.errors import UsageError
 from attncli.patterns import PATTERNS
 from attncli.patterns._pattern_files import (
     is_pattern_file,
-    keep_above,
-    keep_strongest,
+    keep_strongest_weights,
+    keep_weights_above,
     parse_threshold,
 )
 from attncli.resource_limits import parse_whole_number
@@ -37,9 +37,9 @@ class ModelHead:
     def keep_strongest_weights(self, rows: csr_array) -> csr_array:
         """Keep the largest weights of each row, or those above the threshold."""
         if self.top is not None:
-            return keep_strongest(rows, self.top)
+            return keep_strongest_weights(rows, self.top)
         assert self.above is not None
-        return keep_above(rows, self.above)
+        return keep_weights_above(rows, self.above)
 
 
 def parse_model_head(text: str) -> ModelHead | None:
@@ -50,11 +50,11 @@ def parse_model_head(text: str) -> ModelHead | None:
     model = found["model"]
     if model.partition(":")[0] in PATTERNS.names() and not RANDOM_MODEL.fullmatch(model):
         return None
-    top, above = parse_keep(text, found["keep"] or "")
+    top, above = parse_keep_rule(text, found["keep"] or "")
     return ModelHead(text, model, int(found["layer"]), int(found["head"]), top, above)
 
 
-def parse_keep(text: str, keep: str) -> tuple[int | None, float | None]:
+def parse_keep_rule(text: str, keep: str) -> tuple[int | None, float | None]:
     """Parse `top=4` or `above=0.05`; one is required, as a map has weights everywhere."""
     name, _, value = keep.partition("=")
     if name == "top" and (count := parse_whole_number(value)):

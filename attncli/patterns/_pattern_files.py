@@ -16,11 +16,11 @@ from attncli.errors import AttnError, InputError, UsageError, first_line_of_erro
 from attncli.io.safetensors_arrays import StoredArrays
 from attncli.patterns._array_files import parse_number, read_mtx, read_npy, read_npz
 from attncli.patterns._checks import (
-    check_numbers,
-    check_rows,
+    check_pattern_rows,
+    check_pattern_weights,
     check_shape,
-    from_dense,
-    require_affordable_file,
+    make_pattern_from_dense,
+    require_file_fits_memory,
 )
 from attncli.resource_limits import parse_whole_number
 
@@ -52,13 +52,15 @@ def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
         raise UsageError(
             f"'{text}': only .safetensors files have heads, '{path.name}' has one pattern."
         )
-    check_numbers(path, raw := load_matrix(path, head))
+    check_pattern_weights(path, raw := load_matrix(path, head))
     check_shape(path, raw.shape, length)
-    pattern = keep_strongest(raw, parse_top(text, spec["top"])) if spec["top"] else raw
+    pattern = (
+        keep_strongest_weights(raw, parse_top_count(text, spec["top"])) if spec["top"] else raw
+    )
     if spec["above"]:
-        pattern = keep_above(raw, parse_threshold(text, spec["above"]))
+        pattern = keep_weights_above(raw, parse_threshold(text, spec["above"]))
     pattern.eliminate_zeros()
-    check_rows(path, pattern, causal)
+    check_pattern_rows(path, pattern, causal)
     return pattern
 
 
@@ -79,7 +81,7 @@ def load_matrix(path: Path, head: tuple[int, int] | None) -> csr_array:
 
 def read_csv(path: Path) -> csr_array:
     """Read rows of comma-separated numbers, no header; the first cell that is no number is named."""
-    require_affordable_file(path, path.stat().st_size // 2)  # a digit and a comma
+    require_file_fits_memory(path, path.stat().st_size // 2)  # a digit and a comma
     rows: list[list[float]] = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         if not line.strip():
@@ -95,7 +97,7 @@ def read_csv(path: Path) -> csr_array:
                 f"{path} line {number} has {format_count(len(rows[-1]), 'cell')}, the first has {len(rows[0])}: "
                 "a pattern is a square table."
             )
-    return from_dense(path, np.array(rows, ndmin=2))
+    return make_pattern_from_dense(path, np.array(rows, ndmin=2))
 
 
 def parse_cell(path: Path, line: int, column: int, cell: str) -> float:
@@ -116,7 +118,7 @@ def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
         name = f"layers.{head[0]}.attention"
         if name not in names or len(file.shape(name)) != 3 or head[1] >= file.shape(name)[0]:
             raise InputError(
-                f"{path} has no head {head[0]}.{head[1]}: it holds {list_names(names)}."
+                f"{path} has no head {head[0]}.{head[1]}: it holds {format_first_names_of_patterns(names)}."
             )
         twins = [
             other for other in names if re.fullmatch(rf"layers\.0+{head[0]}\.attention", other)
@@ -125,15 +127,15 @@ def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
             raise InputError(
                 f"{path}: {name} and {twins[0]} are both of layer {head[0]}: give each layer one tensor."
             )
-        require_affordable_file(path, math.prod(file.shape(name)[1:]))
-        return from_dense(path, file.block(name, head[1], head[1] + 1)[0])
+        require_file_fits_memory(path, math.prod(file.shape(name)[1:]))
+        return make_pattern_from_dense(path, file.block(name, head[1], head[1] + 1)[0])
     if len(names) != 1:
         raise InputError(
-            f"{path} holds {format_count(len(names), 'tensor')} ({list_names(names)}): name a head of saved maps, "
+            f"{path} holds {format_count(len(names), 'tensor')} ({format_first_names_of_patterns(names)}): name a head of saved maps, "
             f"as in {path.name}:0.0."
         )
-    require_affordable_file(path, math.prod(file.shape(names[0])))
-    return from_dense(path, file.array(names[0]))
+    require_file_fits_memory(path, math.prod(file.shape(names[0])))
+    return make_pattern_from_dense(path, file.array(names[0]))
 
 
 READERS: dict[str, Callable[[Path], csr_array]] = {
@@ -144,12 +146,12 @@ READERS: dict[str, Callable[[Path], csr_array]] = {
 }
 
 
-def list_names(names: list[str]) -> str:
+def format_first_names_of_patterns(names: list[str]) -> str:
     """Format the first few names."""
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "") if names else "nothing"
 
 
-def parse_top(text: str, number: str) -> int:
+def parse_top_count(text: str, number: str) -> int:
     count = parse_whole_number(number)
     if not count:
         raise UsageError(f"'{text}': top must be a whole number from 1 on, not '{number}'.")
@@ -163,7 +165,7 @@ def parse_threshold(text: str, number: str) -> float:
         raise UsageError(f"'{text}': above must be a number, not '{number}'.") from None
 
 
-def keep_strongest(pattern: csr_array, count: int) -> csr_array:
+def keep_strongest_weights(pattern: csr_array, count: int) -> csr_array:
     """Keep the `count` largest weights of each row."""
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     order = np.lexsort((-pattern.data, rows))
@@ -176,7 +178,7 @@ def keep_strongest(pattern: csr_array, count: int) -> csr_array:
     )
 
 
-def keep_above(pattern: csr_array, limit: float) -> csr_array:
+def keep_weights_above(pattern: csr_array, limit: float) -> csr_array:
     """Keep the weights above a limit."""
     pairs = pattern.tocoo()
     strongest = pairs.data > limit

@@ -12,13 +12,13 @@ LARGEST = 200_000_000
 """Stored weights above which a pattern is refused: 12 bytes each, 2.4 GB."""
 
 
-def require_at_least(pattern: str, name: str, value: int, smallest: int) -> None:
+def require_parameter_at_least(pattern: str, name: str, value: int, smallest: int) -> None:
     """Refuse a parameter below its smallest meaningful value."""
     if value < smallest:
         raise UsageError(f"pattern '{pattern}': {name} must be at least {smallest}, not {value}.")
 
 
-def require_affordable(pattern: str, nonzeros: float) -> None:
+def require_pattern_fits_memory(pattern: str, nonzeros: float) -> None:
     """Refuse a pattern that would not fit in memory, before it is made."""
     if nonzeros > LARGEST:
         raise LimitError(
@@ -27,7 +27,9 @@ def require_affordable(pattern: str, nonzeros: float) -> None:
         )
 
 
-def from_pairs(length: int, query: ArrayLike, key: ArrayLike, weight: ArrayLike = 1.0) -> csr_array:
+def make_pattern_from_pairs(
+    length: int, query: ArrayLike, key: ArrayLike, weight: ArrayLike = 1.0
+) -> csr_array:
     """The matrix with `weight` at (query, key); pairs outside are dropped, the last of equal pairs counts."""
     query, key = (
         np.asarray(part, dtype=np.int64).ravel() for part in np.broadcast_arrays(query, key)
@@ -40,14 +42,14 @@ def from_pairs(length: int, query: ArrayLike, key: ArrayLike, weight: ArrayLike 
     return csr_array(coo_array((chosen, (place // length, place % length)), (length, length)))
 
 
-def from_offsets(length: int, offsets: range | Index, causal: bool) -> csr_array:
+def make_pattern_from_offsets(length: int, offsets: range | Index, causal: bool) -> csr_array:
     """Let every query i attend to the keys i + offset that exist (and, if causal, are not later)."""
     if isinstance(offsets, range):
         offsets = np.array(clip_offsets(offsets, length), dtype=np.int64)
     usable = offsets[(np.abs(offsets) < length) & ((offsets <= 0) | (not causal))]
-    require_affordable("offsets", float(len(usable)) * length)
+    require_pattern_fits_memory("offsets", float(len(usable)) * length)
     tokens = np.arange(length)[:, None]
-    return from_pairs(length, tokens, tokens + usable)
+    return make_pattern_from_pairs(length, tokens, tokens + usable)
 
 
 def clip_offsets(offsets: range, length: int) -> range:
@@ -61,7 +63,7 @@ def union_patterns(first: csr_array, second: csr_array) -> csr_array:
     return csr_array(first.maximum(second))
 
 
-def causal_part(pattern: csr_array) -> csr_array:
+def keep_causal_part(pattern: csr_array) -> csr_array:
     """The keys that a causal query can see: those at or before it."""
     pairs = pattern.tocoo()
     seen = pairs.col <= pairs.row
@@ -74,7 +76,7 @@ def fill_empty_rows(pattern: csr_array) -> csr_array:
     empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
     if not empty.size:
         return pattern
-    return union_patterns(pattern, from_pairs(pattern.shape[0], empty, empty))
+    return union_patterns(pattern, make_pattern_from_pairs(pattern.shape[0], empty, empty))
 
 
 def normalise_rows(pattern: csr_array) -> csr_array:

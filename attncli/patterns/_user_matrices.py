@@ -9,10 +9,10 @@ from scipy.sparse import csr_array, issparse
 from attncli.errors import UsageError
 from attncli.io.in_memory_arrays import refuse_masked, torch_to_numpy
 from attncli.patterns._checks import (
-    check_numbers,
-    check_rows,
+    check_pattern_rows,
+    check_pattern_weights,
     check_shape,
-    from_dense,
+    make_pattern_from_dense,
     refuse_duplicates,
 )
 
@@ -26,7 +26,7 @@ class UserMatrix(str):
 
     def checked(self, length: int | None, causal: bool) -> csr_array:
         check_shape(self, self.weights.shape, length)
-        check_rows(self, self.weights, causal)
+        check_pattern_rows(self, self.weights, causal)
         return self.weights
 
     @property
@@ -53,14 +53,14 @@ def name_patterns(patterns: Sequence[Any]) -> list[str]:
 
 def make_user_matrix(name: str, value: Any) -> UserMatrix:
     result = UserMatrix(name)
-    result.weights = to_sparse(name, value)
-    check_numbers(name, result.weights)
+    result.weights = convert_to_sparse(name, value)
+    check_pattern_weights(name, result.weights)
     result.weights.eliminate_zeros()
     result.weights.sort_indices()
     return result
 
 
-def to_sparse(name: str, value: Any) -> csr_array:
+def convert_to_sparse(name: str, value: Any) -> csr_array:
     """Convert to sparse float64 without duplicate entries; anything but an array of numbers is refused."""
     if issparse(value):
         return refuse_duplicates(name, value)
@@ -69,9 +69,9 @@ def to_sparse(name: str, value: Any) -> csr_array:
             f"`pattern` must be names or matrices, not {value!r:.80}: give a matrix as an array."
         )
     if hasattr(value, "detach"):
-        return from_dense(name, torch_to_numpy(value, name))
+        return make_pattern_from_dense(name, torch_to_numpy(value, name))
     refuse_masked(value, name)
-    return from_dense(name, value)
+    return make_pattern_from_dense(name, value)
 
 
 def describe_matrices(patterns: Iterable[str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import from_offsets, require_at_least
+from attncli.patterns._sparse import make_pattern_from_offsets, require_parameter_at_least
 
 
 def dilated(
@@ -13,8 +13,8 @@ def dilated(
 
     Offsets are dilation · m, for m as in `window`: centred on the query, or (causal) ending at it.
     """
-    require_at_least("dilated", "size", size, 1)
-    require_at_least("dilated", "dilation", dilation, 1)
+    require_parameter_at_least("dilated", "size", size, 1)
+    require_parameter_at_least("dilated", "dilation", dilation, 1)
     start = 1 - size if causal else -(size // 2)
     offsets = range(dilation * start, dilation * (start + size), dilation)
-    return from_offsets(length, offsets, causal)
+    return make_pattern_from_offsets(length, offsets, causal)

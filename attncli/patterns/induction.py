@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import from_pairs, require_at_least
+from attncli.patterns._sparse import make_pattern_from_pairs, require_parameter_at_least
 
 
 def induction(
@@ -13,10 +13,10 @@ def induction(
 
     Tokens are random, from `vocabulary` kinds (Olsson et al. 2022); token 0 is where such heads rest.
     """
-    require_at_least("induction", "vocabulary", vocabulary, 1)
+    require_parameter_at_least("induction", "vocabulary", vocabulary, 1)
     tokens = rng.integers(vocabulary, size=length)
     order = np.argsort(tokens, kind="stable")
     same = np.flatnonzero(tokens[order][1:] == tokens[order][:-1])
     key = np.zeros(length, dtype=np.int64)
     key[order[same + 1]] = order[same] + 1
-    return from_pairs(length, np.arange(length), key)
+    return make_pattern_from_pairs(length, np.arange(length), key)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.patterns._sparse import from_pairs
+from attncli.patterns._sparse import make_pattern_from_pairs
 
 
 def permutation(length: int, rng: np.random.Generator, causal: bool) -> csr_array:
@@ -14,4 +14,4 @@ def permutation(length: int, rng: np.random.Generator, causal: bool) -> csr_arra
             "pattern 'permutation': the only causal permutation is the identity: use 'window:1' "
             "for that, 'random:k=1' for one random visible key, or leave out `causal`."
         )
-    return from_pairs(length, np.arange(length), rng.permutation(length))
+    return make_pattern_from_pairs(length, np.arange(length), rng.permutation(length))

@@ -5,7 +5,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError, unknown_name
-from attncli.patterns._sparse import from_pairs, require_affordable, require_at_least
+from attncli.patterns._sparse import (
+    make_pattern_from_pairs,
+    require_parameter_at_least,
+    require_pattern_fits_memory,
+)
 
 WEIGHTS = ("uniform", "dirichlet", "exponential")
 
@@ -19,14 +23,14 @@ def random(
     min(k, i + 1) of its visible keys, and columns are free. `dirichlet` weights are uniform on the simplex;
     `exponential` ones are 2^0, 2^-1, … in random order, so that their largest ratio is known.
     """
-    require_at_least("random", "k", k, 1)
-    require_affordable("random", float(length) * k)
+    require_parameter_at_least("random", "k", k, 1)
+    require_pattern_fits_memory("random", float(length) * k)
     if k > length:
         raise UsageError(f"pattern 'random': k = {k} keys per query, but there are only {length}.")
     if weights not in WEIGHTS:
         raise unknown_name("weights of pattern 'random'", weights, WEIGHTS)
-    query, key = causal_pairs(length, k, rng) if causal else regular_pairs(length, k, rng)
-    return from_pairs(length, query, key, draw_weights(weights, query, k, rng))
+    query, key = draw_causal_pairs(length, k, rng) if causal else draw_regular_pairs(length, k, rng)
+    return make_pattern_from_pairs(length, query, key, draw_weights(weights, query, k, rng))
 
 
 def draw_weights(
@@ -44,7 +48,7 @@ def draw_weights(
     return 0.5**rank
 
 
-def regular_pairs(
+def draw_regular_pairs(
     length: int, k: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """k random permutations, repaired until no query has a key twice: exactly k per row and column.
@@ -58,19 +62,19 @@ def regular_pairs(
         return np.repeat(np.arange(length), k), rng.permutation(length)[shift].ravel()
     keys = np.stack([rng.permutation(length) for _ in range(k)], axis=1)
     for column in range(1, k):
-        while (rows := np.flatnonzero(find_clashes(keys, column))).size:
+        while (rows := np.flatnonzero(find_repeated_keys(keys, column))).size:
             for row, other in zip(rows, rng.integers(length, size=rows.size), strict=True):
                 keys[[row, other], column] = keys[[other, row], column]
     return np.repeat(np.arange(length), k), keys.ravel()
 
 
-def find_clashes(keys: NDArray[np.int64], column: int) -> NDArray[np.bool_]:
+def find_repeated_keys(keys: NDArray[np.int64], column: int) -> NDArray[np.bool_]:
     """Which queries have the key of `column` in an earlier column already."""
     result: NDArray[np.bool_] = (keys[:, :column] == keys[:, column, None]).any(axis=1)
     return result
 
 
-def causal_pairs(
+def draw_causal_pairs(
     length: int, k: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """min(k, i + 1) distinct keys of 0 … i for each query i (Floyd's sampling, one key a round)."""

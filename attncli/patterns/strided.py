@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import from_offsets, require_at_least
+from attncli.patterns._sparse import make_pattern_from_offsets, require_parameter_at_least
 
 
 def strided(length: int, rng: np.random.Generator, causal: bool, *, stride: int = 8) -> csr_array:
@@ -11,6 +11,6 @@ def strided(length: int, rng: np.random.Generator, causal: bool, *, stride: int 
 
     The number of keys per query grows with the length: length / stride.
     """
-    require_at_least("strided", "stride", stride, 1)
+    require_parameter_at_least("strided", "stride", stride, 1)
     ahead = np.arange(0, length, stride)
-    return from_offsets(length, np.concatenate([-ahead[:0:-1], ahead]), causal)
+    return make_pattern_from_offsets(length, np.concatenate([-ahead[:0:-1], ahead]), causal)

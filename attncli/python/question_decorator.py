@@ -251,9 +251,9 @@ def resolve_subject(value: Any, python_only: Mapping[str, Any], any_module: bool
         return
     from attncli.models.inputs.tokenizing import refuse_no_tokenizer
     from attncli.models.loading.in_memory.in_memory_model import restore_model, wrap_in_memory_model
-    from attncli.models.loading.isolate_global_state import isolate_question
+    from attncli.models.loading.isolate_global_state import isolate_in_process
 
-    isolate_question()
+    isolate_in_process()
     if tokenizer is not None:
         refuse_no_tokenizer(tokenizer)
     live = wrap_in_memory_model(value, tokenizer, inputs, any_module)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.errors import first_capital, format_count
-from attncli.maths.significance import adjust_holm
+from attncli.maths.significance import adjust_probabilities_by_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports.reading import paused_collection
 from attncli.reports.row_pairs import RowPair, pair_rows
@@ -101,7 +101,7 @@ def compute_chances(pairs: Sequence[RowPair]) -> Chances:
     """The probability of a change as large by noise alone, among all numbers with a standard
     deviation."""
     known = [(pair, pair.noise_probability) for pair in pairs if pair.noise_probability is not None]
-    adjusted = adjust_holm([chance or 0.0 for _, chance in known])
+    adjusted = adjust_probabilities_by_holm([chance or 0.0 for _, chance in known])
     return {id(pair): chance for (pair, _), chance in zip(known, adjusted, strict=True)}
 
 

@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from attncli.maths.significance import mean, standard_deviation, two_sided_p_value, welch_freedom
+from attncli.maths.significance import (
+    compute_welch_freedom,
+    mean,
+    standard_deviation,
+    two_sided_p_value,
+)
 from attncli.records import Report, Row
 from attncli.tolerances import OTHER_MACHINE
 
@@ -111,7 +116,9 @@ class RowPair:
         if error is None or self.old is None or self.new is None:
             return None
         first, second = ((row.spread or 0.0, row.n) for row in (self.old, self.new))
-        freedom = self.sample_counts[0] - 1 if self.differences else welch_freedom(first, second)
+        freedom = (
+            self.sample_counts[0] - 1 if self.differences else compute_welch_freedom(first, second)
+        )
         return two_sided_p_value(divide(change, error) or 0.0, freedom)
 
 

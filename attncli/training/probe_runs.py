@@ -28,7 +28,7 @@ from attncli.models.inputs.padding import remove_padding
 from attncli.models.inputs.requested_input import RequestedInput
 from attncli.models.inputs.texts import ModelInput, TextEncoder, make_inputs, make_text_input
 from attncli.models.inputs.token_ranges import max_positions
-from attncli.models.inputs.tokenizing import Encoded, label_ids
+from attncli.models.inputs.tokenizing import EncodedText, label_tokens_by_ids
 from attncli.models.inputs.user_inputs import bind_arguments, is_id_list, to_torch
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap import UnwrappedModel
@@ -152,7 +152,10 @@ def read_probe(
         reading = TextEncoder(checkpoint, find_extra_inputs(checkpoint.body), 0)
     return [
         make_text_input(
-            reading, f"probe {n}", "token ids", Encoded(ids[:tokens], label_ids(ids[:tokens]), 0)
+            reading,
+            f"probe {n}",
+            "token ids",
+            EncodedText(ids[:tokens], label_tokens_by_ids(ids[:tokens]), 0),
         )
         for n, ids in enumerate(probe_ids(probe), start=1)
     ]

@@ -13,25 +13,32 @@ from oracles.forwards import ORACLES
 from oracles.forwards.library import worst_difference
 from oracles.forwards.tiny_models import TINY
 
-from attncli.ablation import Anatomy, ablate, recognise_anatomy
+from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.stacks.blocks import observe_states
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 
 States = dict[str, list[NDArray[np.float64]]]
 
 torch.set_num_threads(1)
 
 EVERY = [
-    Switches(skip, mlp, mlp_skip, False, norms, mlp_norm, as_published)
+    AblationSwitches(skip, mlp, mlp_skip, False, norms, mlp_norm, as_published)
     for skip, mlp, mlp_skip, norms, mlp_norm, as_published in product([True, False], repeat=6)
     if not (mlp and (mlp_norm or as_published))  # both are about a model without its MLP
 ]
-PAPER = [Switches(), Switches(skip=False), Switches(mlp=False), Switches(False, False, False)]
+PAPER = [
+    AblationSwitches(),
+    AblationSwitches(skip=False),
+    AblationSwitches(mlp=False),
+    AblationSwitches(False, False, False),
+]
 TOLERANCE = 1e-10
 
 
-def states(model: Any, inputs: Any, anatomy: Anatomy, switches: Switches) -> tuple[States, Any]:
+def states(
+    model: Any, inputs: Any, anatomy: BlockAnatomy, switches: AblationSwitches
+) -> tuple[States, Any]:
     """Of each stack, under the names of the oracles; and the model's output."""
     seen: States = defaultdict(list)
 
@@ -46,7 +53,7 @@ def states(model: Any, inputs: Any, anatomy: Anatomy, switches: Switches) -> tup
     return dict(seen), output
 
 
-def expected(model: Any, inputs: Any, switches: Switches) -> States:
+def expected(model: Any, inputs: Any, switches: AblationSwitches) -> States:
     """By hand."""
     found: States = ORACLES[model.config.model_type].forward(model, inputs, switches)
     return found
@@ -57,7 +64,7 @@ def expected(model: Any, inputs: Any, switches: Switches) -> States:
 def test_every_combination_equals_the_oracle(name: str) -> None:
     model, inputs = TINY[name]()
     with force_float64():
-        anatomy = recognise_anatomy(model, inputs)
+        anatomy = recognise_block_anatomy(model, inputs)
     for switches in EVERY:
         found, _ = states(model, inputs, anatomy, switches)
         assert worst_difference(found, expected(model, inputs, switches)) < TOLERANCE, switches
@@ -70,7 +77,7 @@ def test_the_attention_implementation_does_not_matter(name: str) -> None:
     model, inputs = TINY[name]()
     model.set_attn_implementation("eager")
     with force_float64():
-        anatomy = recognise_anatomy(model, inputs)
+        anatomy = recognise_block_anatomy(model, inputs)
     for switches in PAPER:
         found, _ = states(model, inputs, anatomy, switches)
         assert worst_difference(found, expected(model, inputs, switches)) < TOLERANCE, switches
@@ -81,7 +88,7 @@ def test_both_streams_of_xlnet_are_switched() -> None:
     """The query stream is no stack of its own; its last state is the model's output."""
     model, inputs = TINY["xlnet-two-streams"]()
     with force_float64():
-        anatomy = recognise_anatomy(model, inputs)
+        anatomy = recognise_block_anatomy(model, inputs)
     for switches in EVERY:
         found, output = states(model, inputs, anatomy, switches)
         right = expected(model, inputs, switches)

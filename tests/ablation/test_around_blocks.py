@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 
-from attncli.ablation import Anatomy, ablate, recognise_anatomy
+from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
 from attncli.ablation.trials import between_blocks
 from attncli.capture.stacks.blocks import observe_states
 from attncli.errors import InputError
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 
 START = "block 1 of layers (layers.1, Block) is given "
 
@@ -28,8 +28,8 @@ class Around(Model):
         self.double().eval().requires_grad_(False)
 
 
-def understood(model: nn.Module) -> Anatomy:
-    return recognise_anatomy(model, some_input())
+def understood(model: nn.Module) -> BlockAnatomy:
+    return recognise_block_anatomy(model, some_input())
 
 
 class After(Around):
@@ -75,7 +75,7 @@ def test_the_blocks_do_the_same_with_a_head_behind_them() -> None:
     model, seen = After(), dict[int, Tensor]()
     anatomy = understood(model)
     watching = observe_states(model, anatomy.stacks, lambda _, at, x: seen.update({at: x.clone()}))
-    with watching, ablate(model, anatomy, Switches(False, False, False)):
+    with watching, ablate(model, anatomy, AblationSwitches(False, False, False)):
         output = model(**some_input())
     for layer, block in enumerate(model.layers):
         assert isinstance(block, Block)
@@ -202,10 +202,10 @@ def test_any_two_outputs_change_apart_in_some_run() -> None:
         runs.append({order: replace(order, torch.zeros(2)) for order in orders})  # type: ignore[operator]
         return {}, None
 
-    stacks = recognise_anatomy(model, some_input()).stacks
+    stacks = recognise_block_anatomy(model, some_input()).stacks
     orders = [call.order for call in stacks[0].calls]
     with (
-        mock.patch.object(between_blocks, "run_with_outputs", run),
+        mock.patch.object(between_blocks, "run_with_replaced_outputs", run),
         mock.patch.object(between_blocks, "compare_block_inputs"),
     ):
         between_blocks.check_stack_inputs(model, some_input(), stacks, stacks[0])
@@ -260,7 +260,7 @@ def test_parts_of_both_streams_are_switched_off() -> None:
     anatomy = understood(model)
     assert [call.second for call in anatomy.stacks[0].calls] == [(2, 2)] * 3
     assert any("blocks have two streams" in note for note in anatomy.notes)
-    with ablate(model, anatomy, Switches(False, False, False)):
+    with ablate(model, anatomy, AblationSwitches(False, False, False)):
         both = model(**inputs)
     x, y = model.embed(inputs["x"]), model.embed(inputs["x"].flip(1))
     for layer in model.layers:
@@ -289,7 +289,7 @@ class Twice(nn.Module):
 
 
 def test_a_list_of_attentions_within_a_layer_is_no_stack() -> None:
-    (stack,) = recognise_anatomy(model_of(Twice), some_input()).stacks
+    (stack,) = recognise_block_anatomy(model_of(Twice), some_input()).stacks
     assert [call.name for call in stack.calls] == ["layers.0", "layers.1"]
 
 

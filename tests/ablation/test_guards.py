@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, Model, model_of, some_input
 
-from attncli.ablation import ablate, recognise_anatomy
+from attncli.ablation import ablate, recognise_block_anatomy
 from attncli.errors import InputError
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 
 
 def refusal(make: Callable[[], nn.Module], layers: int = 2) -> str:
     with pytest.raises(InputError) as caught:
-        recognise_anatomy(model_of(make, layers), some_input())
+        recognise_block_anatomy(model_of(make, layers), some_input())
     return str(caught.value)
 
 
@@ -173,7 +173,7 @@ class Mixing(Block):
 def test_more_of_earlier_states_is_refused() -> None:
     built = Borrowed([Mixing(), Mixing()]).double().eval().requires_grad_(False)
     with pytest.raises(InputError) as caught:
-        recognise_anatomy(built, some_input())
+        recognise_block_anatomy(built, some_input())
     reason = "block 1 of layers (layers.1, Mixing) is given more of earlier states"
     assert str(caught.value).startswith(reason)
 
@@ -228,7 +228,7 @@ def test_a_norm_with_a_condition_is_refused() -> None:
 
 def test_training_mode_is_refused() -> None:
     with pytest.raises(InputError, match="training mode"):
-        recognise_anatomy(model_of(Block).train(), some_input())
+        recognise_block_anatomy(model_of(Block).train(), some_input())
 
 
 class TwoWays(Block):
@@ -242,9 +242,9 @@ class TwoWays(Block):
 
 def test_another_path_than_the_examined_one_is_refused() -> None:
     model = model_of(TwoWays)
-    anatomy = recognise_anatomy(model, some_input(tokens=5))
+    anatomy = recognise_block_anatomy(model, some_input(tokens=5))
     with (
-        ablate(model, anatomy, Switches(skip=False)),
+        ablate(model, anatomy, AblationSwitches(skip=False)),
         pytest.raises(InputError, match="takes another path than when it was examined"),
     ):
         model(**some_input(tokens=6))
@@ -252,11 +252,11 @@ def test_another_path_than_the_examined_one_is_refused() -> None:
 
 def test_all_is_as_before_after_an_error() -> None:
     model, inputs = model_of(Block), some_input()
-    anatomy, before = recognise_anatomy(model, inputs), model(**inputs)
-    with pytest.raises(RuntimeError), ablate(model, anatomy, Switches(skip=False)):
+    anatomy, before = recognise_block_anatomy(model, inputs), model(**inputs)
+    with pytest.raises(RuntimeError), ablate(model, anatomy, AblationSwitches(skip=False)):
         model(inputs["x"][..., :2])
     model.layers[1].mlp = None
-    with pytest.raises(TypeError), ablate(model, anatomy, Switches(norms=False)):
+    with pytest.raises(TypeError), ablate(model, anatomy, AblationSwitches(norms=False)):
         model(**inputs)
     assert not torch._C._is_torch_function_mode_enabled()
     assert not any("forward" in vars(module) for module in model.modules())
@@ -267,5 +267,5 @@ def test_a_model_as_it_is_runs_once_for_all_checks_that_compare_with_it() -> Non
     """The probe, the tracked pass, the plain one, and two without additions."""
     model, passes = model_of(Block, 2), list[object]()
     model.register_forward_pre_hook(lambda *given: passes.append(given))
-    recognise_anatomy(model, some_input())
+    recognise_block_anatomy(model, some_input())
     assert len(passes) == 5

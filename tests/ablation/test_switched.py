@@ -17,18 +17,18 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from attncli.ablation import Anatomy, ablate, recognise_anatomy
+from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
 from attncli.ablation.tags.call_sites import CallSite, current_call_site
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.stacks.blocks import observe_states
 from attncli.errors import UsageError
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 
-SAN = Switches(skip=False, mlp=False, mlp_skip=False)
+SAN = AblationSwitches(skip=False, mlp=False, mlp_skip=False)
 
 
-def last(model: Any, inputs: Any, anatomy: Anatomy, switches: Switches) -> Tensor:
+def last(model: Any, inputs: Any, anatomy: BlockAnatomy, switches: AblationSwitches) -> Tensor:
     """The last state of the only stack."""
     seen: list[Tensor] = []
     with (
@@ -48,14 +48,14 @@ def test_paths() -> None:
     }
     for name, path in paths.items():
         model, inputs = TINY[name]()
-        anatomy = recognise_anatomy(model, inputs)
+        anatomy = recognise_block_anatomy(model, inputs)
         assert set(anatomy.paths.values()) == {path}
         assert bool(anatomy.notes) == (name == "gpt_neox")
 
 
 def test_pure_attention_of_gpt2_by_hand() -> None:
     model, inputs = TINY["gpt2"]()
-    found = last(model, inputs, recognise_anatomy(model, inputs), SAN)
+    found = last(model, inputs, recognise_block_anatomy(model, inputs), SAN)
     x = model.wte(inputs["input_ids"]) + model.wpe.weight[: inputs["input_ids"].shape[1]]
     for block in model.h:
         q, k, v = (
@@ -73,9 +73,9 @@ def test_llama_without_mlp_skips_by_hand() -> None:
     model.layers = model.layers[:1].eval()
     model.config.num_hidden_layers = 1
     with force_float64():
-        anatomy = recognise_anatomy(model, inputs)
-        found = last(model, inputs, anatomy, Switches(mlp_skip=False))
-        after_attention = last(model, inputs, anatomy, Switches(mlp=False))
+        anatomy = recognise_block_anatomy(model, inputs)
+        found = last(model, inputs, anatomy, AblationSwitches(mlp_skip=False))
+        after_attention = last(model, inputs, anatomy, AblationSwitches(mlp=False))
         block = model.layers[0]
         by_hand = block.mlp(block.post_attention_layernorm(after_attention))
     torch.testing.assert_close(found, by_hand, rtol=1e-13, atol=1e-13)
@@ -97,18 +97,18 @@ def test_cohere_adds_its_branches_one_after_the_other() -> None:
     )
     model = hf.CohereModel(config).double().eval().requires_grad_(False)
     inputs = {"input_ids": torch.arange(3, 10)[None]}
-    anatomy = recognise_anatomy(model, inputs)
+    anatomy = recognise_block_anatomy(model, inputs)
     assert anatomy.paths["layers", 0] == ("input", "attention", "beside")
     assert "share one skip" in anatomy.notes[0]
     x = model.embed_tokens(inputs["input_ids"])
     mlp = model.layers[0].mlp(model.layers[0].input_layernorm(x))
-    with_skip = last(model, inputs, anatomy, Switches(mlp=False))
+    with_skip = last(model, inputs, anatomy, AblationSwitches(mlp=False))
     attention = last(model, inputs, anatomy, SAN)
     torch.testing.assert_close(with_skip, x + attention, rtol=1e-12, atol=1e-12)
     expected = {
-        Switches(): x + attention + mlp,
-        Switches(skip=False): attention + mlp,
-        Switches(mlp_skip=False): x + attention + mlp,
+        AblationSwitches(): x + attention + mlp,
+        AblationSwitches(skip=False): attention + mlp,
+        AblationSwitches(mlp_skip=False): x + attention + mlp,
     }
     for switches, value in expected.items():
         found = last(model, inputs, anatomy, switches)
@@ -119,7 +119,7 @@ def test_a_norm_at_the_end_of_a_branch_is_a_block_norm() -> None:
     """Gemma's sandwich: without norms, the branch is added as it is; norms on queries and keys stay."""
     model, inputs = TINY["gemma3"]()
     with force_float64():
-        anatomy = recognise_anatomy(model, inputs)
+        anatomy = recognise_block_anatomy(model, inputs)
     ends = {
         f"layers.{i}.post_{part}_layernorm"
         for i in range(4)
@@ -131,11 +131,11 @@ def test_a_norm_at_the_end_of_a_branch_is_a_block_norm() -> None:
 def test_an_examined_model_runs_with_other_inputs() -> None:
     """Another length, a batch, another attention implementation; all blocks on: nothing changes."""
     model, inputs = TINY["llama"]()
-    anatomy = recognise_anatomy(model, inputs)
+    anatomy = recognise_block_anatomy(model, inputs)
     longer = {"input_ids": torch.arange(30)[None].expand(3, -1) + 5}
     model.set_attn_implementation("eager")
     expected = model(**longer).last_hidden_state
-    with ablate(model, anatomy, Switches()):
+    with ablate(model, anatomy, AblationSwitches()):
         assert torch.equal(model(**longer).last_hidden_state, expected)
 
 
@@ -143,10 +143,10 @@ def test_an_examined_model_runs_with_other_inputs() -> None:
 @pytest.mark.parametrize("name", ["bert", "gpt_neox"])
 def test_under_every_grad_mode(name: str, mode: Any) -> None:
     model, inputs = TINY[name]()
-    expected = last(model, inputs, recognise_anatomy(model, inputs), SAN)
+    expected = last(model, inputs, recognise_block_anatomy(model, inputs), SAN)
     with mode():
         fresh = {key: value.clone() for key, value in inputs.items()}
-        found = last(model, fresh, recognise_anatomy(model, fresh), SAN)
+        found = last(model, fresh, recognise_block_anatomy(model, fresh), SAN)
     assert torch.equal(found, expected)
 
 
@@ -181,16 +181,18 @@ def strips_written(write: Callable[[Tensor, slice, Tensor], None]) -> Callable[.
 
 
 @pytest.mark.parametrize("write", [assigned, copied, put_out])
-@pytest.mark.parametrize("switches", [SAN, Switches(mlp=False), Switches(norms=False)])
-def test_under_an_attention_of_our_own(switches: Switches, write: Any) -> None:
+@pytest.mark.parametrize(
+    "switches", [SAN, AblationSwitches(mlp=False), AblationSwitches(norms=False)]
+)
+def test_under_an_attention_of_our_own(switches: AblationSwitches, write: Any) -> None:
     model, inputs = TINY["bert"]()
-    anatomy = recognise_anatomy(model, inputs)
+    anatomy = recognise_block_anatomy(model, inputs)
     expected = last(model, inputs, anatomy, switches)
     AttentionInterface.register("strips", strips_written(write))
     AttentionMaskInterface.register("strips", sdpa_mask)
     model.set_attn_implementation("strips")
     with torch.inference_mode():  # where views do not know their base
-        again = recognise_anatomy(model, inputs)
+        again = recognise_block_anatomy(model, inputs)
         assert again.paths == anatomy.paths
         for known in (anatomy, again):
             found = last(model, inputs, known, switches)
@@ -199,7 +201,7 @@ def test_under_an_attention_of_our_own(switches: Switches, write: Any) -> None:
 
 def test_the_order_of_contexts_does_not_matter() -> None:
     model, inputs = TINY["gpt_neox"]()
-    anatomy = recognise_anatomy(model, inputs)
+    anatomy = recognise_block_anatomy(model, inputs)
     expected = last(model, inputs, anatomy, SAN)
     seen: list[Tensor] = []
 
@@ -240,7 +242,7 @@ def test_what_we_put_around_a_module_is_no_place_in_the_models_code() -> None:
 @pytest.mark.slow
 def test_tags_die_with_their_tensors() -> None:
     model, inputs = TINY["bert"]()
-    anatomy = recognise_anatomy(model, inputs)
+    anatomy = recognise_block_anatomy(model, inputs)
     counts = []
     for _ in range(3):
         last(model, inputs, anatomy, SAN)
@@ -252,9 +254,9 @@ def test_tags_die_with_their_tensors() -> None:
 
 def test_what_only_synthetic_networks_have_is_refused() -> None:
     model, inputs = model_of(Block), some_input()
-    anatomy = recognise_anatomy(model, inputs)
+    anatomy = recognise_block_anatomy(model, inputs)
     with pytest.raises(UsageError, match="synthetic networks only"):
-        last(model, inputs, anatomy, Switches(remove_outlier=True))
+        last(model, inputs, anatomy, AblationSwitches(remove_outlier=True))
 
 
 def test_float64_models_stay_there() -> None:
@@ -283,7 +285,7 @@ class Routed(Block):
 
 
 def test_a_router_in_the_mlp_is_no_attention() -> None:
-    anatomy = recognise_anatomy(model_of(Routed), some_input())
+    anatomy = recognise_block_anatomy(model_of(Routed), some_input())
     assert set(anatomy.paths.values()) == {("input", "attention", "mlp")}
 
 
@@ -298,7 +300,7 @@ class Conditioned(Block):
 
 
 def test_a_term_from_elsewhere_belongs_to_the_branch() -> None:
-    anatomy = recognise_anatomy(model_of(Conditioned), some_input())
+    anatomy = recognise_block_anatomy(model_of(Conditioned), some_input())
     assert set(anatomy.paths.values()) == {("input", "attention", "mlp")}
 
 
@@ -323,8 +325,8 @@ class NormedByAFunction(Block):
 
 def test_norms_of_queries_and_keys_stay_though_one_function_makes_them_all() -> None:
     model, inputs = model_of(NormedByAFunction, layers=1), some_input()
-    anatomy = recognise_anatomy(model, inputs)
-    found = last(model, inputs, anatomy, Switches(mlp=False, norms=False))
+    anatomy = recognise_block_anatomy(model, inputs)
+    found = last(model, inputs, anatomy, AblationSwitches(mlp=False, norms=False))
     x = model.embed(inputs["x"])
     expected = x + model.layers[0].attended(x, turned_off=True)
     torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)

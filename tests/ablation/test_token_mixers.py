@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Block, Mlp, model_of, some_input
 
-from attncli.ablation import ablate, recognise_anatomy
+from attncli.ablation import ablate, recognise_block_anatomy
 from attncli.errors import InputError, NoAttention
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 
 
 class RunningMean(nn.Module):
@@ -106,7 +106,7 @@ class ShiftedMlpOfARecurrence(Recurrent):
 def kinds(*blocks: type[nn.Module]) -> list[tuple[str, ...]]:
     """What is added in each layer, in order; norms of the stream among them."""
     makes = iter(blocks)
-    found = recognise_anatomy(
+    found = recognise_block_anatomy(
         model_of(lambda: next(makes)(), len(blocks)), some_input(tokens=7)
     ).paths
     return [path[1:] for _, path in sorted(found.items())]
@@ -132,11 +132,11 @@ def test_an_mlp_with_a_shift_in_it_is_an_mlp() -> None:
     assert kinds(ShiftedMlp, Recurrent)[0] == ("attention", "mlp")
 
 
-def output(block: type[nn.Module], switches: Switches) -> tuple[nn.Module, Tensor, Tensor]:
+def output(block: type[nn.Module], switches: AblationSwitches) -> tuple[nn.Module, Tensor, Tensor]:
     """One such block behind a plain one, what it was given and what it gave."""
     makes, seen = iter([Block, block]), []
     model, inputs = model_of(lambda: next(makes)(), 2), some_input(tokens=7)
-    anatomy = recognise_anatomy(model, inputs)
+    anatomy = recognise_block_anatomy(model, inputs)
     handle = model.layers[1].register_forward_pre_hook(lambda _, args: seen.append(args[0].clone()))
     with ablate(model, anatomy, switches):
         found = model(**inputs)
@@ -147,7 +147,7 @@ def output(block: type[nn.Module], switches: Switches) -> tuple[nn.Module, Tenso
 @pytest.mark.parametrize("skip", [True, False])
 @pytest.mark.parametrize("mlp", [True, False])
 def test_switched_by_hand(skip: bool, mlp: bool) -> None:
-    switches = Switches(skip=skip, mlp=mlp, mlp_skip=mlp)
+    switches = AblationSwitches(skip=skip, mlp=mlp, mlp_skip=mlp)
 
     def plus(x: Tensor, branch: Tensor) -> Tensor:
         return x + branch if skip else branch
@@ -180,7 +180,7 @@ def test_switched_by_hand(skip: bool, mlp: bool) -> None:
 def notes(*blocks: type[nn.Module]) -> str:
     makes = iter(blocks)
     model = model_of(lambda: next(makes)(), len(blocks))
-    return " ".join(recognise_anatomy(model, some_input(tokens=7)).notes)
+    return " ".join(recognise_block_anatomy(model, some_input(tokens=7)).notes)
 
 
 def test_what_stays_on_is_named_with_its_layers() -> None:
@@ -205,7 +205,7 @@ class Gains(Block):
 
 
 def test_learned_gains_and_shifts_stay_where_a_branch_goes() -> None:
-    b, x, found = output(Gains, Switches(mlp=False, mlp_skip=False))
+    b, x, found = output(Gains, AblationSwitches(mlp=False, mlp_skip=False))
     x = (x + b.shift) * b.gain + b.attention(b.first(x))
     torch.testing.assert_close(found, b.gain * x, rtol=1e-13, atol=1e-13)
     assert "the stream has learned gains or shifts" in notes(Gains)
@@ -247,7 +247,7 @@ class SpreadStream(Recurrent):
 def test_what_cannot_be_told_is_refused(block: type[nn.Module], reason: str) -> None:
     makes = iter([Block, block])
     with pytest.raises(InputError, match=reason):
-        recognise_anatomy(model_of(lambda: next(makes)(), 2), some_input(tokens=7))
+        recognise_block_anatomy(model_of(lambda: next(makes)(), 2), some_input(tokens=7))
 
 
 class CrossMixing(Block):
@@ -279,7 +279,7 @@ class WithMemory(nn.Module):
 def test_what_takes_from_other_states_mixes_tokens() -> None:
     torch.manual_seed(0)
     model = WithMemory().double().eval().requires_grad_(False)
-    found = recognise_anatomy(model, some_input(tokens=7)).paths
+    found = recognise_block_anatomy(model, some_input(tokens=7)).paths
     assert set(found.values()) == {("input", "attention", "mixer", "mlp")}
 
 
@@ -305,7 +305,7 @@ class InPlace(Recurrent):
 
 
 def test_a_dropped_term_is_a_tensor_of_its_own() -> None:
-    b, x, found = output(InPlace, Switches(mlp=False, mlp_skip=False))
+    b, x, found = output(InPlace, AblationSwitches(mlp=False, mlp_skip=False))
     half = 0.5 * x
     expected = half + b.attention(b.first(half) + b.extra(x))
     torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)
@@ -328,9 +328,9 @@ class TwoKindsOfTokens(Block):
 def test_tokens_may_go_different_ways() -> None:
     assert kinds(TwoKindsOfTokens) == [("attention", "mlp", "input", "attention", "mlp")]
     assert "several MLPs" not in notes(TwoKindsOfTokens)
-    b, x, found = output(TwoKindsOfTokens, Switches(mlp=False, mlp_skip=False))
+    b, x, found = output(TwoKindsOfTokens, AblationSwitches(mlp=False, mlp_skip=False))
     torch.testing.assert_close(found, x + b.attention(b.first(x)), rtol=1e-13, atol=1e-13)
-    b, x, found = output(TwoKindsOfTokens, Switches(mlp_skip=False))
+    b, x, found = output(TwoKindsOfTokens, AblationSwitches(mlp_skip=False))
     x = b.second(x + b.attention(b.first(x)))
     expected = torch.cat([b.mlp(x[:, :3]), b.other(x[:, 3:])], 1)
     torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from toy_blocks import WIDTH, Block, model_of, some_input
 
-from attncli.ablation import ablate, recognise_anatomy
+from attncli.ablation import ablate, recognise_block_anatomy
 from attncli.capture.stacks.blocks import observe_states
 from attncli.errors import InputError
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 
 
 def in_place(x: Tensor, f: Tensor) -> Tensor:
@@ -136,10 +136,10 @@ REFUSED = {
 }
 
 
-def states(model: torch.nn.Module, switches: Switches) -> list[Tensor]:
+def states(model: torch.nn.Module, switches: AblationSwitches) -> list[Tensor]:
     found = []
     inputs = some_input(tokens=6)
-    anatomy = recognise_anatomy(model, inputs)
+    anatomy = recognise_block_anatomy(model, inputs)
     with (
         observe_states(
             model, anatomy.stacks, lambda _, state, hidden: found.append(hidden.clone())
@@ -159,12 +159,15 @@ def test_recognised_exactly(way: str) -> None:
     f = of_branch * block.attention(block.first(x))
     with_skip, without = of_stream * x + f, f
     for switches, expected in [
-        (Switches(mlp=False), of_stream * with_skip),
-        (Switches(skip=False, mlp=False), of_stream * without),
-        (Switches(mlp_skip=False), of_branch * block.mlp(block.second(with_skip))),
-        (Switches(skip=False, mlp_skip=False), of_branch * block.mlp(block.second(without))),
+        (AblationSwitches(mlp=False), of_stream * with_skip),
+        (AblationSwitches(skip=False, mlp=False), of_stream * without),
+        (AblationSwitches(mlp_skip=False), of_branch * block.mlp(block.second(with_skip))),
         (
-            Switches(norms=False, mlp=False),
+            AblationSwitches(skip=False, mlp_skip=False),
+            of_branch * block.mlp(block.second(without)),
+        ),
+        (
+            AblationSwitches(norms=False, mlp=False),
             of_stream * (of_stream * x + of_branch * block.attention(x)),
         ),
     ]:
@@ -174,4 +177,4 @@ def test_recognised_exactly(way: str) -> None:
 @pytest.mark.parametrize("way", REFUSED)
 def test_refused_by_name(way: str) -> None:
     with pytest.raises(InputError, match=r"block 0 of layers \(layers.0, Block\)"):
-        states(model_of(lambda: Block(REFUSED[way])), Switches())
+        states(model_of(lambda: Block(REFUSED[way])), AblationSwitches())

@@ -15,7 +15,7 @@ from attncli.analysis.short_inputs import PROBE_TOKENS, choose_short_input, plac
 from attncli.errors import InputError
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.body import body_of
+from attncli.models.loading.body import remove_model_head
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,
     list_required_inputs,
@@ -41,7 +41,7 @@ OF_TYPES = {
 
 def with_media(kind: str) -> tuple[PreTrainedModel, Given]:
     """A tiny model, and a text with a picture or a sound inside: as many places for it as the model accepts."""
-    body = body_of(build_model(kind, {"tiny": 1}, 0))
+    body = remove_model_head(build_model(kind, {"tiny": 1}, 0))
     beside = [name for name in BESIDE if name in forward_signature(body).parameters]
     names = [*list_required_inputs(body), OF_TYPES[kind], *beside]
     made = make_named_inputs(body, names, PROBE_TOKENS, 0, False)

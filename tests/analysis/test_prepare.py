@@ -11,7 +11,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
 import attncli as attn
-from attncli.ablation import recognise_anatomy
+from attncli.ablation import recognise_block_anatomy
 from attncli.ablation.tags import tracker
 from attncli.analysis.prepare import HEADS, Need, prepare
 from attncli.analysis.states import examined_blocks
@@ -20,7 +20,7 @@ from attncli.capture import verify_capture
 from attncli.capture.attention_properties import find_attention_properties
 from attncli.capture.context import Capture
 from attncli.errors import InputError
-from attncli.models.loading.body import body_of
+from attncli.models.loading.body import remove_model_head
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.random_models import build_model
 
@@ -28,7 +28,7 @@ torch.set_num_threads(1)
 
 
 def tiny(kind: str) -> PreTrainedModel:
-    return body_of(build_model(kind, {"tiny": 1}, 0, torch.float64))
+    return remove_model_head(build_model(kind, {"tiny": 1}, 0, torch.float64))
 
 
 def forwards(body: nn.Module, work: Callable[[], object]) -> int:
@@ -72,7 +72,7 @@ def separately(body: PreTrainedModel, short: Any) -> tuple[Any, ...]:
     """What verification, recognition and the trial with equal tokens find, each in forwards of its own."""
     with run_in_model_precision(body):
         proof = verify_capture(body, short)
-        anatomy = recognise_anatomy(body, short)
+        anatomy = recognise_block_anatomy(body, short)
         traits = find_attention_properties(body, anatomy.stacks, short, proof)
     return facts(proof, note_left_out(anatomy, proof), add_parts(traits, anatomy))
 
@@ -121,12 +121,12 @@ def wrong_capture(change: Callable[[Any], Any]) -> Iterator[None]:
 @contextmanager
 def wrong_tracking() -> Iterator[None]:
     """What is followed is changed a little."""
-    usual = tracker.evaluate_addition
+    usual = tracker.evaluate_residual_addition
 
     def evaluate(*args: Any) -> Any:
         return 1.001 * usual(*args)
 
-    with mock.patch.object(tracker, "evaluate_addition", evaluate):
+    with mock.patch.object(tracker, "evaluate_residual_addition", evaluate):
         yield
 
 

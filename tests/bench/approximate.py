@@ -15,14 +15,14 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest, FittedModule
-from attncli.fits._verify import verify
+from attncli.fits._verify import measure_fit
 from attncli.fits._width_one import fit_width_one
 from attncli.fits._width_search import (
-    Attempt,
-    find_narrowest,
-    find_smallest_logits,
+    FitAttempt,
+    find_fit_with_smallest_logits,
+    find_narrowest_fit,
     find_width,
-    try_width,
+    try_fit_at_width,
 )
 from attncli.patterns import build_pattern
 
@@ -87,17 +87,17 @@ def adam(
     return time.process_time() - began, worst, step
 
 
-def auto(target: csr_array, request: FitRequest, seed: int) -> tuple[float, Attempt]:
+def auto(target: csr_array, request: FitRequest, seed: int) -> tuple[float, FitAttempt]:
     """CPU seconds of `auto` at the width, with the search for smaller logits."""
     began = time.process_time()
-    attempt = find_smallest_logits(target, request, [seed])
+    attempt = find_fit_with_smallest_logits(target, request, [seed])
     return time.process_time() - began, attempt
 
 
-def ours(target: csr_array, request: FitRequest, seed: int) -> tuple[float, Attempt]:
+def ours(target: csr_array, request: FitRequest, seed: int) -> tuple[float, FitAttempt]:
     """CPU seconds of fit and verification together."""
     began = time.process_time()
-    attempt = try_width("learned", target, request, [seed])
+    attempt = try_fit_at_width("learned", target, request, [seed])
     return time.process_time() - began, attempt
 
 
@@ -140,7 +140,7 @@ def narrow() -> None:
         target = build_pattern("random:k=4,weights=dirichlet", 512, np.random.default_rng(seed))
         request = FitRequest(d=8, total_variation=1e-3, effort=4, dtype="float32", **VARIATION_ONLY)
         seconds, attempt = ours(target, request, seed)
-        exact = try_width("cyclic", target, FitRequest(d=8, total_variation=1e-3), [0])
+        exact = try_fit_at_width("cyclic", target, FitRequest(d=8, total_variation=1e-3), [0])
         theirs = [adam(target, 8, rate, 1e-3, seed) for rate in RATES]
         print(
             f"  seed {seed}: learned (float32) {described(attempt)} in {seconds:.1f} s; "
@@ -149,7 +149,7 @@ def narrow() -> None:
         )
 
 
-def described(attempt: Attempt) -> str:
+def described(attempt: FitAttempt) -> str:
     if attempt.evidence is None:
         return attempt.reason or "nothing"
     return f"{attempt.evidence.total_variation:.2g}, logits to {attempt.evidence.logit_scale:.3g}"
@@ -174,7 +174,7 @@ def window() -> None:
     assert isinstance(fit, FittedModule)
     middle = time.process_time()
     calls: list[int] = []
-    found = verify(fit, target, lambda done, total, what: calls.append(done))
+    found = measure_fit(fit, target, lambda done, total, what: calls.append(done))
     print(
         f"Window: n = 50 000, d = {fit.d}, met {attempt.met} after {attempt.probes} probes, "
         f"{middle - began:.0f} s CPU; verified once more in {time.process_time() - middle:.0f} s, {len(calls)} progress calls, "
@@ -193,7 +193,7 @@ def growth() -> None:
                 "random:k=4,weights=dirichlet", length, np.random.default_rng(SEEDS[0])
             )
             began = time.process_time()
-            attempt = try_width(method, target, FitRequest(d=d, dtype="float32"), [SEEDS[0]])
+            attempt = try_fit_at_width(method, target, FitRequest(d=d, dtype="float32"), [SEEDS[0]])
             cells.append(f"{length}: {time.process_time() - began:.2f} ({attempt.met})")
         print(f"  {method} d = {d}: " + ", ".join(cells))
 
@@ -207,7 +207,7 @@ def paper() -> None:
                 f"random:k={k},weights=dirichlet", 1024, np.random.default_rng(seed)
             )
             began = time.process_time()
-            auto = find_narrowest(target, FitRequest(d=1, dtype="float32"), [seed], 64)
+            auto = find_narrowest_fit(target, FitRequest(d=1, dtype="float32"), [seed], 64)
             assert auto.fit is not None
             said = f"auto d = {auto.fit.d} (met {auto.met}, {time.process_time() - began:.0f} s)"
             print(f"  k = {k}, seed {seed}: {said}", flush=True)
@@ -222,7 +222,7 @@ def papers_width(target: csr_array, factors: str, projection: str, seed: int) ->
     began = time.process_time()
     grid = [d for d in GRID if projection == "gaussian" or d <= target.shape[0]]
     for d in grid:
-        attempt = try_width(method, target, FitRequest(d=d, dtype="float32"), [seed])
+        attempt = try_fit_at_width(method, target, FitRequest(d=d, dtype="float32"), [seed])
         if attempt.met:
             found = f"d = {d}"
             break

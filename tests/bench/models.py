@@ -57,12 +57,12 @@ def cpu(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[f
 
 
 def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
-    from attncli.ablation import recognise_anatomy
+    from attncli.ablation import recognise_block_anatomy
     from attncli.analysis.states.variant_runs import CollapseModel, StateRecorder, VariantRun
     from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
 
-    subject = CollapseModel(model, recognise_anatomy(model, tokens(12)), exact=False)
+    subject = CollapseModel(model, recognise_block_anatomy(model, tokens(12)), exact=False)
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
     metrics = ["log10_residual"]
 
@@ -80,13 +80,13 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
 
 def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> Callable[[], object]:
     """All four variants, as the command runs them."""
-    from attncli.ablation import recognise_anatomy
+    from attncli.ablation import recognise_block_anatomy
     from attncli.analysis.states.variant_runs import CollapseModel, run_variants
     from attncli.commands.rank_collapse.model_arithmetic import find_inexact_variants
     from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
 
-    anatomy = recognise_anatomy(model, tokens(12))
+    anatomy = recognise_block_anatomy(model, tokens(12))
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
     variants = {name: VARIANTS[name] for name in FIGURE}
 

@@ -12,7 +12,7 @@ import scipy.linalg  # noqa: F401 - so that its BLAS is there from the start
 from threadpoolctl import threadpool_info
 
 from attncli.fits import FitRequest
-from attncli.fits._width_search import try_width
+from attncli.fits._width_search import try_fit_at_width
 from attncli.patterns import build_pattern
 
 REPEATED = 3
@@ -24,7 +24,10 @@ def main() -> None:
     )
     request = FitRequest(d=16, dtype="float32", total_variation=0.01)
     threads = sorted({each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"})  # fmt: skip
-    for name, search in (("bounded", try_width), ("unbounded", try_width.__wrapped__)):  # type: ignore[attr-defined]
+    for name, search in (
+        ("bounded", try_fit_at_width),
+        ("unbounded", try_fit_at_width.__wrapped__),
+    ):  # type: ignore[attr-defined]
         spent = min(cpu(lambda: search("learned", pattern, request, [0])) for _ in range(REPEATED))  # noqa: B023
         print(f"{name:>10}: {spent:6.2f} s of CPU, with {threads} BLAS threads outside")
 

@@ -33,7 +33,7 @@ from attncli.capture.strips.map_statistics import StatisticsRequest
 from attncli.capture.strips.visible_keys import KeySpans, find_visible_spans
 from attncli.errors import NotFinite
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 from attncli.metrics.attention._totals import WITHOUT_WEIGHTS
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
@@ -143,7 +143,7 @@ def require_equal(case: Case, library: Library) -> None:
     if case.mask is not None:
         shown = (case.mask > -1e30).any(dim=1, keepdim=True)
         visible = shown | ~shown.any(dim=-1, keepdim=True)
-    rows = StripRows(weights, visible=visible)
+    rows = MapStripRows(weights, visible=visible)
     ours = found.statistics.as_rows(keys, True, None, None)
     require_near(found.outputs, output, allowed, "output")
     entropy = -torch.where(weights > 0, weights * weights.clamp_min(1e-300).log(), 0.0).sum(-1)

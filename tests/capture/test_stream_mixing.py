@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
-from attncli.ablation import recognise_anatomy
+from attncli.ablation import recognise_block_anatomy
 from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
     FORWARD,
     compute_stream_gains,
@@ -17,7 +17,7 @@ from attncli.capture import verify_capture
 from attncli.capture.other_mixers.hyper_connections import StreamMixing, find_stream_mixings
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
-from attncli.maths.matrices.stream_gain import StreamGain, compute_gains
+from attncli.maths.matrices.stream_gain import StreamGain, compute_gains_over_depth
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 
@@ -26,12 +26,12 @@ torch.set_num_threads(1)
 
 def test_gains_in_closed_form() -> None:
     turn = np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    assert compute_gains([turn, turn]) == [StreamGain(1.0, 1.0)] * 2
+    assert compute_gains_over_depth([turn, turn]) == [StreamGain(1.0, 1.0)] * 2
     first, second = np.array([[[2.0, -1.0], [0.0, 1.0]]]), np.array([[[1.0, 3.0], [0.0, -1.0]]])
-    assert compute_gains([first]) == [StreamGain(1.0, 2.0)]
+    assert compute_gains_over_depth([first]) == [StreamGain(1.0, 2.0)]
     # second @ first = [[2, 2], [0, -1]]: the later one stands on the left
-    assert compute_gains([first, second])[1] == StreamGain(4.0, 2.0)
-    assert compute_gains([np.concatenate([turn, 3 * turn])]) == [
+    assert compute_gains_over_depth([first, second])[1] == StreamGain(4.0, 2.0)
+    assert compute_gains_over_depth([np.concatenate([turn, 3 * turn])]) == [
         StreamGain(3.0, 3.0)
     ]  # of all tokens
 
@@ -92,7 +92,9 @@ def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[A
         assert each.matrix is not None
         assert np.abs(each.matrix.numpy() - np.array(own)).max() < 1e-5  # the model's is in float32
         products = [a @ b for a, b in zip(own, products, strict=True)] if products else own
-    (*_, last) = compute_gains([each.matrix.numpy() for each in found if each.matrix is not None])
+    (*_, last) = compute_gains_over_depth(
+        [each.matrix.numpy() for each in found if each.matrix is not None]
+    )
     forward = max(abs(sum(row)) for product in products for row in product)
     backward = max(abs(sum(row)) for product in products for row in product.T)
     assert last == pytest.approx((forward, backward), rel=1e-4)
@@ -110,7 +112,7 @@ def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[A
 
 def test_ablation_is_refused_for_that_reason(hyper: tuple[Any, Any]) -> None:
     with pytest.raises(InputError, match="each token has several streams that the block mixes"):
-        recognise_anatomy(*hyper)
+        recognise_block_anatomy(*hyper)
 
 
 def test_a_matrix_that_is_not_seen_is_said() -> None:

@@ -8,7 +8,7 @@ import pytest
 from commands import attn
 from safetensors.numpy import load_file
 
-from attncli.maths.capacity.width_formulas import circle_logit_scale
+from attncli.maths.capacity.width_formulas import compute_circle_logit_scale
 
 FAST = ("--length", "32", "--seeds", "1", "-q")
 
@@ -69,7 +69,7 @@ def test_sweep_frontier_and_both() -> None:
     both = attn("approximate", *loose, "--method", "cyclic", "--sweep", "length=8:64", "--frontier", "2,2", "--format", "json")  # fmt: skip
     exponents = [row for row in json.loads(both.out)["rows"] if row["metric"] == "scale_exponent"]
     lengths = [8, 16, 32, 64]
-    law = np.log([circle_logit_scale(length, 0.2) for length in lengths])
+    law = np.log([compute_circle_logit_scale(length, 0.2) for length in lengths])
     slope = np.polyfit(np.log(lengths), law, 1)[0]
     assert exponents[0]["value"] == pytest.approx(slope, abs=0.002)
 

@@ -25,7 +25,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-from attncli.ablation import recognise_anatomy
+from attncli.ablation import recognise_block_anatomy
 from attncli.analysis.states.trajectories import Trajectory
 from attncli.analysis.states.variant_runs import CollapseModel, run_variants
 from attncli.capture import verify_capture
@@ -140,7 +140,7 @@ def try_capture(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str,
 
 def try_ablation(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     try:
-        recognise_anatomy(model, inputs)
+        recognise_block_anatomy(model, inputs)
     except Exception as error:
         return f"refused: {reason(error)}"
     return UNDERSTOOD
@@ -150,7 +150,7 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     """Whether common row and residual can be carried apart through every variant, to what subtraction finds."""
     model.config.use_cache = False  # as every model is loaded
     try:
-        anatomy, proof = recognise_anatomy(model, inputs), proof_of(model, inputs)
+        anatomy, proof = recognise_block_anatomy(model, inputs), proof_of(model, inputs)
         subtracted, exact = (
             residuals(CollapseModel(model, anatomy, how, proof.eager_alone), inputs)
             for how in (False, True)

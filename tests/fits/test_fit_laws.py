@@ -7,9 +7,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array
 
-from attncli.fits import FITS, FitRequest, FittedModule, MethodRefusal, verify
+from attncli.fits import FITS, FitRequest, FittedModule, MethodNotApplicable, measure_fit
 from attncli.fits._module_files import ModuleArrays, SavedFit, fit_metadata, fit_tensors, read_fits
-from attncli.fits._width_search import run_method, try_width
+from attncli.fits._width_search import run_method, try_fit_at_width
 from attncli.patterns import PATTERNS, build_pattern
 
 LENGTH = 24
@@ -70,19 +70,19 @@ def test_what_is_printed_is_what_four_lines_find(
     target = target_of(pattern, causal)
     request = FitRequest(d=WIDTH[method], causal=causal, effort=1)
     fit = run_method(method, target, request, 0)
-    if isinstance(fit, MethodRefusal):
+    if isinstance(fit, MethodNotApplicable):
         assert len(fit.reason) > 20
         assert method in ("certificate", "cyclic", "line")
         return
     path = tmp_path / "fit.safetensors"
     saved(fit, target, request, path)
-    evidence = verify(fit, target)
+    evidence = measure_fit(fit, target)
     made, wanted = four_lines(path, causal)
     assert np.array_equal(wanted, target.toarray())
     printed = evidence.ratio_error, evidence.off_support_ratio, evidence.total_variation
     np.testing.assert_allclose(worst(made, wanted), printed, rtol=1e-4, atol=1e-4)
     again = read_fits(path)[0][0]
-    assert verify(again.module, again.target) == evidence
+    assert measure_fit(again.module, again.target) == evidence
 
 
 MEETING = {"convex": 0.9, "learned": 0.9, "cyclic": 0.99}
@@ -97,7 +97,9 @@ def test_most_patterns_are_met(method: str, causal: bool) -> None:
         if pattern == "permutation" and causal:
             continue
         target = target_of(pattern, causal)
-        attempt = try_width(method, target, FitRequest(d=WIDTH[method], causal=causal), [0, 1])
+        attempt = try_fit_at_width(
+            method, target, FitRequest(d=WIDTH[method], causal=causal), [0, 1]
+        )
         if attempt.fit is not None:
             met.append(attempt.met)
     assert len(met) >= 5
@@ -138,6 +140,6 @@ def test_padding_changes_no_number() -> None:
     target = target_of("random", False)
     fit = run_method("learned", target, FitRequest(d=8), 0)
     assert isinstance(fit, FittedModule)
-    narrow, wide = verify(fit, target), verify(fit.pad_to_width(13), target)
+    narrow, wide = measure_fit(fit, target), measure_fit(fit.pad_to_width(13), target)
     assert wide.total_variation == pytest.approx(narrow.total_variation, rel=1e-9)
     assert wide.logit_scale == pytest.approx(narrow.logit_scale, rel=1e-12)

@@ -8,13 +8,18 @@ import pytest
 from scipy.optimize import approx_fprime, linprog
 
 from attncli.errors import UsageError
-from attncli.fits import FitRequest, FittedModule, MethodRefusal, verify
+from attncli.fits import FitRequest, FittedModule, MethodNotApplicable, measure_fit
 from attncli.fits._best_queries import solve_queries
 from attncli.fits._fixed_keys import make_fixed_keys
 from attncli.fits._losses import likelihood_loss, make_loss_setting, margin_loss
-from attncli.fits._width_search import find_smallest_logits, find_width, run_method, try_width
+from attncli.fits._width_search import (
+    find_fit_with_smallest_logits,
+    find_width,
+    run_method,
+    try_fit_at_width,
+)
 from attncli.fits.cyclic import product_coefficients
-from attncli.maths.capacity.width_formulas import circle_logit_scale
+from attncli.maths.capacity.width_formulas import compute_circle_logit_scale
 from attncli.maths.curves.width_growth import fit_laws
 from attncli.patterns import build_pattern
 
@@ -79,14 +84,14 @@ def test_certificate_is_exact_on_the_support_and_as_low_as_can_be(causal: bool) 
     request = FitRequest(d=60, causal=causal, total_variation=0.99)
     fit = run_method("certificate", target, request, 0)
     assert isinstance(fit, FittedModule)
-    found = verify(fit, target)
+    found = measure_fit(fit, target)
     assert found.ratio_error < 1e-12
     assert 0.95 * 0.2 < found.off_support_ratio <= 0.2
 
 
 def test_certificate_needs_as_many_features_as_keys() -> None:
     refused = run_method("certificate", pattern("block:16", 64), FitRequest(d=8), 0)
-    assert isinstance(refused, MethodRefusal)
+    assert isinstance(refused, MethodNotApplicable)
     assert "16 keys need d ≥ 16" in refused.reason
 
 
@@ -104,7 +109,7 @@ def test_product_coefficients_are_the_product() -> None:
 @pytest.mark.parametrize("weights", ["uniform", "dirichlet"])
 def test_cyclic_holds_at_two_k_in_float64(k: int, length: int, weights: str) -> None:
     target = pattern(f"random:k={k},weights={weights}", length)
-    attempt = try_width("cyclic", target, FitRequest(d=2 * k), [0])
+    attempt = try_fit_at_width("cyclic", target, FitRequest(d=2 * k), [0])
     assert attempt.met
     assert attempt.evidence is not None
     assert attempt.evidence.ratio_error < 1e-3
@@ -123,7 +128,7 @@ def test_cyclic_is_refused_with_the_reason(
     text: str, length: int, d: int, dtype: str, says: str
 ) -> None:
     refused = run_method("cyclic", pattern(text, length), FitRequest(d=d, dtype=dtype), 0)
-    assert isinstance(refused, MethodRefusal)
+    assert isinstance(refused, MethodNotApplicable)
     assert says in refused.reason
 
 
@@ -132,11 +137,11 @@ def test_permutation_at_width_two_has_the_laws_logit_scale(length: int) -> None:
     """Within 2 % of ln(1/ε1) / (1 - cos(2π/n)), verified."""
     target = pattern("permutation", length)
     request = FitRequest(d=2, off_support=0.2, total_variation=0.999)
-    found = verify(
+    found = measure_fit(
         fitted("cyclic", "permutation", length, **{"d": 2, "total_variation": 0.999}), target
     )
     assert found.meets(request)
-    assert found.logit_scale == pytest.approx(circle_logit_scale(length, 0.2), rel=0.02)
+    assert found.logit_scale == pytest.approx(compute_circle_logit_scale(length, 0.2), rel=0.02)
 
 
 @pytest.mark.slow
@@ -148,7 +153,7 @@ def test_permutation_scale_grows_with_the_laws_exponent(d: int) -> None:
     for length in lengths:
         target = pattern("permutation", length)
         request = FitRequest(d=d, total_variation=0.999)
-        found = verify(
+        found = measure_fit(
             fitted("certificate:keys=spread", "permutation", length, d=d, total_variation=0.999),
             target,
         )
@@ -163,7 +168,7 @@ def test_permutation_scale_grows_with_the_laws_exponent(d: int) -> None:
 def test_jl_meets_the_request_when_wide(projection: str, factors: str) -> None:
     request = FitRequest(d=60, ratio_error=0.5, off_support=0.5, total_variation=0.999)
     method = f"jl:projection={projection},factors={factors}"
-    attempt = try_width(method, pattern("random:k=1", 64), request, [0])
+    attempt = try_fit_at_width(method, pattern("random:k=1", 64), request, [0])
     assert attempt.met
 
 
@@ -173,7 +178,7 @@ def test_jl_with_an_orthogonal_projection_to_full_width_is_the_target_itself() -
     fit = fitted(
         "jl:projection=orthogonal", "random:k=3,weights=dirichlet", 40, d=40, total_variation=0.999
     )
-    assert verify(fit, target).ratio_error < 1e-10
+    assert measure_fit(fit, target).ratio_error < 1e-10
 
 
 @pytest.mark.parametrize(
@@ -186,11 +191,11 @@ def test_unknown_options_are_refused(method: str) -> None:
 
 def test_a_logit_budget_is_kept() -> None:
     target = pattern("random:k=2,weights=dirichlet", 128)
-    free = try_width("learned", target, FitRequest(d=10), [0])
+    free = try_fit_at_width("learned", target, FitRequest(d=10), [0])
     assert free.met
     assert free.evidence is not None
     budget = 0.5 * free.evidence.logit_scale
-    tight = try_width("learned", target, FitRequest(d=10, logit_budget=budget), [0])
+    tight = try_fit_at_width("learned", target, FitRequest(d=10, logit_budget=budget), [0])
     assert tight.met
     assert tight.evidence is not None
     assert tight.evidence.logit_scale <= budget
@@ -267,13 +272,13 @@ def test_a_quarter_of_the_papers_width_and_less_is_enough() -> None:
     k, d = 4, 12
     target = pattern(f"random:k={k},weights=dirichlet", 512, False, 10)
     request = FitRequest(d=d, dtype="float32")
-    assert find_smallest_logits(target, request, [10]).met
+    assert find_fit_with_smallest_logits(target, request, [10]).met
     for factors in ("svd", "codebook"):
         for projection in ("gaussian", "orthogonal"):
             method = f"jl:factors={factors},projection={projection},draws=1"
-            assert not try_width(method, target, request.at(4 * d), [10]).met
+            assert not try_fit_at_width(method, target, request.at(4 * d), [10]).met
     whole = "jl:factors=svd,projection=orthogonal,draws=1"
-    assert try_width(whole, target, request.at(512), [10]).met
+    assert try_fit_at_width(whole, target, request.at(512), [10]).met
 
 
 @pytest.mark.slow

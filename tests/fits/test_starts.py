@@ -7,15 +7,15 @@ import pytest
 from scipy.sparse import csr_array
 
 from attncli.commands.approximate.one_module.solutions import solve_pattern
-from attncli.fits import Fit, FitRequest, _width_search, verify
-from attncli.fits._initial_keys import spectral_order, spectral_start
+from attncli.fits import Fit, FitRequest, _width_search, measure_fit
+from attncli.fits._initial_keys import make_spectral_start, spectral_order
 from attncli.fits._registry import list_fixed_width_methods
 from attncli.fits._width_search import (
-    find_narrowest,
-    find_smallest_logits,
+    find_fit_with_smallest_logits,
+    find_narrowest_fit,
     find_width,
     run_method,
-    try_width,
+    try_fit_at_width,
 )
 from attncli.patterns import build_pattern
 from attncli.registry import list_entries
@@ -44,7 +44,7 @@ def test_the_true_width_by_default(
     text: str, length: int, causal: bool, d: int, logits: float
 ) -> None:
     request = FitRequest(d=1, causal=causal, dtype="float32")
-    found = find_narrowest(pattern(text, length, causal), request, [0, 1], 512)
+    found = find_narrowest_fit(pattern(text, length, causal), request, [0, 1], 512)
     assert found.met
     assert found.fit is not None
     assert found.fit.d == d
@@ -53,14 +53,14 @@ def test_the_true_width_by_default(
 
 def test_nested_rows_need_one_number_a_key() -> None:
     request = FitRequest(d=1, total_variation=0.999, dtype="float32")
-    found = find_narrowest(upper(16), request, [0], 512)
+    found = find_narrowest_fit(upper(16), request, [0], 512)
     assert (found.method, found.met) == ("line", True)
 
 
 @pytest.mark.slow
 def test_random_supports_of_eight_keys_at_ten() -> None:
     request = FitRequest(d=1, total_variation=0.05, dtype="float32")
-    found = find_narrowest(pattern("random:k=8", 128, seed=0), request, [0, 1], 64)
+    found = find_narrowest_fit(pattern("random:k=8", 128, seed=0), request, [0, 1], 64)
     assert found.fit is not None
     assert found.fit.d <= 10
 
@@ -71,14 +71,14 @@ def test_a_hidden_order_is_found() -> None:
     shuffled = csr_array(pattern("window:3", 40).toarray()[np.ix_(hidden, hidden)])
     rank = spectral_order(shuffled)
     assert np.array_equal(rank, hidden) or np.array_equal(rank, 39 - hidden)
-    assert try_width("learned", shuffled, FitRequest(d=3, dtype="float32"), [0]).met
+    assert try_fit_at_width("learned", shuffled, FitRequest(d=3, dtype="float32"), [0]).met
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_start_is_the_spectrum_of_the_centred_matrix(causal: bool) -> None:
     target = pattern("random:k=2,weights=dirichlet", 20, causal)
     request = FitRequest(d=20, causal=causal)
-    queries, keys = spectral_start(target, request, np.random.default_rng(0), 1e-12)
+    queries, keys = make_spectral_start(target, request, np.random.default_rng(0), 1e-12)
     dense = np.zeros((20, 20))
     for i in range(20):
         own = slice(target.indptr[i], target.indptr[i + 1])
@@ -92,8 +92,8 @@ def test_the_start_is_the_spectrum_of_the_centred_matrix(causal: bool) -> None:
 def test_at_one_width_the_smallest_logits_count() -> None:
     target = pattern("permutation", 96)
     request = FitRequest(d=4, dtype="float32")
-    found = find_smallest_logits(target, request, [0])
-    each = [try_width(method, target, request, [0]) for method in list_fixed_width_methods()]
+    found = find_fit_with_smallest_logits(target, request, [0])
+    each = [try_fit_at_width(method, target, request, [0]) for method in list_fixed_width_methods()]
     assert found.logits == min(attempt.logits for attempt in each if attempt.met)
     assert found.logits < 0.1 * each[list_fixed_width_methods().index("cyclic")].logits
 
@@ -111,10 +111,10 @@ def test_at_one_width_others_are_tried_only_where_those_with_the_smallest_logits
     monkeypatch.setattr(_width_search, "run_method", counted)
     target = pattern("random:k=4,weights=dirichlet", 64)
     wide, narrow = (FitRequest(d=d, dtype="float32", effort=1) for d in (12, 2))
-    assert find_smallest_logits(target, wide, [0]).method == "learned"
+    assert find_fit_with_smallest_logits(target, wide, [0]).method == "learned"
     assert tried == ["line", "learned"]
     tried.clear()
-    assert not find_smallest_logits(target, narrow, [0]).met
+    assert not find_fit_with_smallest_logits(target, narrow, [0]).met
     assert set(tried) > {*list_fixed_width_methods()}
 
 
@@ -130,12 +130,12 @@ def test_at_one_width_auto_serves_whatever_a_method_of_its_own_serves(
     target = pattern(text, 24, causal)
     for d in (2, 5, 12):
         request = FitRequest(d=d, causal=causal, dtype="float32", effort=1)
-        found = find_smallest_logits(target, request, [0])
-        own = [try_width(name, target, request, [0]) for name in list_fixed_width_methods()]
+        found = find_fit_with_smallest_logits(target, request, [0])
+        own = [try_fit_at_width(name, target, request, [0]) for name in list_fixed_width_methods()]
         assert found.met >= any(attempt.met for attempt in own)
         if found.met:
             assert found.fit is not None
-            assert found.evidence == verify(found.fit, target)
+            assert found.evidence == measure_fit(found.fit, target)
             assert found.fit.d == d
             assert found.logits <= own[-1].logits or not own[-1].met
 

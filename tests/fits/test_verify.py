@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncli.fits import FitRequest, verify
+from attncli.fits import FitRequest, measure_fit
 from attncli.fits import _verify as module_under_test
 from attncli.fits._types import FittedModule, make_module
 from attncli.maths.rounding import round_to_dtype
@@ -46,7 +46,7 @@ def test_against_a_slow_loop(
     monkeypatch.setattr(module_under_test, "BLOCK", block)
     target = build_pattern("random:k=3,weights=dirichlet", 19, np.random.default_rng(0), causal)
     fit = random_module(19, 5, 0.8, dtype, causal)
-    found = verify(fit, target)
+    found = measure_fit(fit, target)
     four = found.ratio_error, found.off_support_ratio, found.total_variation, found.logit_scale
     np.testing.assert_allclose(four, slow(fit, target.toarray()), rtol=close)
 
@@ -70,7 +70,7 @@ def test_bfloat16_map_is_torchs() -> None:
     logits = (x @ w_q) @ (x @ w_k).T
     made = torch.softmax(logits.float(), dim=1).numpy()
     variation = 0.5 * np.abs(made - target.toarray()).sum(axis=1)
-    found = verify(fit, target)
+    found = measure_fit(fit, target)
     assert found.logit_scale == float(logits.float().abs().max())
     assert found.total_variation == pytest.approx(float(variation.max()), rel=1e-5)
     assert found.total_variation_mean == pytest.approx(float(variation.mean()), rel=1e-5)
@@ -78,7 +78,7 @@ def test_bfloat16_map_is_torchs() -> None:
 
 def test_overflow_never_passes() -> None:
     target = build_pattern("window", 8, np.random.default_rng(0))
-    found = verify(random_module(8, 4, 1e30, "float32", False), target)
+    found = measure_fit(random_module(8, 4, 1e30, "float32", False), target)
     assert np.isnan(found.total_variation)
     assert not found.meets(FitRequest(d=4, ratio_error=1e9, off_support=1e9, total_variation=1e9))
 
@@ -86,7 +86,7 @@ def test_overflow_never_passes() -> None:
 @pytest.mark.parametrize("limit", ["ratio_error", "off_support", "total_variation", "logit_budget"])
 def test_every_limit_is_looked_at(limit: str) -> None:
     target = build_pattern("random:k=3,weights=dirichlet", 12, np.random.default_rng(0))
-    found = verify(random_module(12, 3, 1.0, "float64", False), target)
+    found = measure_fit(random_module(12, 3, 1.0, "float64", False), target)
     loose = {"ratio_error": 1e9, "off_support": 1e9, "total_variation": 2.0, "logit_budget": 1e9}
     assert found.meets(FitRequest(d=3, **loose))
     assert not found.meets(FitRequest(d=3, **(loose | {limit: 1e-6})))
@@ -95,5 +95,5 @@ def test_every_limit_is_looked_at(limit: str) -> None:
 def test_progress_reaches_the_end() -> None:
     seen: list[tuple[int, int, str]] = []
     target = build_pattern("window", 50, np.random.default_rng(0))
-    verify(random_module(50, 2, 1.0, "float64", False), target, lambda *now: seen.append(now))
+    measure_fit(random_module(50, 2, 1.0, "float64", False), target, lambda *now: seen.append(now))
     assert seen[-1] == (50, 50, "rows")

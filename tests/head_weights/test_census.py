@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from family_models import MODELS, model_of
 
-from attncli.head_weights.attention_counts import AttentionCensus, count_attention
+from attncli.head_weights.attention_counts import AttentionLayerCounts, count_attention
 
 LLAMA = {"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2}
 
@@ -75,7 +75,7 @@ def test_gates_count_in_attention_alone() -> None:
 
 def test_in_words() -> None:
     kinds = {"sliding": 3, "full": 1}
-    found = AttentionCensus(4, 8, 2, kinds, window=16, qk_norm=4, sinks=0, gates=0)
+    found = AttentionLayerCounts(4, 8, 2, kinds, window=16, qk_norm=4, sinks=0, gates=0)
     assert found.summary_line() == (
         "4 layers (3 sliding, 1 full) of 8 heads, 4 for each key head, windows of 16 keys, "
         "normalised queries and keys in 4 layers"

@@ -15,8 +15,8 @@ from attncli.head_weights.head import read_head
 from attncli.head_weights.inputs_for_scores import (
     invert_projections,
     project_inputs,
-    projections_for_scores,
-    solve_inputs,
+    solve_inputs_for_projections,
+    solve_projections_for_scores,
 )
 from attncli.head_weights.model_families import FAMILIES
 from attncli.models.files.local_folder import FetchSettings
@@ -76,7 +76,9 @@ def test_inputs_have_the_wanted_logits(kind: str, tmp_path: Path) -> None:
     head = read_head(str(tmp_path), f"{LAYER}.{HEAD}")
     queries, keys = np.random.default_rng(0).normal(size=(2, 9, head.d))
     pseudo = invert_projections(head, "float64")
-    x = solve_inputs(head, projections_for_scores(head, queries, keys), pseudo, "float64")
+    x = solve_inputs_for_projections(
+        head, solve_projections_for_scores(head, queries, keys), pseudo, "float64"
+    )
     made = project_inputs(head, x, "float64")
     np.testing.assert_allclose(head.scale * made[0] @ made[1].T, queries @ keys.T, atol=1e-9)
     values = np.linalg.svd(np.hstack([head.w_q, head.w_k]), compute_uv=False)

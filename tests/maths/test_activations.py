@@ -6,7 +6,7 @@ import pytest
 
 from attncli.errors import InputError
 from attncli.maths.residuals.activations import ACTIVATIONS, STEEPEST, multiply_by_sigmoid
-from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled
+from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
 from attncli.maths.residuals.split_state import SplitParts
 
 
@@ -25,7 +25,7 @@ def exact(name: str, x: mpmath.mpf) -> mpmath.mpf:
 def test_differences_keep_their_digits(name: str, power: int, size: float) -> None:
     rng = np.random.default_rng(11)
     a, r = size * rng.standard_normal(8), rng.standard_normal((3, 8))
-    result = ACTIVATIONS[name](SplitParts(make_scaled(a), make_scaled(r, power)))
+    result = ACTIVATIONS[name](SplitParts(make_scaled_array(a), make_scaled_array(r, power)))
     with mpmath.workdps(900):
         unit = mpmath.mpf(2) ** power
         common = [float(exact(name, mpmath.mpf(x))) for x in a]
@@ -45,7 +45,9 @@ def test_differences_keep_their_digits(name: str, power: int, size: float) -> No
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_no_activation_is_steeper_than_the_bound_says(name: str) -> None:
     x = np.linspace(-20, 20, 400_001)
-    values = ACTIVATIONS[name](SplitParts(make_scaled(np.zeros(x.size)), make_scaled(x[None])))
+    values = ACTIVATIONS[name](
+        SplitParts(make_scaled_array(np.zeros(x.size)), make_scaled_array(x[None]))
+    )
     slope = np.diff(values.varying.value()[0]) / np.diff(x)
     assert 0.99 * slope.max() < STEEPEST[name]
     assert slope.max() <= STEEPEST[name] + 1e-9
@@ -53,9 +55,11 @@ def test_no_activation_is_steeper_than_the_bound_says(name: str) -> None:
 
 def test_gates_far_in_their_tail_keep_their_relative_size() -> None:
     """σ(-1000) is no zero: e^-1000, and its changes likewise."""
-    argument = SplitParts(make_scaled(np.array([-1000.0])), make_scaled(np.array([[1.0], [-1.0]])))
+    argument = SplitParts(
+        make_scaled_array(np.array([-1000.0])), make_scaled_array(np.array([[1.0], [-1.0]]))
+    )
     result = multiply_by_sigmoid(
-        SplitParts(make_scaled(np.ones(1)), make_scaled(np.zeros((2, 1)))), argument
+        SplitParts(make_scaled_array(np.ones(1)), make_scaled_array(np.zeros((2, 1)))), argument
     )
     ratio = result.varying.mantissa[0, 0] / result.varying.mantissa[1, 0]
     assert ratio == pytest.approx((np.e - 1.0) / (1.0 / np.e - 1.0), rel=1e-9)
@@ -66,4 +70,6 @@ def test_gates_far_in_their_tail_keep_their_relative_size() -> None:
 @pytest.mark.parametrize("name", ["gelu", "silu"])
 def test_inputs_beyond_the_cube_range_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="leave float range"):
-        ACTIVATIONS[name](SplitParts(make_scaled(np.ones(2), 400), make_scaled(np.zeros((2, 2)))))
+        ACTIVATIONS[name](
+            SplitParts(make_scaled_array(np.ones(2), 400), make_scaled_array(np.zeros((2, 2))))
+        )

@@ -9,11 +9,11 @@ import pytest
 from attncli.maths.curves.decay_laws import (
     POWERS,
     TINY_STEP,
-    CurveExplanation,
-    LayerSteps,
-    best_by_constant_count,
-    is_supported,
-    iter_explanations,
+    CurveSteps,
+    PiecewiseLaw,
+    find_best_by_constant_count,
+    is_law_supported,
+    iter_piecewise_laws,
     least_squared_errors,
     log_to_error_scale,
     median_of_rows,
@@ -34,9 +34,9 @@ def noisy_curves() -> Iterator[tuple[float, ...]]:
                 yield tuple(map(float, made))
 
 
-def all_tested(steps: LayerSteps) -> list[CurveExplanation]:
+def all_tested(steps: CurveSteps) -> list[PiecewiseLaw]:
     """The best of each number of constants, when the support of every power is tested first."""
-    known = [one for one in iter_explanations(steps) if all(is_supported(steps, piece) for piece in one.powers)]  # fmt: skip
+    known = [one for one in iter_piecewise_laws(steps) if all(is_law_supported(steps, piece) for piece in one.powers)]  # fmt: skip
     counts = sorted({one.constants for one in known})
     return [min((one for one in known if one.constants == count), key=lambda one: one.errors) for count in counts]  # fmt: skip
 
@@ -44,11 +44,11 @@ def all_tested(steps: LayerSteps) -> list[CurveExplanation]:
 def test_support_tested_where_it_decides_is_support_tested_everywhere() -> None:
     powers = refused = 0
     for curve in noisy_curves():
-        steps = LayerSteps.of(curve)
-        found = best_by_constant_count(steps)
+        steps = CurveSteps.of(curve)
+        found = find_best_by_constant_count(steps)
         assert found == all_tested(steps), curve
         powers += any(one.powers for one in found)
-        refused += any(not is_supported(steps, piece) for one in iter_explanations(steps) for piece in one.powers)  # fmt: skip
+        refused += any(not is_law_supported(steps, piece) for one in iter_piecewise_laws(steps) for piece in one.powers)  # fmt: skip
     assert powers > 8
     assert refused > 8
 

@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from attncli.maths.capacity.width_one import row_signs
 from attncli.maths.capacity.width_one.constraints import Tolerances, necessary_constraints
-from attncli.maths.capacity.width_one.decision import LineDecision, decide_width_one
-from attncli.maths.capacity.width_one.infeasibility_proof import LineProof
+from attncli.maths.capacity.width_one.decision import WidthOneDecision, decide_width_one
+from attncli.maths.capacity.width_one.infeasibility_proof import WidthOneProof
 from attncli.patterns import build_pattern
 
 RATIO = OFF = 0.2
@@ -39,7 +39,7 @@ def decide(
     asked: Tolerances | None = None,
     budget: float = 1e300,
     causal: bool = False,
-) -> LineDecision:
+) -> WidthOneDecision:
     return decide_width_one(
         necessary_constraints(csr_array(weights), causal, asked or wanted()), budget
     )
@@ -119,7 +119,7 @@ def test_links_are_those_of_sets_of_keys(
         target = build_pattern(text, 11, np.random.default_rng(0), causal)
         before = target.toarray()
         constraints = necessary_constraints(target, causal, wanted())
-        same, opposite = row_signs.links_by_counting(constraints)
+        same, opposite = row_signs.find_links_by_counting(constraints)
         assert (target.toarray() == before).all()
         supports = [set(np.flatnonzero(row).tolist()) for row in before]
         for i, j in itertools.product(range(11), repeat=2):
@@ -230,12 +230,12 @@ def test_rows_beyond_the_range_of_a_type_are_refused_with_a_proof() -> None:
 def test_a_spoiled_proof_does_not_hold() -> None:
     from dataclasses import replace
 
-    from attncli.maths.capacity.width_one.infeasibility_proof import proof_holds
+    from attncli.maths.capacity.width_one.infeasibility_proof import verify_proof
 
     asked = necessary_constraints(csr_array(upper(5)), False, wanted())
     proof = decide(upper(5), budget=100.0).proof
     assert proof is not None
-    assert proof_holds(proof, asked)
+    assert verify_proof(proof, asked)
     first, *rest = proof.steps
     for spoiled in (
         replace(proof, steps=tuple(rest)),
@@ -243,9 +243,9 @@ def test_a_spoiled_proof_does_not_hold() -> None:
         replace(proof, steps=(first._replace(bound=first.bound - 1.0), *rest)),
         replace(proof, budget=1e9),
         replace(proof, links=proof.links[:-1]),
-        LineProof(()),
+        WidthOneProof(()),
     ):
-        assert not proof_holds(spoiled, asked)
+        assert not verify_proof(spoiled, asked)
 
 
 def test_crossing_rows_are_named() -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attncli.maths.significance import (
-    adjust_holm,
+    adjust_probabilities_by_holm,
+    compute_welch_freedom,
     standard_deviation,
     student_quantile,
     two_sided_p_value,
-    welch_freedom,
 )
 
 
@@ -35,9 +35,9 @@ def test_closed_forms_and_extremes() -> None:
 
 
 def test_welchs_degrees_of_freedom() -> None:
-    assert welch_freedom((2.0, 8), (2.0, 8)) == pytest.approx(14)
-    assert welch_freedom((0.0, 5), (3.0, 8)) == pytest.approx(7)
-    assert welch_freedom((0.0, 5), (0.0, 8)) == 1.0
+    assert compute_welch_freedom((2.0, 8), (2.0, 8)) == pytest.approx(14)
+    assert compute_welch_freedom((0.0, 5), (3.0, 8)) == pytest.approx(7)
+    assert compute_welch_freedom((0.0, 5), (0.0, 8)) == 1.0
 
 
 chances = st.lists(st.floats(0, 1), min_size=1, max_size=6)
@@ -46,7 +46,7 @@ chances = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 @given(chances)
 def test_holm_rejects_what_its_steps_reject(found: list[float]) -> None:
     """Smallest first, each against α over those that are left, until one is not below."""
-    adjusted = adjust_holm(found)
+    adjusted = adjust_probabilities_by_holm(found)
     for alpha in (0.01, 0.05, 0.3):
         order = sorted(range(len(found)), key=found.__getitem__)
         steps = [found[place] * (len(found) - rank) <= alpha for rank, place in enumerate(order)]

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from attncli.maths.path_counts import count_paths_by_length, length_shares, log10_of_integer
+from attncli.maths.path_counts import compute_length_shares, count_paths_by_length, log10_of_integer
 
 
 @pytest.mark.parametrize(("layers", "heads"), [(1, 1), (3, 2), (4, 3)])
@@ -24,9 +24,9 @@ def test_counts_are_those_of_enumeration(layers: int, heads: int) -> None:
     ids=["BERT-base", "BERT-base", "T5-11B", "GPT-3", "GPT-3"],
 )  # fmt: skip
 def test_published_shares(layers: int, heads: int, length: int, share: float) -> None:
-    assert length_shares(count_paths_by_length(layers, heads, skip=True))[length] == pytest.approx(
-        share, abs=5e-4
-    )
+    assert compute_length_shares(count_paths_by_length(layers, heads, skip=True))[
+        length
+    ] == pytest.approx(share, abs=5e-4)
 
 
 def test_counts_of_any_size_have_a_logarithm() -> None:

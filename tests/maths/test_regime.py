@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attncli.maths.curves.collapse_regime import describe_regime, doubly_exponential_order
-from attncli.maths.curves.decay_laws import explain_curve
+from attncli.maths.curves.decay_laws import fit_piecewise_law
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
 LINEAR = [-1.5 * layer for layer in range(8)]
@@ -238,7 +238,7 @@ def test_something_is_said_of_every_curve() -> None:
 def test_curves_of_any_length_are_explained(make: Callable[[int], float]) -> None:
     for length in (4, 5, 31, 300):
         curve = tuple(make(n) for n in range(length))
-        pieces = explain_curve(curve).pieces
+        pieces = fit_piecewise_law(curve).pieces
         assert (pieces[0].first, pieces[-1].last) == (0, length - 1)
         assert all(one.last == other.first for one, other in itertools.pairwise(pieces))
 

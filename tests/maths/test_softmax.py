@@ -4,11 +4,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli.maths.residuals.logits import Logits, bias_rows, iter_blocks
+from attncli.maths.residuals.logits import Logits, iter_blocks, view_bias_rows
 from attncli.maths.residuals.plain_softmax import softmax_output
-from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled
+from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
 from attncli.maths.residuals.sinkhorn import sinkhorn_deviation
-from attncli.maths.residuals.softmax import reference_offset, softmax_deviation
+from attncli.maths.residuals.softmax import compute_reference_offset, softmax_deviation
 
 TOKENS = 5
 
@@ -16,9 +16,9 @@ TOKENS = 5
 def logits(log2_size: int, reference: float, seed: int = 3) -> Logits:
     rng = np.random.default_rng(seed)
     return Logits(
-        reference=make_scaled(reference * rng.standard_normal((1, TOKENS))),
-        queries=make_scaled(rng.standard_normal((1, TOKENS, 3))),
-        keys=make_scaled(rng.standard_normal((1, TOKENS, 3)), log2_size),
+        reference=make_scaled_array(reference * rng.standard_normal((1, TOKENS))),
+        queries=make_scaled_array(rng.standard_normal((1, TOKENS, 3))),
+        keys=make_scaled_array(rng.standard_normal((1, TOKENS, 3)), log2_size),
     )
 
 
@@ -44,7 +44,7 @@ def softmax(logits: list[mpmath.mpf]) -> list[mpmath.mpf]:
 def test_deviations_keep_their_digits_on_every_path(log2_size: int, reference: float) -> None:
     """Vanishing, factored and logarithmic, with the reference from uniform to one-hot."""
     given = logits(log2_size, reference)
-    values = make_scaled(np.random.default_rng(5).standard_normal((1, TOKENS, 2)))
+    values = make_scaled_array(np.random.default_rng(5).standard_normal((1, TOKENS, 2)))
     found, resolved = softmax_deviation(given, values)
     with mpmath.workdps(3000):
         rows, pi = exact_rows(given)
@@ -66,14 +66,14 @@ def test_deviations_keep_their_digits_on_every_path(log2_size: int, reference: f
 def test_keys_that_coincide_are_reported_instead_of_rounding() -> None:
     """Two keys share the attention and have the same value: what is left of P - π is e^-200 of the third."""
     given = Logits(
-        reference=make_scaled(np.array([[0.0, 0.0, -200.0]])),
-        queries=make_scaled(np.array([[[1.0], [-1.0], [0.5]]])),
-        keys=make_scaled(np.array([[[1.0], [2.0], [0.0]]])),
+        reference=make_scaled_array(np.array([[0.0, 0.0, -200.0]])),
+        queries=make_scaled_array(np.array([[[1.0], [-1.0], [0.5]]])),
+        keys=make_scaled_array(np.array([[[1.0], [2.0], [0.0]]])),
     )
     values = np.array([[[1.0], [1.0], [5.0]]])
-    assert not softmax_deviation(given, make_scaled(values)).resolved
+    assert not softmax_deviation(given, make_scaled_array(values)).resolved
     values[0, 1] = 2.0
-    assert softmax_deviation(given, make_scaled(values)).resolved
+    assert softmax_deviation(given, make_scaled_array(values)).resolved
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 300.0])
@@ -84,14 +84,16 @@ def test_output_is_what_anyone_computes(size: float) -> None:
     weights = np.exp(plain - plain.max(axis=-1, keepdims=True))
     expected = weights / weights.sum(axis=-1, keepdims=True) @ values[0]
     np.testing.assert_allclose(
-        softmax_output(given, make_scaled(values)).value()[0], expected, rtol=1e-12
+        softmax_output(given, make_scaled_array(values)).value()[0], expected, rtol=1e-12
     )
 
 
 @pytest.mark.parametrize("exponent", [0, -40, -4000])
 def test_the_reference_offset_is_relative_to_uniform(exponent: int) -> None:
     a = np.array([[0.1, -0.2, 0.5]])
-    offset = reference_offset(logits(0, 1.0)._replace(reference=make_scaled(a, exponent)))
+    offset = compute_reference_offset(
+        logits(0, 1.0)._replace(reference=make_scaled_array(a, exponent))
+    )
     with mpmath.workdps(2600):
         unit = mpmath.mpf(2) ** exponent
         pi = softmax([mpmath.mpf(x) * unit for x in a[0]])
@@ -104,14 +106,14 @@ def test_small_sinkhorn_deviations_are_doubly_centred_logits() -> None:
     values = np.random.default_rng(1).standard_normal((1, TOKENS, 2))
     e = given.queries.mantissa[0] @ given.keys.mantissa[0].T
     e = e - e.mean(axis=0) - e.mean(axis=1, keepdims=True) + e.mean()
-    found = sinkhorn_deviation(given, make_scaled(values), rounds=2)
+    found = sinkhorn_deviation(given, make_scaled_array(values), rounds=2)
     unit = given.queries.exponent + given.keys.exponent
     np.testing.assert_allclose(align_exponent(found, unit)[0], e @ values[0] / TOKENS, rtol=1e-9)
 
 
 def test_bias_rows_are_toeplitz() -> None:
     bias = np.arange(5.0)[None]  # tokens = 3, offsets -2 … 2
-    rows = bias_rows(bias, slice(0, 3))[0]
+    rows = view_bias_rows(bias, slice(0, 3))[0]
     np.testing.assert_array_equal(rows, [[2, 3, 4], [1, 2, 3], [0, 1, 2]])
 
 

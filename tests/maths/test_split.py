@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled
+from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
 from attncli.maths.residuals.split_state import SplitState, normalise_tokens
 
 
@@ -24,7 +24,7 @@ def test_norms_keep_the_residual_however_small(centre: bool, power: int, size: f
     rng = np.random.default_rng(7)
     common, varying = size * rng.standard_normal(6), size * rng.standard_normal((4, 6))
     varying -= varying.mean(axis=0)
-    state = SplitState(make_scaled(common), make_scaled(varying, power), plain=False)
+    state = SplitState(make_scaled_array(common), make_scaled_array(varying, power), plain=False)
     result = normalise_tokens(state, 1e-5, centre)
     with mpmath.workdps(1200):
         unit = mpmath.mpf(2) ** power
@@ -44,7 +44,9 @@ def test_a_residual_along_the_common_row_survives_a_norm_only_through_epsilon() 
     common = np.array([1.0, -2.0, 1.0])
     varying = np.array([1e-3, -1e-3])[:, None] * common
     result = normalise_tokens(
-        SplitState(make_scaled(common), make_scaled(varying), plain=False), 1e-5, centre=True
+        SplitState(make_scaled_array(common), make_scaled_array(varying), plain=False),
+        1e-5,
+        centre=True,
     )
     v = float(np.mean(common**2))
     slope = 1e-5 / (v + 1e-5) ** 1.5
@@ -62,7 +64,9 @@ def test_split_and_joined_are_the_same_state(seed: int) -> None:
 
 def test_a_split_residual_is_centred_and_its_mean_is_not_lost() -> None:
     state = SplitState(
-        make_scaled(np.ones(2)), make_scaled(np.array([[1.0, 2.0], [3.0, 4.0]])), plain=False
+        make_scaled_array(np.ones(2)),
+        make_scaled_array(np.array([[1.0, 2.0], [3.0, 4.0]])),
+        plain=False,
     )
     np.testing.assert_array_equal(state.varying.value(), [[-1.0, -1.0], [1.0, 1.0]])
     np.testing.assert_array_equal(state.common.value(), [3.0, 4.0])

@@ -11,22 +11,22 @@ from scipy.sparse import csr_array
 
 from attncli.maths.capacity.separated_rows import find_separated_rows
 from attncli.maths.capacity.width_lower_bounds import (
-    bound_by_face_chain,
-    bound_by_logit_budget,
-    bound_by_planarity,
-    bound_by_shattering,
+    bound_width_by_faces,
+    bound_width_by_logit_budget,
+    bound_width_by_planarity,
+    bound_width_by_shattering,
     min_logit_bound,
     spectral_width,
 )
 from attncli.maths.capacity.width_one.constraints import (
-    LineConstraints,
     Tolerances,
+    WidthOneConstraints,
     necessary_constraints,
 )
 from attncli.maths.capacity.width_one.decision import decide_width_one
 
 NEARLY = 1.0 + 1e-9
-Asked = tuple[LineConstraints, float, float]
+Asked = tuple[WidthOneConstraints, float, float]
 """What a module meets by construction, with the total variation and the largest |logit| of it."""
 
 
@@ -88,8 +88,8 @@ def test_no_module_beats_a_bound(d: int) -> None:
     highest = {"shattered": 0, "budget": 0, "spectral": 0.0, "logits": 0.0}
     for asked, variation, budget in modules(d, 70):
         said = {
-            "shattered": bound_by_shattering(asked).d,
-            "budget": bound_by_logit_budget(asked, budget, variation),
+            "shattered": bound_width_by_shattering(asked).d,
+            "budget": bound_width_by_logit_budget(asked, budget, variation),
             "spectral": spectral_width(asked, budget, variation),
         }
         assert max(said.values()) <= d * NEARLY, said
@@ -191,7 +191,7 @@ def test_bounds_against_all_orders_and_all_order_types(
             csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 1.0)
         )
         line_d = 2 if decide_width_one(asked, np.inf).possible is False else 1
-        assert bound_by_shattering(asked).d <= true
+        assert bound_width_by_shattering(asked).d <= true
         assert line_d == 2 or true == 1  # ratios can make a line impossible whose order is possible
         seen[true] += 1
     assert seen[1] > 5
@@ -222,8 +222,8 @@ def test_faces_of_polytopes_in_whole_numbers(d: int) -> None:
         asked = necessary_constraints(
             csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0)
         )
-        chain = bound_by_face_chain(asked).d
-        assert max(chain, bound_by_planarity(asked).d if d < 4 else 1) <= d
+        chain = bound_width_by_faces(asked).d
+        assert max(chain, bound_width_by_planarity(asked).d if d < 4 else 1) <= d
         highest = max(highest, chain)
     assert highest == d
 
@@ -245,7 +245,7 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
         assert set(np.flatnonzero(heights == heights.max())) == {a, b}
         weights[row, [a, b]] = 0.5
     asked = necessary_constraints(csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0))
-    assert bound_by_planarity(asked).d == 4
+    assert bound_width_by_planarity(asked).d == 4
     from scipy.spatial import ConvexHull
 
     for seed in range(40):
@@ -256,7 +256,7 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
             graph[row, list(pair)] = 0.5
         graph[len(edges) :, 0] = 1.0
         asked = necessary_constraints(csr_array(graph), False, Tolerances(0.0, math.log(0.5), 1.0))
-        assert bound_by_planarity(asked).d == 1
+        assert bound_width_by_planarity(asked).d == 1
 
 
 def test_corners_of_a_simplex_need_their_dimension_and_no_more() -> None:
@@ -267,12 +267,12 @@ def test_corners_of_a_simplex_need_their_dimension_and_no_more() -> None:
         for budget in (40.0, 8.0):
             asked, variation, largest = met_by(budget * corners @ corners.T, np.ones(n, int), False, True)  # fmt: skip
             assert largest == pytest.approx(budget)
-            assert bound_by_logit_budget(asked, largest, variation) <= d
+            assert bound_width_by_logit_budget(asked, largest, variation) <= d
             (found, *_) = find_separated_rows(asked, variation)
             assert found.rows == tuple(range(n))
             assert found.least_logits(d) <= largest
             if d in (1, 2):
-                assert bound_by_logit_budget(asked, largest, variation) == d
+                assert bound_width_by_logit_budget(asked, largest, variation) == d
 
 
 def causal_case(number: int, seed: int) -> np.ndarray:

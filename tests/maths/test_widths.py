@@ -12,7 +12,9 @@ from attncli.maths.curves.width_growth import fit_laws
 
 
 def test_the_papers_bound_as_stated() -> None:
-    assert width_formulas.theorem_width(1024, 1, 0.2, 0.2, 1.0) == pytest.approx(2.4e4, rel=0.02)
+    assert width_formulas.compute_theorem_width(1024, 1, 0.2, 0.2, 1.0) == pytest.approx(
+        2.4e4, rel=0.02
+    )
 
 
 @given(
@@ -24,26 +26,26 @@ def test_the_papers_bound_as_stated() -> None:
 def test_the_bound_grows_with_everything_that_makes_it_harder(
     n: int, k: int, epsilon: float, gamma: float
 ) -> None:
-    here = width_formulas.theorem_width(n, k, epsilon, epsilon, gamma)
-    assert width_formulas.theorem_width(2 * n, k, epsilon, epsilon, gamma) >= here
-    assert width_formulas.theorem_width(n, k + 1, epsilon, epsilon, gamma) >= here
-    assert width_formulas.theorem_width(n, k, epsilon / 2, epsilon, gamma) >= here
-    assert width_formulas.theorem_width(n, k, epsilon, epsilon, 2 * gamma) >= here
+    here = width_formulas.compute_theorem_width(n, k, epsilon, epsilon, gamma)
+    assert width_formulas.compute_theorem_width(2 * n, k, epsilon, epsilon, gamma) >= here
+    assert width_formulas.compute_theorem_width(n, k + 1, epsilon, epsilon, gamma) >= here
+    assert width_formulas.compute_theorem_width(n, k, epsilon / 2, epsilon, gamma) >= here
+    assert width_formulas.compute_theorem_width(n, k, epsilon, epsilon, 2 * gamma) >= here
 
 
 def test_lower_limits() -> None:
     assert width_formulas.width_limit_for_all_supports(1000, 4) == 8
     assert width_formulas.width_limit_for_all_supports(6, 4) == 5
-    assert width_formulas.width_limit_by_counting(5) == 3
+    assert width_formulas.count_width_bound(5) == 3
     exact = math.log(math.comb(20, 3)) / math.log(1 + 2 / 0.5)
     scale = -math.log(0.2) / 0.5
     assert width_formulas.width_limit_for_fixed_keys(20, 3, 0.2, scale) == pytest.approx(
         exact, rel=1e-12
     )
-    assert width_formulas.circle_logit_scale(2048, 0.2) == pytest.approx(
+    assert width_formulas.compute_circle_logit_scale(2048, 0.2) == pytest.approx(
         math.log(5) / (1 - math.cos(2 * math.pi / 2048)), rel=1e-6
     )
-    assert width_formulas.permutation_exponent(3) == 1.0
+    assert width_formulas.compute_permutation_exponent(3) == 1.0
 
 
 LAWS = {

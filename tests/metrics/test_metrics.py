@@ -8,13 +8,13 @@ import pytest
 from scipy.optimize import linprog
 
 from attncli.errors import LimitError
-from attncli.maths.matrices.nearest_constant_row import find_nearest_row
-from attncli.maths.matrices.norm_linear_programme import lower_bound
+from attncli.maths.matrices.nearest_constant_row import find_nearest_constant_row
+from attncli.maths.matrices.norm_linear_programme import bound_norms_below
 from attncli.maths.matrices.norms import composite_norm, log10_norm
-from attncli.maths.residuals.scaled_arrays import Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import ScaledArray, make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import METRICS
-from attncli.metrics.log10_residual_optimal import nearest_centre
+from attncli.metrics.log10_residual_optimal import find_nearest_centre
 
 RNG = np.random.default_rng(4)
 STATES = RNG.standard_normal((9, 5)) + 0.5
@@ -87,7 +87,7 @@ def test_metrics_are_what_their_definitions_say(name: str, offset: float) -> Non
 def collapsed(power: int) -> SplitState:
     """A common row and a residual 2^power below it."""
     varying = STATES - STATES.mean(axis=0)
-    return SplitState(make_scaled(np.ones(5)), Scaled(varying / 8.0, power), plain=False)
+    return SplitState(make_scaled_array(np.ones(5)), ScaledArray(varying / 8.0, power), plain=False)
 
 
 @pytest.mark.parametrize("name", METRICS.names())
@@ -179,7 +179,7 @@ def test_opposite_tokens_have_a_cosine_gap_of_two() -> None:
 
 def test_a_cosine_gap_of_rotated_tokens_in_arbitrary_precision() -> None:
     """Two tokens at angle 2^-200: 1 - cos = 2 sin²(angle/2)."""
-    state = SplitState(make_scaled(np.array([1.0, 0.0])), make_scaled(np.array([[0.0, 0.5], [0.0, -0.5]]), -199), plain=False)  # fmt: skip
+    state = SplitState(make_scaled_array(np.array([1.0, 0.0])), make_scaled_array(np.array([[0.0, 0.5], [0.0, -0.5]]), -199), plain=False)  # fmt: skip
     with mpmath.workdps(200):
         angle = 2 * mpmath.atan(mpmath.mpf(2) ** -200)
         exact = float(mpmath.log10(2 * mpmath.sin(angle / 2) ** 2))
@@ -214,7 +214,7 @@ def best_by_linear_program(x: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_optimal_centre_is_that_of_a_linear_program(seed: int) -> None:
     x = np.random.default_rng(seed).exponential(size=(7, 4))
-    ours = composite_norm(x - nearest_centre(x))
+    ours = composite_norm(x - find_nearest_centre(x))
     assert ours <= (1.0 + 1e-9) * best_by_linear_program(x)
     assert ours < composite_norm(x - x.mean(axis=0))
 
@@ -225,11 +225,11 @@ def test_the_optimum_is_found_however_uneven_the_state_is(seed: int, power: int)
     """Outliers, and a residual that left float range: a common factor does not move the best centre."""
     x = np.random.default_rng(seed).standard_cauchy((9, 5))
     x = x - x.mean(axis=0)
-    state = SplitState(make_scaled(np.ones(5)), make_scaled(x, power), plain=False)
+    state = SplitState(make_scaled_array(np.ones(5)), make_scaled_array(x, power), plain=False)
     best = math.log10(best_by_linear_program(x)) + power * math.log10(2.0)
     size = log10_norm(state.states, composite_norm)
     assert METRICS["log10_residual_optimal"](state) + size <= best + 1e-10
-    assert find_nearest_row(x).gap < 1e-9
+    assert find_nearest_constant_row(x).gap < 1e-9
 
 
 def test_the_proof_of_an_optimum_does_not_pass_what_is_none() -> None:
@@ -241,7 +241,7 @@ def test_the_proof_of_an_optimum_does_not_pass_what_is_none() -> None:
         centre = stream.standard_normal(4)
         apart = np.abs(x - centre)
         weighed = columns.sum() * apart.sum(axis=0).max() + rows.sum() * apart.sum(axis=1).max()
-        assert lower_bound(x, columns, rows) <= weighed
+        assert bound_norms_below(x, columns, rows) <= weighed
 
 
 def test_an_optimum_that_takes_hours_is_refused() -> None:
@@ -254,4 +254,6 @@ def test_the_mean_is_within_its_bound_of_the_optimum() -> None:
     for seed in range(50):
         x = np.random.default_rng(seed).standard_cauchy((6, 3))
         mean = composite_norm(x - x.mean(axis=0))
-        assert mean <= 2.0 * (1.0 - 1.0 / 6.0) * composite_norm(x - nearest_centre(x)) * (1 + 1e-9)
+        assert mean <= 2.0 * (1.0 - 1.0 / 6.0) * composite_norm(x - find_nearest_centre(x)) * (
+            1 + 1e-9
+        )

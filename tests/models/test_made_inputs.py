@@ -25,7 +25,7 @@ from attncli.models.random.dummy_inputs import (
 from attncli.models.random.makers import find_maker
 from attncli.models.random.random_models import build_model, make_config, make_random_model
 from attncli.models.random.tiny_configs import tiny_config
-from attncli.models.random.tiny_sizes import Units
+from attncli.models.random.tiny_sizes import TinySizeUnits
 from attncli.sources import parse_source
 
 torch.set_num_threads(1)
@@ -46,7 +46,7 @@ def states(model: Any, inputs: dict[str, Any]) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", ["detr", "deformable_detr", "table-transformer"])
 def test_a_tiny_detr_needs_no_timm(kind: str) -> None:
-    config = tiny_config(kind, Units(), {})
+    config = tiny_config(kind, TinySizeUnits(), {})
     default = CONFIG_MAPPING[kind]()
     assert default.backbone_config.model_type == "timm_backbone"
     assert config.backbone_config.model_type == "resnet"
@@ -196,7 +196,7 @@ def test_names_nobody_thought_of_are_made_by_their_endings() -> None:
 
 def test_mllama_keeps_a_layer_that_attends_to_its_own_text() -> None:
     for layers in (2, 5):
-        config = tiny_config("mllama_text_model", Units(layers=layers), {})
+        config = tiny_config("mllama_text_model", TinySizeUnits(layers=layers), {})
         assert config.cross_attention_layers
         assert len(config.cross_attention_layers) < config.num_hidden_layers
     model = build_model("mllama_text_model", TINY, seed=0)
@@ -204,7 +204,7 @@ def test_mllama_keeps_a_layer_that_attends_to_its_own_text() -> None:
 
 
 def test_maps_of_a_backbone_have_the_size_of_the_tiny_image() -> None:
-    config = tiny_config("sam2", Units(), {})
+    config = tiny_config("sam2", TinySizeUnits(), {})
     side = config.vision_config.backbone_config.image_size[0]
     assert config.vision_config.backbone_feature_sizes == [[side // by] * 2 for by in (4, 8, 16)]
     assert config.prompt_encoder_config.image_size == side

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from attncli.errors import InputError, UsageError
 from attncli.models.loading import load as loading
-from attncli.models.loading.tensor_parallel import refuse_split_heads, refuse_without_plan
+from attncli.models.loading.tensor_parallel import refuse_plan_splitting_heads, require_block_plan
 
 PLACES = {"transformer.wte": "cpu", "transformer.wpe": "cpu", "transformer.h.0": "cpu",
           "transformer.h.1": "disk", "transformer.ln_f": "cpu", "lm_head": "cpu"}  # fmt: skip
@@ -31,7 +31,7 @@ def model(tmp_path: Path) -> str:
 def spread(places: Mapping[str, str], folder: Path) -> Any:
     """As if accelerate had found room there and nowhere else."""
     placing = {"device_map": dict(places), "offload_folder": str(folder / "offloaded")}
-    return mock.patch.object(loading, "placement_arguments", return_value=placing)
+    return mock.patch.object(loading, "build_placement_arguments", return_value=placing)
 
 
 @pytest.mark.slow
@@ -88,13 +88,13 @@ def blank(kind: str, **changes: Any) -> PreTrainedModel:
 
 
 def test_plans_that_would_break_heads_are_refused() -> None:
-    refuse_without_plan(blank("llama", num_hidden_layers=1), "llama")
+    require_block_plan(blank("llama", num_hidden_layers=1), "llama")
     for kind in ("gpt2", "gpt_oss"):
         with pytest.raises(UsageError, match=f"no plan to split the blocks of '{kind}'"):
-            refuse_without_plan(blank(kind, num_hidden_layers=1), kind)
+            require_block_plan(blank(kind, num_hidden_layers=1), kind)
     with pytest.raises(InputError, match=r"splits .* as mla_kv_a_proj"):
-        refuse_without_plan(blank("deepseek_v2", num_hidden_layers=1), "deepseek_v2")
+        require_block_plan(blank("deepseek_v2", num_hidden_layers=1), "deepseek_v2")
     config = LlamaConfig(num_attention_heads=8, num_key_value_heads=2)
-    refuse_split_heads(config, "llama", 2)
+    refuse_plan_splitting_heads(config, "llama", 2)
     with pytest.raises(UsageError, match="4 processes cannot share the 2 num_key_value_heads"):
-        refuse_split_heads(config, "llama", 4)
+        refuse_plan_splitting_heads(config, "llama", 4)

@@ -17,7 +17,7 @@ from attncli.models.random.random_models import build_model, make_random_model
 from attncli.models.random.size_overrides import resolve_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_overrides import OVERRIDES
-from attncli.models.random.tiny_sizes import Units
+from attncli.models.random.tiny_sizes import TinySizeUnits
 from attncli.sources import parse_source
 
 torch.set_num_threads(1)
@@ -225,7 +225,7 @@ HYBRIDS = ("qwen3_next", "gemma3_text", "jamba", "bamba", "lfm2_moe", "gpt_oss",
 
 @pytest.mark.parametrize("arch", HYBRIDS)
 def test_tiny_configs_keep_a_layer_of_each_kind(arch: str) -> None:
-    config = tiny_config(arch, Units(), {})
+    config = tiny_config(arch, TinySizeUnits(), {})
     assert len(config.layer_types) == config.num_hidden_layers <= 6
     assert len(set(config.layer_types)) == 2
 
@@ -238,7 +238,7 @@ def test_overrides_are_for_types_that_exist() -> None:
 
 
 def test_nested_configs_are_tiny_too() -> None:
-    config = tiny_config("llava", Units(), {})
+    config = tiny_config("llava", TinySizeUnits(), {})
     sizes = {
         nested.hidden_size for nested in iter_configs(config) if hasattr(nested, "hidden_size")
     }

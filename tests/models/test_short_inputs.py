@@ -12,17 +12,17 @@ from transformers.models.audio_spectrogram_transformer.modeling_audio_spectrogra
     ASTLayer,
 )
 
-from attncli.ablation import recognise_anatomy
+from attncli.ablation import recognise_block_anatomy
 from attncli.capture import verify_capture
 from attncli.capture.attention_properties import find_attention_properties
 from attncli.commands.rank_collapse.run import prepare_collapse
 from attncli.errors import InputError
-from attncli.models.loading.body import body_of
+from attncli.models.loading.body import remove_model_head
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
-from attncli.models.random.short_inputs import find_short_streams, make_short_inputs
+from attncli.models.random.short_inputs import find_stream_truncation, make_short_inputs
 from attncli.networks.variants import parse_variants
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.records import Report
@@ -39,7 +39,9 @@ TAKE_SMALL_IMAGES = [
 
 
 def body(kind: str) -> Any:
-    return body_of(load_model(f"random:{kind}?{SIZES}", LoadOptions(dtype="float64")).model)
+    return remove_model_head(
+        load_model(f"random:{kind}?{SIZES}", LoadOptions(dtype="float64")).model
+    )
 
 
 @pytest.mark.slow
@@ -51,7 +53,7 @@ def test_a_small_image_shows_what_one_of_the_models_own_size_shows(kind: str) ->
         assert small["pixel_values"].numel() < usual["pixel_values"].numel() / 3
         shown = []
         for inputs in (small, usual):
-            proof, anatomy = verify_capture(model, inputs), recognise_anatomy(model, inputs)
+            proof, anatomy = verify_capture(model, inputs), recognise_block_anatomy(model, inputs)
             traits = find_attention_properties(model, anatomy.stacks, inputs, proof)
             calls = [(s.name, c.name, c.layer) for s in anatomy.stacks for c in s.calls]
             shown.append((calls, anatomy.paths, anatomy.notes, proof.sites, proof.causal, traits))
@@ -60,7 +62,7 @@ def test_a_small_image_shows_what_one_of_the_models_own_size_shows(kind: str) ->
 
 @pytest.mark.parametrize("kind", ["swin?tiny", "audio-spectrogram-transformer?tiny", "bert?tiny"])
 def test_other_models_are_shown_their_own_size(kind: str) -> None:
-    model = body_of(load_model(f"random:{kind}", LoadOptions(dtype="float64")).model)
+    model = remove_model_head(load_model(f"random:{kind}", LoadOptions(dtype="float64")).model)
     with run_in_model_precision(model):
         short, usual = make_short_inputs(model, 12), make_example_inputs(model, 12)
     assert {name: value.shape for name, value in short.items()} == {
@@ -155,15 +157,18 @@ def test_texts_are_proved_on_a_short_one(
 
 
 def test_a_cut_stream_shows_what_the_whole_one_shows() -> None:
-    model = body_of(load_model(f"random:{FIXED}", LoadOptions(dtype="float64")).model)
+    model = remove_model_head(load_model(f"random:{FIXED}", LoadOptions(dtype="float64")).model)
     with run_in_model_precision(model):
         inputs = make_example_inputs(model, 12)
-        cut = find_short_streams(model, inputs, 12)
+        cut = find_stream_truncation(model, inputs, 12)
         assert len(cut.blocks) == 1
         shown = []
         for streams in (cut.truncate_streams(), nullcontext()):
             with streams:
-                proof, anatomy = verify_capture(model, inputs), recognise_anatomy(model, inputs)
+                proof, anatomy = (
+                    verify_capture(model, inputs),
+                    recognise_block_anatomy(model, inputs),
+                )
                 traits = find_attention_properties(model, anatomy.stacks, inputs, proof)
             calls = [(s.name, c.name, c.layer) for s in anatomy.stacks for c in s.calls]
             shown.append((calls, anatomy.paths, anatomy.notes, proof.sites, proof.causal, traits))
@@ -217,6 +222,6 @@ def test_a_wrong_rule_is_seen_behind_a_cut_too(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("kind", ["swin?tiny", "clap_audio_model?tiny"])
 def test_what_knows_its_number_of_tokens_is_not_cut(kind: str) -> None:
-    model = body_of(load_model(f"random:{kind}", LoadOptions(dtype="float64")).model)
+    model = remove_model_head(load_model(f"random:{kind}", LoadOptions(dtype="float64")).model)
     with run_in_model_precision(model):
-        assert not find_short_streams(model, make_example_inputs(model, 12), 12).blocks
+        assert not find_stream_truncation(model, make_example_inputs(model, 12), 12).blocks

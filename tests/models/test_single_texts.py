@@ -6,7 +6,7 @@ from torch import Tensor
 
 from attncli.errors import UsageError
 from attncli.models.inputs.split_batch import split_batch
-from attncli.models.loading.body import body_of
+from attncli.models.loading.body import remove_model_head
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import make_random_model
@@ -18,7 +18,7 @@ REFUSED = ["qwen2_vl_vision", "musicgen", "musicgen_decoder", "xclip_vision_mode
 
 def two(kind: str) -> tuple[torch.nn.Module, dict[str, Tensor], dict[str, Tensor]]:
     with silence_libraries():
-        body = body_of(make_random_model(kind, {}, 0, torch.float32).model)
+        body = remove_model_head(make_random_model(kind, {}, 0, torch.float32).model)
     return body, make_example_inputs(body, 12, 0), make_example_inputs(body, 12, 1)
 
 

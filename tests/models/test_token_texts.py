@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from attncli.models.inputs.token_texts import LETTERS, decode_pieces
+from attncli.models.inputs.token_texts import LETTERS, decode_token_pieces
 
 CORPUS = [
     "Thompson said: the café is open\tat nine.\n",
@@ -79,7 +79,7 @@ def test_shown_tokens_are_the_text(make: Callable[[], Tokenizer], text: str) -> 
         text = text.replace("▁", "_")  # sentencepiece itself reads that sign as a space
     tokenizer = make()
     found = tokenizer.encode(text)
-    shown = decode_pieces(tokenizer, found.ids, found.tokens)
+    shown = decode_token_pieces(tokenizer, found.ids, found.tokens)
     assert b"".join(map(as_bytes, shown)).decode() == text
     assert all(token.isprintable() for token in shown)
 
@@ -87,7 +87,7 @@ def test_shown_tokens_are_the_text(make: Callable[[], Tokenizer], text: str) -> 
 def test_words_are_read_as_words() -> None:
     tokenizer = byte_level()
     found = tokenizer.encode("the Thompson said Ġ café")
-    shown = decode_pieces(tokenizer, found.ids, found.tokens)
+    shown = decode_token_pieces(tokenizer, found.ids, found.tokens)
     assert " Thompson" in shown
     assert "ĠThompson" in found.tokens
     assert "Ġ" not in "".join(shown).replace(" Ġ", "")
@@ -96,10 +96,10 @@ def test_words_are_read_as_words() -> None:
 def test_a_part_of_a_character_is_shown_as_its_bytes() -> None:
     tokenizer = byte_level()
     dash = tokenizer.encode("☃")  # three bytes, of which no piece was learned
-    assert decode_pieces(tokenizer, dash.ids, dash.tokens) == ["<0xE2>", "<0x98>", "<0x83>"]
+    assert decode_token_pieces(tokenizer, dash.ids, dash.tokens) == ["<0xE2>", "<0x98>", "<0x83>"]
     whole = Tokenizer(models.WordLevel({"Ċ": 0, "âĢĶ": 1, "ĠâĢ": 2, "Ġ": 3}, "Ċ"))
     whole.decoder = decoders.ByteLevel()
-    assert decode_pieces(whole, [0, 1, 2, 3], ["Ċ", "âĢĶ", "ĠâĢ", "Ġ"]) == [
+    assert decode_token_pieces(whole, [0, 1, 2, 3], ["Ċ", "âĢĶ", "ĠâĢ", "Ġ"]) == [
         "\\n",
         "—",
         " <0xE2><0x80>",
@@ -111,19 +111,24 @@ def test_what_is_added_stands_as_it_is() -> None:
     """`é` is the letter of a byte, but not in a special token."""
     tokenizer = byte_level()
     found = tokenizer.encode("<é>café")
-    assert decode_pieces(tokenizer, found.ids, found.tokens)[0] == "<é>"
+    assert decode_token_pieces(tokenizer, found.ids, found.tokens)[0] == "<é>"
 
 
 def test_other_vocabularies() -> None:
     pieces = unigram().encode("the Thompsons")
-    assert decode_pieces(unigram(), pieces.ids, pieces.tokens) == [" the", " Thom", "pson", "s"]
+    assert decode_token_pieces(unigram(), pieces.ids, pieces.tokens) == [
+        " the",
+        " Thom",
+        "pson",
+        "s",
+    ]
     words = Tokenizer(
         models.WordPiece(
             {"[UNK]": 0, "Ġgantija": 1, "the": 2, "##me": 3, "▁": 4}, unk_token="[UNK]"
         )
     )
     words.decoder = decoders.WordPiece()
-    assert decode_pieces(words, [1, 2, 3, 4], ["Ġgantija", "the", "##me", "▁"]) == [
+    assert decode_token_pieces(words, [1, 2, 3, 4], ["Ġgantija", "the", "##me", "▁"]) == [
         "Ġgantija",
         "the",
         "##me",
@@ -131,7 +136,7 @@ def test_other_vocabularies() -> None:
     ]
     ends = Tokenizer(models.BPE({"the</w>": 0, "th": 1}, [], end_of_word_suffix="</w>"))
     ends.decoder = decoders.BPEDecoder("</w>")
-    assert decode_pieces(ends, [0, 1], ["the</w>", "th"]) == ["the", "th"]
+    assert decode_token_pieces(ends, [0, 1], ["the</w>", "th"]) == ["the", "th"]
 
 
 def test_the_letters_are_those_of_every_byte() -> None:

@@ -13,7 +13,7 @@ import attncli
 from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
 from attncli.metrics.attention import ATTENTION
-from attncli.models.inputs.extra_inputs import find_extra_inputs, reads_ids_alone
+from attncli.models.inputs.extra_inputs import find_extra_inputs, is_reading_ids_alone
 from attncli.models.inputs.token_ranges import vocabulary_size
 from attncli.models.random.random_models import build_model
 
@@ -114,9 +114,9 @@ def test_the_vocabulary_of_a_model_without_a_table() -> None:
 
 def test_texts_of_our_own_are_read_by_models_of_words_alone() -> None:
     own = {"bert": True, "gpt2": True, "clip": False, "csm": True, "musicgen": False, "dia": False}
-    assert {kind: reads_ids_alone(build_model(kind, TINY, seed=0)) for kind in own} == own
-    assert not reads_ids_alone(build_model("t5gemma2_decoder", TINY, seed=0))
-    assert not reads_ids_alone(build_model("csm_depth_decoder_model", TINY, seed=0))
+    assert {kind: is_reading_ids_alone(build_model(kind, TINY, seed=0)) for kind in own} == own
+    assert not is_reading_ids_alone(build_model("t5gemma2_decoder", TINY, seed=0))
+    assert not is_reading_ids_alone(build_model("csm_depth_decoder_model", TINY, seed=0))
     assert find_extra_inputs(build_model("bert", TINY, seed=0)).others == ()
 
 

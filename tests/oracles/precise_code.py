@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from oracles import network
 
-from attncli.ablation import Anatomy, ablate
+from attncli.ablation import BlockAnatomy, ablate
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import BlockFollower, Stack, unique_blocks
@@ -21,7 +21,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
     find_stream_output,
     replace_argument,
 )
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.tensor_subclasses.dispatch import KNOWN_WITHOUT_NUMBERS
 
 OPS: dict[str, Callable[..., Any]] = {}
@@ -356,9 +356,9 @@ def gather(_: Any, x: Any, dim: int, index: Any) -> Any:
 
 def residuals(
     model: Any,
-    anatomy: Anatomy,
+    anatomy: BlockAnatomy,
     inputs: Mapping[str, Any],
-    switches: Switches,
+    switches: AblationSwitches,
     digits: int,
 ) -> dict[str, list[float]]:
     """log10 r at states 0 … L of every stack, by subtraction; what one stack gives another has all digits too."""

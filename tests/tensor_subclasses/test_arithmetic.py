@@ -12,7 +12,7 @@ import transformers as hf
 from oracles import exact_bert
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 
-from attncli.ablation import recognise_anatomy
+from attncli.ablation import recognise_block_anatomy
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.analysis.states.variant_runs import (
     CollapseModel,
@@ -32,7 +32,7 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
-from attncli.networks.variants import VARIANTS, Switches
+from attncli.networks.variants import VARIANTS, AblationSwitches
 from attncli.tensor_subclasses.residual_split import split_arithmetic as exact_rules
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
 from attncli.tolerances import KNOWN_NUMBER
@@ -40,7 +40,7 @@ from attncli.tolerances import KNOWN_NUMBER
 torch.set_num_threads(1)
 
 METRIC = "log10_residual"
-SWITCHES = {**VARIANTS, "SAN-norms": Switches(skip=False, mlp=False, norms=False)}
+SWITCHES = {**VARIANTS, "SAN-norms": AblationSwitches(skip=False, mlp=False, norms=False)}
 COVERED = [
     "bert", "roberta", "electra", "distilbert", "albert", "albert-grouped", "gpt2", "gpt_neox", "llama", "mistral", "qwen2",
     "gemma3_text", "vit",
@@ -51,10 +51,10 @@ def subject_of(model: Any, inputs: Any, exact: bool) -> CollapseModel:
     body = model.base_model
     body.config.use_cache = False  # as every model is loaded
     with run_in_model_precision(body):
-        return CollapseModel(body, recognise_anatomy(body, inputs), exact)
+        return CollapseModel(body, recognise_block_anatomy(body, inputs), exact)
 
 
-def run(subject: CollapseModel, inputs: Any, switches: Switches) -> Trajectory:
+def run(subject: CollapseModel, inputs: Any, switches: AblationSwitches) -> Trajectory:
     text = ModelInput("text", "token ids", inputs, 0)
     (found,) = run_variants(subject, text, {"one": switches}, [METRIC], lambda: None)[
         "one"
@@ -62,7 +62,7 @@ def run(subject: CollapseModel, inputs: Any, switches: Switches) -> Trajectory:
     return found
 
 
-def both_ways(model: Any, inputs: Any, switches: Switches) -> tuple[Trajectory, Trajectory]:
+def both_ways(model: Any, inputs: Any, switches: AblationSwitches) -> tuple[Trajectory, Trajectory]:
     return tuple(run(subject_of(model, inputs, exact), inputs, switches) for exact in (False, True))  # type: ignore[return-value]
 
 

@@ -14,7 +14,7 @@ from oracles import exact_bert, precise_code
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 from torch import nn
 
-from attncli.ablation import recognise_anatomy
+from attncli.ablation import recognise_block_anatomy
 from attncli.analysis.states.variant_runs import CollapseModel, run_variants
 from attncli.errors import NoRule
 from attncli.models.inputs.texts import ModelInput
@@ -22,7 +22,7 @@ from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
-from attncli.networks.variants import VARIANTS, Switches
+from attncli.networks.variants import VARIANTS, AblationSwitches
 from attncli.tensor_subclasses.residual_split.handwritten_norms import recognise_norm
 from attncli.tensor_subclasses.residual_split.split_run import (
     DependsOnOtherStack,
@@ -35,17 +35,19 @@ from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, s
 torch.set_num_threads(1)
 
 METRIC = "log10_residual"
-NO_NORMS = Switches(skip=False, mlp=False, norms=False)
-NORM_STAYS = Switches(skip=False, mlp=False, mlp_norm=True)
+NO_NORMS = AblationSwitches(skip=False, mlp=False, norms=False)
+NORM_STAYS = AblationSwitches(skip=False, mlp=False, mlp_norm=True)
 SWITCHES = {**VARIANTS, "SAN-norms": NO_NORMS, "SAN+mlp-norm": NORM_STAYS}
 
 
-def curves(model: Any, inputs: Any, switches: Switches, exact: bool) -> np.ndarray[Any, Any]:
+def curves(
+    model: Any, inputs: Any, switches: AblationSwitches, exact: bool
+) -> np.ndarray[Any, Any]:
     """log10 r at states 0 … L."""
     body = model.base_model
     body.config.use_cache = False  # as every model is loaded
     with run_in_model_precision(body):
-        anatomy = recognise_anatomy(body, inputs)
+        anatomy = recognise_block_anatomy(body, inputs)
     text = ModelInput("text", "token ids", inputs, 0)
     found = run_variants(
         CollapseModel(body, anatomy, exact), text, {"one": switches}, [METRIC], lambda: None
@@ -121,11 +123,11 @@ def tiny_of(kind: str, sizes: Mapping[str, str], tokens: int = 7) -> tuple[Any, 
 
 
 def both(
-    model: Any, inputs: Any, switches: Switches, digits: int
+    model: Any, inputs: Any, switches: AblationSwitches, digits: int
 ) -> Iterator[tuple[str, Any, Any]]:
     """For each stack the residuals carried apart, and those of the same code in so many digits."""
     with run_in_model_precision(model):
-        anatomy = recognise_anatomy(model, inputs)
+        anatomy = recognise_block_anatomy(model, inputs)
         expected = precise_code.residuals(model, anatomy, inputs, switches, digits)
     text = ModelInput("text", "token ids", inputs, 0)
     found = run_variants(
@@ -240,7 +242,7 @@ def test_a_stack_of_shared_blocks_starts_at_its_own_run() -> None:
         model = build_model("videomt", {"tiny": ""}, 0, torch.float64)
         inputs = dict(make_example_inputs(model))
     with run_in_model_precision(model):
-        anatomy = recognise_anatomy(model, inputs)
+        anatomy = recognise_block_anatomy(model, inputs)
     text = ModelInput("text", "pixels", inputs, 0)
     everything = {"one": VARIANTS["transformer"]}
     subtracted, exact = (
@@ -294,7 +296,7 @@ def opened(kind: str, sizes: Mapping[str, str]) -> tuple[CollapseModel, ModelInp
         inputs = dict(make_example_inputs(model))
     model.config.use_cache = False
     with run_in_model_precision(model):
-        return CollapseModel(model, recognise_anatomy(model, inputs), True), ModelInput("text", "", inputs, 0)  # fmt: skip
+        return CollapseModel(model, recognise_block_anatomy(model, inputs), True), ModelInput("text", "", inputs, 0)  # fmt: skip
 
 
 def test_a_decoder_is_given_what_is_left_of_a_collapsed_encoder() -> None:
@@ -344,7 +346,7 @@ def test_a_limit_that_limits_nothing_is_followed_by_exact_residuals_too(
 
     model = build_model("bert", {"tiny": ""}, seed=0, dtype=torch.float64)
     inputs = {"input_ids": torch.tensor([[5, 9, 2, 7]])}
-    before = curves(model, inputs, Switches(skip=False), exact=True)
+    before = curves(model, inputs, AblationSwitches(skip=False), exact=True)
     forward = BertOutput.forward
     monkeypatch.setattr(BertOutput, "forward", lambda self, x, stream: forward(self, x, stream.clamp(-1e6, 1e6)))  # fmt: skip
-    assert (curves(model, inputs, Switches(skip=False), exact=True) == before).all()
+    assert (curves(model, inputs, AblationSwitches(skip=False), exact=True) == before).all()

@@ -28,15 +28,15 @@ from attncli.ablation.tags.tags import (
 from attncli.forward_types import Args, Function, Kwargs
 
 
-def evaluate_addition(
+def evaluate_residual_addition(
     run: BlockRun, parts: KeepPolicy, func: Function, args: Args, kwargs: Kwargs
 ) -> Any:
     """The sum that an addition returns, or the part that is kept of it."""
     terms = find_operands(args, kwargs)
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
-        return add_number(run, terms, func, args, kwargs)
+        return add_constant_to_stream(run, terms, func, args, kwargs)
     tags = run.tag_tensor(terms.first), run.tag_tensor(terms.second)
-    if (shifted := tag_of_learned_shift(terms, tags)) is not None:
+    if (shifted := tag_learned_bias(terms, tags)) is not None:
         result = run_tagged(run, func, args, kwargs)
         attach_tag(result, shifted)
         return result
@@ -45,22 +45,22 @@ def evaluate_addition(
         on, off = tags[stream], tags[branch]
         if on and on.point and off and not off.point:
             place = AdditionSite(current_call_site(), len(on.point.lineage()))
-            kind = classify_skip(on, off, parts.mixes(run, place))
+            kind = classify_skip_addition(on, off, parts.mixes(run, place))
             if kind:
-                return evaluate_skip(run, parts, whole, stream, kind, place, (on, off))
+                return evaluate_skip_addition(run, parts, whole, stream, kind, place, (on, off))
     if (
         tags[0]
         and tags[1]
         and are_parallel_branches(tags[0], tags[1])
         and parts.merges(run, current_call_site())
     ):
-        return evaluate_merge(run, parts, whole, (tags[0], tags[1]))
+        return evaluate_branch_merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
         run.strange.append(current_call_site())
     return run_tagged(run, func, args, kwargs)
 
 
-def tag_of_learned_shift(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
+def tag_learned_bias(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
     """The tag of the stream plus a learned number per feature: still the stream; None of anything else."""
     sides = (terms.first, terms.second)
     for stream, shift in ((0, 1), (1, 0)):
@@ -98,7 +98,7 @@ class PartialSum:
         return value
 
 
-def add_number(
+def add_constant_to_stream(
     run: BlockRun,
     terms: Operands | None,
     func: Function,
@@ -115,7 +115,7 @@ def add_number(
     return result
 
 
-def classify_skip(stream: Tag, branch: Tag, mixes: bool) -> Kind | None:
+def classify_skip_addition(stream: Tag, branch: Tag, mixes: bool) -> Kind | None:
     """Classify what a branch adds to the stream; None where it does not start from it. `mixes`: tokens, even without attention."""
     alone: Kind = "mixer" if mixes else "mlp"
     point = stream.point
@@ -128,7 +128,7 @@ def classify_skip(stream: Tag, branch: Tag, mixes: bool) -> Kind | None:
     return None
 
 
-def evaluate_skip(
+def evaluate_skip_addition(
     run: BlockRun,
     parts: KeepPolicy,
     whole: PartialSum,
@@ -141,7 +141,7 @@ def evaluate_skip(
     on, off = tags
     assert on.point is not None
     point = run.make_point(kind, on.point, place.key, off.bare, off.begins_with_norm(on.point))
-    report_branch(run, place, whole, 1 - stream, stream)
+    record_added_branch(run, place, whole, 1 - stream, stream)
     run.scaled |= on.scaled
     if kind == "attention" and off.depth == MLP_DEPTH:
         run.inseparable.add(point)
@@ -159,7 +159,7 @@ def evaluate_skip(
     return result
 
 
-def report_branch(
+def record_added_branch(
     run: BlockRun, place: AdditionSite, whole: PartialSum, branch: int, stream: int | None = None
 ) -> None:
     """Record an added branch, if requested."""
@@ -178,14 +178,14 @@ def are_parallel_branches(one: Tag, other: Tag) -> bool:
     )
 
 
-def evaluate_merge(
+def evaluate_branch_merge(
     run: BlockRun, parts: KeepPolicy, whole: PartialSum, tags: tuple[Tag, Tag]
 ) -> torch.Tensor:
     """The sum of two parallel branches, or its attention alone."""
     site = current_call_site()
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
-    report_branch(run, AdditionSite(site), whole, 1 - attention)
+    record_added_branch(run, AdditionSite(site), whole, 1 - attention)
     result = whole.sum_all() if parts.merged_mlp() else whole.keep_one(attention)
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
     attach_tag(result, derive_tag([*tags])._replace(bare=bare))

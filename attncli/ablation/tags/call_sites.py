@@ -30,7 +30,7 @@ class CallSite(NamedTuple):
 
 def current_call_site() -> CallSite:
     """The operation that the model's code is executing; frames of torch and of this package do not count."""
-    frames = list(model_frames())
+    frames = list(iter_model_frames())
     if not frames:
         return CallSite("?", 0, ())
     return CallSite(
@@ -40,7 +40,7 @@ def current_call_site() -> CallSite:
     )
 
 
-def model_frames() -> Iterator[FrameType]:
+def iter_model_frames() -> Iterator[FrameType]:
     """The frames of the model's code, innermost first, out to the block that is running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != AROUND_BLOCK:

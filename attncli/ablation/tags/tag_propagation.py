@@ -52,7 +52,9 @@ def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Any
         inputs = list(iter_tensors((args, kwargs)))
         versions = [tensor_version(tensor) for tensor in inputs]
         tags = [
-            tag for tensor in dependency_tensors(name, inputs) if (tag := run.tag_tensor(tensor))
+            tag
+            for tensor in list_dependency_tensors(name, inputs)
+            if (tag := run.tag_tensor(tensor))
         ]
     result = func(*args, **kwargs)
     if not tags and name not in LINEAR:
@@ -62,7 +64,7 @@ def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Any
         len(tags) == 1
         and tags[0].point
         and not tag.point
-        and leaves_numbers_unchanged(name, result, inputs[0])
+        and has_changed_no_number(name, result, inputs[0])
     ):
         tag = tags[0]  # tensor subclasses tell so by their own rule
     with unseen():
@@ -72,11 +74,11 @@ def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Any
                 attach_tag(tensor, tag)
         for tensor, version in zip(inputs, versions, strict=True):
             if tensor_version(tensor) != version:
-                retag_in_place(run, tensor, tag)
+                retag_written_tensor(run, tensor, tag)
     return result
 
 
-def leaves_numbers_unchanged(name: str, result: Any, arguments: torch.Tensor) -> bool:
+def has_changed_no_number(name: str, result: Any, arguments: torch.Tensor) -> bool:
     """Whether a clamp or a mask has left every number unchanged."""
     if (name not in LIMITS and name not in SCALE) or not isinstance(result, torch.Tensor):
         return False
@@ -85,14 +87,14 @@ def leaves_numbers_unchanged(name: str, result: Any, arguments: torch.Tensor) ->
     return torch.allclose(result, arguments, rtol=UNCHANGED_NUMBERS.of(arguments.dtype), atol=0.0)
 
 
-def dependency_tensors(name: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+def list_dependency_tensors(name: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors whose numbers a function's result depends on."""
     if name in SHAPED:
         return inputs[:1]
     return [] if name.endswith("_like") or name.startswith("new_") else inputs
 
 
-def retag_in_place(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
+def retag_written_tensor(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
     """Retag a written tensor: it and its base now descend from what was written."""
     attach_tag(tensor, tag)
     base = tensor._base
@@ -112,7 +114,7 @@ def propagate_tag(
     """The tag of a function's result."""
     if not tags:
         return Tag(run)
-    if len(tags) == 1 and preserves_tensor(
+    if len(tags) == 1 and is_view_cast_or_scaling(
         name, args, kwargs, run.tag_tensor(inputs[0]) is not None
     ):
         return tags[0]
@@ -126,7 +128,7 @@ def propagate_tag(
     scores = result_has_scores(name, len(tags), tag.scores)
     raw = tag.raw and name not in LINEAR and name not in PRODUCTS
     by_weights = name in LINEAR or (name in PRODUCTS and len(tags) == 1)
-    depth = attention_depth(name, by_weights, tag) if tag.attention else 0
+    depth = count_steps_past_attention(name, by_weights, tag) if tag.attention else 0
     now = scores, raw, depth
     if now == (tag.scores, tag.raw, tag.depth):
         return tag
@@ -156,14 +158,14 @@ def is_stream(run: BlockRun, value: Any) -> bool:
     return isinstance(value, torch.Tensor) and run.tag_tensor(value) is not None
 
 
-def attention_depth(name: str, by_weights: bool, tag: Tag) -> int:
+def count_steps_past_attention(name: str, by_weights: bool, tag: Tag) -> int:
     """How many steps a branch is past its attention."""
     if by_weights:
         return {0: 1, 2: 3}.get(tag.depth, tag.depth)
     return 2 if tag.depth == 1 and name in ACTIVATIONS else tag.depth
 
 
-def preserves_tensor(name: str, args: Args, kwargs: Kwargs, first: bool) -> bool:
+def is_view_cast_or_scaling(name: str, args: Args, kwargs: Kwargs, first: bool) -> bool:
     """Whether a function only changes position, dtype and a scalar factor of a tensor; `first`: of its first one."""
     if name in UNCHANGED or name in PIECES:
         return first

@@ -7,7 +7,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from attncli.ablation.norm_modules import FUNCTIONS
-from attncli.ablation.tags.additions import evaluate_addition
+from attncli.ablation.tags.additions import evaluate_residual_addition
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.call_sites import current_call_site
 from attncli.ablation.tags.keep_policy import KeepPolicy
@@ -39,7 +39,7 @@ class Tracker(TorchFunctionMode):
             return func(*args, **kwargs)
         name = function_name(func)
         if name in ADD and "out" not in kwargs:
-            return evaluate_addition(self.run, self.parts, func, args, kwargs)
+            return evaluate_residual_addition(self.run, self.parts, func, args, kwargs)
         if name in SCALE:
             self.note_gates(args, kwargs)
         if name in FUNCTIONS and (activation := self.only_activation(args, kwargs)) is not None:

@@ -39,7 +39,7 @@ Taken = dict[BlockCall, list[torch.Tensor]]
 """Inputs of every block: its stream, then other arguments that depend on the state before."""
 
 
-class UnchangedPass(NamedTuple):
+class UnchangedForward(NamedTuple):
     """What one unchanged forward of the model shows of every block."""
 
     taken: Taken
@@ -51,7 +51,9 @@ class UnchangedPass(NamedTuple):
     """What the model returned."""
 
 
-def run_plain_pass(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) -> UnchangedPass:
+def run_unchanged_forward(
+    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]
+) -> UnchangedForward:
     """Run one forward for all checks that compare with the unchanged model."""
     outputs: dict[int, torch.Tensor] = {}
     states: dict[tuple[str, int], torch.Tensor] = {}
@@ -67,12 +69,12 @@ def run_plain_pass(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) 
         observe_states(model, stacks, observe),  # refuses outputs without tokens
         refuse_unnamed_norms(model, stacks),
     ):
-        taken, result = run_with_outputs(model, inputs, stacks, save_output)
-        return UnchangedPass(taken, outputs, states, result)
+        taken, result = run_with_replaced_outputs(model, inputs, stacks, save_output)
+        return UnchangedForward(taken, outputs, states, result)
 
 
 def check_nothing_between_blocks(
-    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], plain: UnchangedPass
+    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], plain: UnchangedForward
 ) -> None:
     """Refuse a model in which more than the returned state passes from block to block."""
     for stack in stacks:
@@ -93,13 +95,15 @@ def check_stack_inputs(
     """
     layers = {call.order: call.layer for call in stack.calls}
     first = NoiseOutputs(set())
-    always, _ = run_with_outputs(model, inputs, stacks, first.replace)
+    always, _ = run_with_replaced_outputs(model, inputs, stacks, first.replace)
     for digit in range((len(layers) - 1).bit_length()):
         for changes in (0, 1):
             other = {order for order, layer in layers.items() if layer >> digit & 1 == changes}
-            found, _ = run_with_outputs(model, inputs, stacks, NoiseOutputs(other).replace)
+            found, _ = run_with_replaced_outputs(model, inputs, stacks, NoiseOutputs(other).replace)
             compare_block_inputs(stack, set(layers) - other, always, found)
-    shifted, _ = run_with_outputs(model, roll_input_positions(inputs), stacks, first.replace)
+    shifted, _ = run_with_replaced_outputs(
+        model, roll_input_positions(inputs), stacks, first.replace
+    )
     compare_block_inputs(stack, set(layers), always, shifted)
 
 
@@ -127,7 +131,7 @@ def compare_block_inputs(stack: Stack, stayed: set[int], one: Taken, other: Take
             refuse_state_between_blocks(stack.name, after)
 
 
-def refuse_other_second_stream(
+def refuse_changed_second_stream(
     stack: Stack, call: BlockCall, second: torch.Tensor, before: torch.Tensor | None
 ) -> None:
     """Refuse a second stream that is not the one that the block before returned."""
@@ -150,7 +154,7 @@ def roll_input_positions(inputs: Inputs) -> dict[str, Any]:
     }
 
 
-def run_with_outputs(
+def run_with_replaced_outputs(
     model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], replace: Replace
 ) -> tuple[Taken, object]:
     """Run one forward in which every block's output is replaced; return the blocks' inputs, and what the model returns."""
@@ -166,7 +170,7 @@ def run_with_outputs(
         tensors = list(iter_tensors((args, kwargs)))
         found[call] = [stream.clone(), *(tensors[place].clone() for place in call.beside)]
         if call.second and call.layer:
-            refuse_other_second_stream(stack, call, tensors[call.second[0]], seconds[stack.name])
+            refuse_changed_second_stream(stack, call, tensors[call.second[0]], seconds[stack.name])
         output = forward(*args, **kwargs)
         if call.second:
             second = tensor_at(call.second[1], output)

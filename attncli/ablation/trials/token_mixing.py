@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attncli.ablation.tags.block_run import BlockRun, Summand
 from attncli.ablation.tags.keep_policy import KeepStreamOnly, Mixing
 from attncli.ablation.tags.tags import AdditionSite
-from attncli.ablation.tracking import Feed, alias_stream, track_blocks
+from attncli.ablation.tracking import Feed, alias_residual_stream, track_blocks
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.other_mixers.token_mixers import noise_like
@@ -28,7 +28,7 @@ from attncli.tolerances import TOKEN_MIXING
 Where = tuple[str, int, AdditionSite]
 
 
-class MixingTrial(NamedTuple):
+class TokenMixingTest(NamedTuple):
     """The result of the test for every added branch."""
 
     mixing: Mixing
@@ -36,7 +36,9 @@ class MixingTrial(NamedTuple):
     """Branches without a result: every token of the stream changed, or the addend has another shape."""
 
 
-def probe_token_mixing(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) -> MixingTrial:
+def probe_token_mixing(
+    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]
+) -> TokenMixingTest:
     """Run two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
     outputs: list[list[Tensor]] = []
 
@@ -47,19 +49,19 @@ def probe_token_mixing(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ..
         for output, before in zip(inputs, outputs.pop(0), strict=True):
             output.copy_(before)
 
-    first = record_summands(model, inputs, stacks, alias_stream, save_outputs)
-    with wrap_forwards(unique_blocks(stacks), perturb_memory):
-        other = record_summands(model, inputs, stacks, perturb_one_token, restore_outputs)
+    first = record_residual_summands(model, inputs, stacks, alias_residual_stream, save_outputs)
+    with wrap_forwards(unique_blocks(stacks), perturb_encoder_states):
+        other = record_residual_summands(model, inputs, stacks, perturb_one_token, restore_outputs)
     mixing: set[Where] = set()
     unknown: set[Where] = set()
     for (where, layout, before), (_, _, after) in zip(first, other, strict=True):
         found = does_branch_mix_tokens(before, after, layout)
         if found is not False:
             (unknown if found is None else mixing).add(where)
-    return MixingTrial(frozenset(mixing), frozenset(unknown))
+    return TokenMixingTest(frozenset(mixing), frozenset(unknown))
 
 
-def record_summands(
+def record_residual_summands(
     model: nn.Module,
     inputs: Inputs,
     stacks: tuple[Stack, ...],
@@ -91,16 +93,18 @@ def record_summands(
     return found
 
 
-def perturb_memory(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+def perturb_encoder_states(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
     """Give a block other states besides its stream: of another stack, or of the one token that changes."""
     stream = find_stream_input(args, kwargs)
     for tensor in iter_tensors((args, kwargs)):
         if stream is not None and tensor is not stream and tensor.is_floating_point():
-            args, kwargs = replace_argument(args, kwargs, tensor, make_other_memory(tensor, stream))
+            args, kwargs = replace_argument(
+                args, kwargs, tensor, make_perturbed_encoder_states(tensor, stream)
+            )
     return forward(*args, **kwargs)
 
 
-def make_other_memory(tensor: Tensor, stream: Tensor) -> Tensor:
+def make_perturbed_encoder_states(tensor: Tensor, stream: Tensor) -> Tensor:
     """Other states: of one token where it has a row for every token of the stream, of all where it is of another length.
 
     The same where it holds no states of tokens: masks, and what is one for a whole text.

@@ -28,7 +28,7 @@ def refuse_unnamed_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterato
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Any:
         output = forward(*args, **kwargs)
-        if len(args) == 1 and not kwargs and undoes_scaling(forward, args[0], output):
+        if len(args) == 1 and not kwargs and is_scale_invariant(forward, args[0], output):
             raise InputError(
                 f"{names[module]} ({type(module).__name__}) gives the same for its input and four times its input: "
                 "it acts as a norm, but switching norms off would leave it on."
@@ -45,7 +45,7 @@ def is_hand_written(module: nn.Module) -> bool:
     return own and not any(module.children()) and not is_norm(module)
 
 
-def undoes_scaling(forward: Function, value: Any, output: Any) -> bool:
+def is_scale_invariant(forward: Function, value: Any, output: Any) -> bool:
     """Whether a tensor and its multiple give the same result, which is not constant."""
     if not (isinstance(value, torch.Tensor) and isinstance(output, torch.Tensor)):
         return False

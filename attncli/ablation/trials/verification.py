@@ -9,7 +9,7 @@ from torch import nn
 from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import DropAdditions, KeepPolicy, Mixing
-from attncli.ablation.tracking import Feed, alias_stream, track_blocks
+from attncli.ablation.tracking import Feed, alias_residual_stream, track_blocks
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.stacks.blocks import Stack
 from attncli.errors import InputError
@@ -25,7 +25,7 @@ def run_tracked(
     inputs: Inputs,
     stacks: tuple[Stack, ...],
     parts: KeepPolicy,
-    feed: Feed = alias_stream,
+    feed: Feed = alias_residual_stream,
 ) -> Seen:
     """Run one tracked forward."""
     found: Seen = []
@@ -50,7 +50,7 @@ def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> No
             )
 
 
-def check_nothing_bypasses(
+def check_no_path_bypasses_stream(
     model: nn.Module,
     inputs: Inputs,
     stacks: tuple[Stack, ...],
@@ -65,7 +65,7 @@ def check_nothing_bypasses(
     """
     zeroed = run_tracked(model, inputs, stacks, DropAdditions(mixing))
     with watched or nullcontext():
-        noisy = run_tracked(model, inputs, stacks, DropAdditions(mixing), noise_input)
+        noisy = run_tracked(model, inputs, stacks, DropAdditions(mixing), replace_input_by_noise)
     for (run, ones), (_, others) in zip(zeroed, noisy, strict=True):
         if not all(map(torch.equal, ones, others)):
             raise InputError(
@@ -74,7 +74,7 @@ def check_nothing_bypasses(
             )
 
 
-def noise_input(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
+def replace_input_by_noise(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     """Noise in place of a block's input; of [batch, token, feature] all tokens are equal."""
     noise = torch.randn_like(stream)
     return noise[:, :1].expand_as(noise).contiguous() if noise.dim() == 3 else noise

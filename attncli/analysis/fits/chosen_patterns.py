@@ -31,7 +31,7 @@ class ChosenPatterns:
         import numpy as np
 
         from attncli.patterns import build_pattern
-        from attncli.patterns._checks import check_rows
+        from attncli.patterns._checks import check_pattern_rows
         from attncli.patterns._pattern_files import is_pattern_file
         from attncli.patterns._sparse import normalise_rows
         from attncli.patterns._user_matrices import UserMatrix
@@ -42,7 +42,7 @@ class ChosenPatterns:
                 targets[text] = normalise_rows(text.checked(self.options.length, causal))
                 continue
             if text in self.maps:
-                check_rows(text, self.maps[text], causal)
+                check_pattern_rows(text, self.maps[text], causal)
                 targets[text] = normalise_rows(self.maps[text])
                 continue
             length = self.options.length
@@ -115,11 +115,11 @@ def capture_head_maps(
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Capture maps of one model's heads; return them, the model's identity, and warnings."""
     from attncli.analysis.fits.model_patterns import capture_model_patterns
-    from attncli.models.inputs.texts import make_early_check, make_inputs
+    from attncli.models.inputs.texts import make_check_before_weights, make_inputs
     from attncli.models.loading.load import load_model
 
     requested = inputs.to_read(options.length, seed)
-    checkpoint = load_model(model, files.to_load(seed), make_early_check(requested))
+    checkpoint = load_model(model, files.to_load(seed), make_check_before_weights(requested))
     texts = make_inputs(checkpoint, requested)
     if len(texts) > 1:
         raise UsageError(f"{len(texts)} inputs are given: a pattern is a map of one, so give one.")

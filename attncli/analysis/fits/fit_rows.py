@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits._module_files import ModuleArrays, SavedFit
 from attncli.fits._types import FitRequest
-from attncli.fits._width_search import Attempt
+from attncli.fits._width_search import FitAttempt
 from attncli.maths.capacity import width_formulas
 from attncli.records import Definition, Row, Scalar, Verdict, View
 
@@ -70,7 +70,7 @@ def fit_keys(pattern: str, method: str) -> dict[str, Scalar]:
 
 
 def build_fit_rows(
-    pattern: str, target: csr_array, attempt: Attempt, request: FitRequest, searched: bool
+    pattern: str, target: csr_array, attempt: FitAttempt, request: FitRequest, searched: bool
 ) -> Iterator[Row]:
     """All rows of one attempt; unavailable values are null with the reason."""
     keys = fit_keys(pattern, attempt.method)
@@ -104,7 +104,7 @@ def compute_size_values(target: csr_array, request: FitRequest) -> dict[str, flo
     length = target.shape[0]
     k = max_keys_per_row(target)
     theorem_k = max(k, int(np.bincount(target.indices).max()))
-    sufficient = width_formulas.theorem_width(
+    sufficient = width_formulas.compute_theorem_width(
         length, theorem_k, request.ratio_error, request.off_support, max_weight_ratio(target)
     )
     return {
@@ -112,11 +112,11 @@ def compute_size_values(target: csr_array, request: FitRequest) -> dict[str, flo
         "k": k,
         "sufficient_d": sufficient,
         "all_supports_d": width_formulas.width_limit_for_all_supports(length, k),
-        "counting_d": width_formulas.width_limit_by_counting(k),
+        "counting_d": width_formulas.count_width_bound(k),
     }
 
 
-def compute_measured_values(attempt: Attempt, request: FitRequest) -> dict[str, float | None]:
+def compute_measured_values(attempt: FitAttempt, request: FitRequest) -> dict[str, float | None]:
     """Values from the verification."""
     if attempt.evidence is None:
         return dict.fromkeys((*MEASURED, "logit_bits"))
@@ -126,7 +126,7 @@ def compute_measured_values(attempt: Attempt, request: FitRequest) -> dict[str, 
 
 
 def compute_fixed_keys_value(
-    attempt: Attempt, target: csr_array, request: FitRequest
+    attempt: FitAttempt, target: csr_array, request: FitRequest
 ) -> float | None:
     if attempt.evidence is None or math.isnan(attempt.evidence.logit_scale):
         return None
@@ -154,7 +154,7 @@ def warn_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
             most = width_formulas.width_limit_for_all_supports(length, k)
             yield (
                 f"{pattern} is dense: rows of up to k = {k} of {length} keys. Most such patterns need d ≥ "
-                f"{width_formulas.width_limit_by_counting(k)}, all of them d = {most}, and a search costs n² d an attempt; "
+                f"{width_formulas.count_width_bound(k)}, all of them d = {most}, and a search costs n² d an attempt; "
                 "of a file, FILE:top=K keeps the K largest weights of a row, FILE:above=T those above T."
             )
 
@@ -184,7 +184,7 @@ def weights_hash(module: ModuleArrays) -> str:
     return hashlib.sha256(module.w_q.tobytes() + module.w_k.tobytes()).hexdigest()
 
 
-def describe_attempt(attempt: Attempt) -> str:
+def describe_attempt(attempt: FitAttempt) -> str:
     if attempt.met:
         return "meets the request"
     return attempt.reason or "misses the request"

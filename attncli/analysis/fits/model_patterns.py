@@ -14,7 +14,7 @@ from attncli.errors import InputError, UsageError
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import LoadedModel
 from attncli.patterns._head_patterns import ModelHead
-from attncli.patterns._sparse import require_affordable
+from attncli.patterns._sparse import require_pattern_fits_memory
 
 
 @dataclass
@@ -48,7 +48,7 @@ class SparseMapBuilder:
         self.parts.append(
             csr_array((part.data, columns, part.indptr), shape=(len(rows), strip.keys))
         )
-        require_affordable(self.head.text, sum(each.nnz for each in self.parts))
+        require_pattern_fits_memory(self.head.text, sum(each.nnz for each in self.parts))
 
     def pattern(self) -> csr_array:
         return csr_array(vstack(self.parts))

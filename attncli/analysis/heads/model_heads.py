@@ -75,7 +75,7 @@ from attncli.capture.other_mixers.hyper_connections import find_stream_mixings
 from attncli.capture.other_mixers.mixer_descriptions import pluralise
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
-from attncli.metrics.activations._state import Peak
+from attncli.metrics.activations._state import ActivationPeak
 from attncli.models.inputs.repeated_tokens import DRAWS, make_repeated_tokens
 from attncli.models.inputs.shuffled_tokens import shuffle_tokens
 from attncli.models.inputs.synthetic_texts import make_synthetic_texts
@@ -268,7 +268,7 @@ def observe_model(
         )
 
     made_of = (
-        (PassResult, AttentionSite, Peak, HeadPairs) if also is None else None
+        (PassResult, AttentionSite, ActivationPeak, HeadPairs) if also is None else None
     )  # what is shown is not kept
     found.texts += map_texts(subject.body, texts, measure_text, identity, what, made_of)
     return found

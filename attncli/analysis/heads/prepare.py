@@ -8,7 +8,7 @@ from attncli.analysis.prepare import PreparedModel, prepare
 from attncli.capture import AttentionSite
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.errors import NoAttention, UsageError, with_article
-from attncli.models.layer_configs import most_layers
+from attncli.models.layer_configs import find_deepest_layer_count
 from attncli.models.loading.load import LoadedModel
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def available_heads(subject: PreparedModel) -> dict[AttentionSite, range]:
 
 def refuse_layers_beyond(checkpoint: LoadedModel, plan: HeadPlan) -> None:
     """Refuse layers that no stack of the model has, from its config, before weights are read."""
-    most = most_layers(checkpoint.model.config)
+    most = find_deepest_layer_count(checkpoint.model.config)
     if most is None:
         return
     beyond = sorted(layer for layer in plan.layers or () if layer >= most)

@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from attncli.maths.path_counts import length_shares, log10_of_integer
+from attncli.maths.path_counts import compute_length_shares, log10_of_integer
 from attncli.records import NOT_APPLICABLE, Row
 
 
 def build_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
     """Rows of exact counts, in the note where a float cannot represent them."""
-    for (length, count), share in zip(counts.items(), length_shares(counts).values(), strict=True):
+    for (length, count), share in zip(
+        counts.items(), compute_length_shares(counts).values(), strict=True
+    ):
         at: dict[str, Any] = {"variant": variant, "keys": {"length": length}}
         yield build_count_row(count, at)
         yield Row("log10_path_count", log10_of_integer(count), "log10", **at)

@@ -13,7 +13,7 @@ from attncli.analysis.prepare import NOT_HALF, Need, load_for, prepare
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, unknown_name
 from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
+from attncli.models.inputs.texts import ModelInput, make_check_before_weights, make_inputs
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import LoadedModel, load_model
 from attncli.options.model import InputOptions, ModelOptions
@@ -35,7 +35,7 @@ def prepare_paths(
     options = model.to_load(seed)
     requested = inputs.to_read(tokens, seed)
     before_the_work()
-    checkpoint = load_for(source, options, NOT_HALF, make_early_check(requested))
+    checkpoint = load_for(source, options, NOT_HALF, make_check_before_weights(requested))
     texts = make_inputs(checkpoint, requested)
     subject = select_stack(checkpoint, texts[0], stack, needs)
     single = subject.checkpoint.model.dtype == torch.float32

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from torch import nn
 
-from attncli.ablation import Anatomy, recognise_anatomy
+from attncli.ablation import BlockAnatomy, recognise_block_anatomy
 from attncli.ablation.anatomy import ADDITIONS
 from attncli.ablation.recognise_anatomy import RecognisedBlocks, recognise_blocks
 from attncli.ablation.tags.keep_policy import KeepEverything
-from attncli.ablation.trials.between_blocks import UnchangedPass
+from attncli.ablation.trials.between_blocks import UnchangedForward
 from attncli.ablation.trials.verification import Seen, check_tracking_unchanged, run_tracked
 from attncli.capture import AttentionSite, VerifiedCapture
 from attncli.capture.attention_properties import (
@@ -34,10 +34,10 @@ from attncli.forward_types import Inputs
 class ExaminedBlocks(NamedTuple):
     """The parts of a model's blocks."""
 
-    anatomy: Anatomy
+    anatomy: BlockAnatomy
     properties: Mapping[str, AttentionProperties]
     """By stack."""
-    plain: UnchangedPass | None = None
+    plain: UnchangedForward | None = None
     """An unchanged forward on the short input."""
 
 
@@ -54,7 +54,7 @@ def examine_blocks(
     proof, tracked = both or (verify_or_none(body, inputs, blocks.plain), None)
     uneven: set[str] = set()
     watched = observe_unequal_weights(body, proof, uneven) if proof.sites else None
-    anatomy = recognise_anatomy(body, inputs, blocks, tracked, watched)
+    anatomy = recognise_block_anatomy(body, inputs, blocks, tracked, watched)
     if proof.sites and attends_first(anatomy, proof.sites):
         properties = describe_properties(anatomy.stacks, proof, uneven)
     else:
@@ -85,7 +85,9 @@ def capture_and_track(
     return None if proof.eager_alone else (proof, tracked)
 
 
-def verify_or_none(body: nn.Module, inputs: Inputs, plain: UnchangedPass | None) -> VerifiedCapture:
+def verify_or_none(
+    body: nn.Module, inputs: Inputs, plain: UnchangedForward | None
+) -> VerifiedCapture:
     """The verified capture; empty for a model in which no softmax weighs values."""
     try:
         return verify_capture(body, inputs, plain and output_tensors(plain.result))
@@ -93,7 +95,7 @@ def verify_or_none(body: nn.Module, inputs: Inputs, plain: UnchangedPass | None)
         return NOTHING_ATTENDS
 
 
-def attends_first(anatomy: Anatomy, sites: Sequence[AttentionSite]) -> bool:
+def attends_first(anatomy: BlockAnatomy, sites: Sequence[AttentionSite]) -> bool:
     """Whether a block that is given equal tokens by itself shows what it shows in a model given these.
 
     So it is where a block attends to its own input first, and nothing else mixes tokens: attention of equal tokens gives
@@ -120,13 +122,13 @@ def attends_to_itself_first(call: BlockCall, sites: Sequence[AttentionSite]) -> 
     return list(inside.values()) == [True, *[False] * (len(inside) - 1)]
 
 
-def note_left_out(anatomy: Anatomy, proof: VerifiedCapture) -> Anatomy:
+def note_left_out(anatomy: BlockAnatomy, proof: VerifiedCapture) -> BlockAnatomy:
     unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
     return replace(anatomy, notes=(*anatomy.notes, *unseen))
 
 
 def add_parts(
-    properties: Mapping[str, AttentionProperties], anatomy: Anatomy
+    properties: Mapping[str, AttentionProperties], anatomy: BlockAnatomy
 ) -> dict[str, AttentionProperties]:
     """The properties with what the anatomy shows of a stack."""
     return {

@@ -5,7 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from attncli.analysis.states.regimes import average_curves
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
-from attncli.maths.curves.collapse_regime import DOUBLY, NAMES, doubly_exponential_order, name_order
+from attncli.maths.curves.collapse_regime import (
+    DOUBLY,
+    NAMES,
+    doubly_exponential_order,
+    name_convergence_order,
+)
 from attncli.maths.number_format import format_number
 from attncli.records import Finding
 
@@ -38,7 +43,7 @@ def describe_end(curve: Sequence[float]) -> str:
 def format_regime(regime: str, curve: Sequence[float]) -> str:
     """The regime, and the order of a doubly exponential one, where its name is a word."""
     order = doubly_exponential_order(curve)
-    if order is None or name_order(order) not in NAMES.values():
+    if order is None or name_convergence_order(order) not in NAMES.values():
         return regime
     return regime.replace(DOUBLY, f"{DOUBLY} (order {order:.2f})", 1)
 

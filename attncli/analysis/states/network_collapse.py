@@ -24,7 +24,7 @@ from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_v
 from attncli.maths import bounds
 from attncli.maths.curves.convergence import convergence_orders
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches, network_switch_values
+from attncli.networks.variants import AblationSwitches, network_switch_values
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
 
@@ -57,7 +57,7 @@ NOT_COVERED = (
 
 def rank_collapse(
     networks: Sequence[Network],
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
     source: Mapping[str, Any],
     progress: Progress = ignore_progress,
@@ -86,7 +86,7 @@ def rank_collapse(
 
 def run_networks(
     networks: Sequence[Network],
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
     progress: Progress,
     over: int = 1,
@@ -122,7 +122,7 @@ def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
 
 
 def describe_source(
-    source: Mapping[str, Any], spec: NetworkSpec, variants: Mapping[str, Switches]
+    source: Mapping[str, Any], spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
 ) -> dict[str, Any]:
     """Everything that defines the run: the network's kinds, and the parts of each variant."""
     network = asdict(spec) | {"key_width": spec.d, "mlp_width": spec.hidden}
@@ -136,7 +136,7 @@ def describe_source(
 def build_rows(
     ensemble: Ensemble,
     spec: NetworkSpec,
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     keys: Mapping[str, Scalar] = NOTHING,
     over: int = 1,
 ) -> Iterator[Row]:

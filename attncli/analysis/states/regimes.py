@@ -14,7 +14,7 @@ from attncli.maths.curves.collapse_regime import (
     describe_regime,
 )
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.records import Finding
 
 
@@ -41,7 +41,7 @@ def describe_regimes(
 
 
 def explain_variants(
-    ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, Switches]
+    ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
 ) -> dict[str, Explanation]:
     """Explain the variants of synthetic networks from their specification."""
     return {
@@ -76,7 +76,7 @@ def average_curves(ensemble: Ensemble) -> dict[str, list[float]]:
     }
 
 
-def describe_support(switches: Switches) -> str:
+def describe_support(switches: AblationSwitches) -> str:
     """Describe what can keep the residual from decaying."""
     parts = {
         "the skip": switches.skip,
@@ -86,7 +86,7 @@ def describe_support(switches: Switches) -> str:
     return " and ".join(part for part, on in parts.items() if on)
 
 
-def describe_drag(spec: NetworkSpec, switches: Switches) -> str:
+def describe_drag(spec: NetworkSpec, switches: AblationSwitches) -> str:
     """Describe what keeps attention from becoming one common row, and so leaves a linear rate."""
     parts = {
         "the skip": switches.skip,

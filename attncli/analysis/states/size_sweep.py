@@ -10,7 +10,7 @@ from attncli.analysis.states.trajectories import require_days
 from attncli.analysis.states.value_gradients import DEFINITION, GRADIENT, build_gradient_rows
 from attncli.maths.number_format import format_number
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches, network_switch_values
+from attncli.networks.variants import AblationSwitches, network_switch_values
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Finding, Report, Row, View
 
@@ -28,7 +28,7 @@ def sweep_sizes(
     specs: Mapping[float, NetworkSpec],
     parameter: str,
     seeds: Sequence[int],
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
     progress: Progress = ignore_progress,
     gradients: bool = False,
@@ -79,7 +79,7 @@ def progress_of_point(progress: Progress, index: int, total: int) -> Progress:
 
 
 def describe_sweep(
-    specs: Mapping[float, NetworkSpec], variants: Mapping[str, Switches]
+    specs: Mapping[float, NetworkSpec], variants: Mapping[str, AblationSwitches]
 ) -> dict[str, Any]:
     return {
         "kind": "synthetic",

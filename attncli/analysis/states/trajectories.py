@@ -11,11 +11,11 @@ from attncli.errors import InputError, Unresolved
 from attncli.maths import bounds
 from attncli.maths.residuals.activations import STEEPEST
 from attncli.maths.residuals.logits import BLOCK_ELEMENTS
-from attncli.maths.residuals.scaled_arrays import log10_of, matmul_scaled
+from attncli.maths.residuals.scaled_arrays import log10_of_scaled, matmul_scaled
 from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.layer import run_block
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import Layer, Network
 from attncli.resource_limits import refuse_endless_work, require_memory
 
@@ -66,7 +66,7 @@ def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> Non
 
 def run_variants(
     network: Network,
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
     tick: Callable[[], None],
     over: int = 1,
@@ -113,7 +113,11 @@ def run_variants(
 
 
 def run_next_block(
-    state: SplitState | None, layer: Layer, spec: NetworkSpec, switches: Switches, where: str
+    state: SplitState | None,
+    layer: Layer,
+    spec: NetworkSpec,
+    switches: AblationSwitches,
+    where: str,
 ) -> SplitState | None:
     """The next state; None from the layer on where the residual is lost to rounding."""
     try:
@@ -132,11 +136,13 @@ def logit_range(state: SplitState | None, layer: Layer) -> float:
     for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True):
         query, key = matmul_scaled(state.residual, w_q), matmul_scaled(state.residual, w_k)
         widest = float(np.ptp(query.mantissa @ key.mantissa.T, axis=1).max())
-        found.append(log10_of(widest / math.sqrt(w_q.shape[1]), query.exponent + key.exponent))
+        found.append(
+            log10_of_scaled(widest / math.sqrt(w_q.shape[1]), query.exponent + key.exponent)
+        )
     return max(found)
 
 
-def is_bound_applicable(spec: NetworkSpec, switches: Switches) -> bool:
+def is_bound_applicable(spec: NetworkSpec, switches: AblationSwitches) -> bool:
     """Whether the theorem applies: softmax attention on content alone, unmasked, without norms or
     attention skips."""
     plain = (spec.norm, spec.mask, spec.positions, spec.attention)
@@ -146,7 +152,7 @@ def is_bound_applicable(spec: NetworkSpec, switches: Switches) -> bool:
 
 
 def log10_constants(
-    layer: Layer, spec: NetworkSpec, variants: Mapping[str, Switches]
+    layer: Layer, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
 ) -> dict[str, float]:
     """log10 of K for one layer of every variant that the theorem covers; they share the attention's part."""
     covered = {

@@ -7,8 +7,12 @@ from attncli.analysis.states.trajectories import run_next_block
 from attncli.analysis.statistics import NOTHING, summarize_values
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.maths.residuals.split_state import SplitState
-from attncli.networks.fixed_maps import compute_fixed_map, gradient_norms, is_linear_attention
-from attncli.networks.variants import Switches
+from attncli.networks.fixed_maps import (
+    compute_map_without_input,
+    gradient_norms,
+    is_linear_attention,
+)
+from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
 
@@ -23,7 +27,7 @@ UNKNOWN = "rounding has swallowed a state, or the gradient is zero"
 
 def build_gradient_rows(
     networks: Sequence[Network],
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     keys: Mapping[str, Scalar] = NOTHING,
 ) -> Iterator[Row]:
     """Rows of every variant and layer, over networks that differ only in their seed."""
@@ -40,7 +44,7 @@ def build_gradient_rows(
             )
 
 
-def network_gradients(network: Network, switches: Switches, variant: str) -> list[float]:
+def network_gradients(network: Network, switches: AblationSwitches, variant: str) -> list[float]:
     """Empty where a state is not known."""
     spec = network.spec
     state: SplitState | None = SplitState.of(network.embeddings())
@@ -51,7 +55,7 @@ def network_gradients(network: Network, switches: Switches, variant: str) -> lis
         layer = network.layer(index)
         if state is None:
             return []
-        maps.append(compute_fixed_map(state, layer, spec, switches))
+        maps.append(compute_map_without_input(state, layer, spec, switches))
         states.append(state.joined().states.value())
         weights.append((layer.w_v[0], layer.w_o[0]))
         state = run_next_block(state, layer, spec, switches, f"{variant}, layer {index}")

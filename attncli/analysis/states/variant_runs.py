@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attncli.ablation import Anatomy, ablate
+from attncli.ablation import BlockAnatomy, ablate
 from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.trials.between_blocks import UnchangedPass
+from attncli.ablation.trials.between_blocks import UnchangedForward
 from attncli.analysis.states.significant_digits import (
     MOVES,
     PairedState,
@@ -37,7 +37,7 @@ from attncli.maths.residuals.scaled_arrays import Array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.tensor_subclasses.residual_split.rounding_samples import LastBitPerturbation
 from attncli.tensor_subclasses.residual_split.split_run import Move, accept_split_tensors, run_split
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
@@ -61,7 +61,7 @@ class CollapseModel:
     """A model prepared for its runs, with the properties of its blocks."""
 
     body: nn.Module
-    anatomy: Anatomy
+    anatomy: BlockAnatomy
     exact: bool
     """Whether common row and residual are computed separately."""
     eager_alone: bool = False
@@ -247,7 +247,7 @@ def select_attention_code(subject: CollapseModel) -> AbstractContextManager[None
 def run_variants(
     subject: CollapseModel,
     text: ModelInput,
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
     tick: Callable[[], None],
     sub_blocks: bool = False,
@@ -271,7 +271,7 @@ class VariantRun:
 
     subject: CollapseModel
     text: ModelInput
-    switches: Switches
+    switches: AblationSwitches
     metrics: Sequence[str]
     sub_blocks: bool
     where: str
@@ -339,7 +339,7 @@ class VariantRun:
             for place, values in first.values.items()
         }
 
-    def first_plain_pass(self, ran: UnchangedPass | None = None) -> FirstPassRecorder:
+    def first_plain_pass(self, ran: UnchangedForward | None = None) -> FirstPassRecorder:
         """Run in the model's arithmetic, with its states kept in memory; `ran`: such a pass on this text."""
         first = FirstPassRecorder(self.subject.stacks, self.metrics, self.where, self.over)
         if ran is None:

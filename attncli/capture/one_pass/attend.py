@@ -31,7 +31,7 @@ from attncli.capture.strips.visible_keys import (
     find_visible_spans,
     mask_rows,
 )
-from attncli.metrics.attention._strip_rows import SMALL, StripRows
+from attncli.metrics.attention._strip_rows import SMALL, MapStripRows
 from attncli.tolerances import ONE_PASS_ROW
 
 FEWEST_CELLS = 2**16
@@ -406,7 +406,7 @@ def judge(eager: Attention, call: EagerCall, found: Strip) -> Strip:
 
 def summarise_rows(strip: Strip) -> dict[str, Tensor]:
     """What the rows of the model's own function give."""
-    rows = StripRows(strip.weights, *strip[1:5], strip.visible, None, strip.scores)
+    rows = MapStripRows(strip.weights, *strip[1:5], strip.visible, None, strip.scores)
     found = {"sums": rows.sums, "entropy": rows.entropy, "largest": rows.largest}
     more = {} if strip.scores is None else {"best": rows.best}
     return {**found, "squares": rows.squares, "distances": rows.distances, **more}

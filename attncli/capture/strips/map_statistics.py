@@ -11,7 +11,7 @@ from attncli.metrics.attention._row_statistics import MapSums, RowStatistics
 from attncli.metrics.attention._totals import WITHOUT_WEIGHTS
 
 ROWS = ("best", "sums", "entropy", "largest", "squares", "distances", "on_first", "small")
-"""The numbers of each row, by their names in StripRows, in the order of one_pass.c; listed offsets follow."""
+"""The numbers of each row, by their names in MapStripRows, in the order of one_pass.c; listed offsets follow."""
 
 COLUMNS, OFFSETS = 1, 2
 """Bits of `what` in one_pass.c."""

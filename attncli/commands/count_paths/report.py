@@ -6,7 +6,7 @@ from typing import Any
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import OWN_METRICS
-from attncli.maths.path_counts import count_paths_by_length, length_shares, log10_of_integer
+from attncli.maths.path_counts import compute_length_shares, count_paths_by_length, log10_of_integer
 from attncli.records import Report, View
 
 NAMES = ("path_count", "log10_path_count", "path_count_share")
@@ -21,7 +21,7 @@ def count_paths(
 ) -> Report:
     """The number of paths of each length, from sizes alone."""
     counts = count_paths_by_length(layers, heads, skip)
-    most = max(length_shares(counts).items(), key=lambda item: item[1])
+    most = max(compute_length_shares(counts).items(), key=lambda item: item[1])
     variant = "SAN+skip" if skip else "SAN"
     return Report(
         study="paths",

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.analysis.fits.fit_rows import max_weight_ratio
-from attncli.fits._dense_map import narrowest_module, sparsify_rows
+from attncli.fits._dense_map import find_narrowest_dense_fit, sparsify_rows
 from attncli.fits._types import FitRequest
 from attncli.maths.capacity.dense_map_width import least_map_width
-from attncli.maths.capacity.width_formulas import theorem_width
+from attncli.maths.capacity.width_formulas import compute_theorem_width
 from attncli.records import Definition
 
 Array = NDArray[np.float64]
@@ -51,12 +51,14 @@ def measure_map_requirements(
     counts, columns = np.diff(sparse.indptr), np.bincount(sparse.indices)
     ratio = max_weight_ratio(sparse)
     k, k_column = int(counts.max()), int(columns.max())
-    enough = theorem_width(
+    enough = compute_theorem_width(
         len(weights), max(k, k_column), request.ratio_error, request.off_support, ratio
     )
     least = least_map_width(weights, causal, CLOSE)
     found = (
-        narrowest_module(weights, causal, CLOSE, widest, least=least) if least <= widest else None
+        find_narrowest_dense_fit(weights, causal, CLOSE, widest, least=least)
+        if least <= widest
+        else None
     )
     scale = smallest_logit_scale(weights, visible)
     values: dict[str, float | None] = {

@@ -11,9 +11,9 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
     show_pattern,
 )
 from attncli.fits._types import FitRequest
-from attncli.fits._width_search import Attempt
+from attncli.fits._width_search import FitAttempt
 from attncli.head_weights.head import Head
-from attncli.head_weights.inputs_for_scores import invert_projections, projections_for_scores
+from attncli.head_weights.inputs_for_scores import invert_projections, solve_projections_for_scores
 from attncli.patterns import build_pattern
 from attncli.records import Definition
 
@@ -35,7 +35,9 @@ class RandomPatterns:
     request: FitRequest
     methods: Sequence[str]
     seeds: Sequence[int]
-    found: dict[tuple[int, bool, int, int], tuple[csr_array, Attempt]] = field(default_factory=dict)
+    found: dict[tuple[int, bool, int, int], tuple[csr_array, FitAttempt]] = field(
+        default_factory=dict
+    )
 
     def per_row(self) -> Iterator[int]:
         """1, 2, 4 … keys in a row, up to a quarter of the length."""
@@ -44,7 +46,7 @@ class RandomPatterns:
             yield k
             k *= 2
 
-    def made(self, d: int, causal: bool, k: int, seed: int) -> tuple[csr_array, Attempt]:
+    def made(self, d: int, causal: bool, k: int, seed: int) -> tuple[csr_array, FitAttempt]:
         """A pattern and its queries and keys at width d."""
         place = d, causal, k, seed
         if place not in self.found:
@@ -66,7 +68,7 @@ class RandomPatterns:
                 if not attempt.met or attempt.fit is None:
                     continue
                 queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
-                projections = projections_for_scores(head, queries, keys)
+                projections = solve_projections_for_scores(head, queries, keys)
                 evidence = show_pattern(head, projections, target, dtype, pseudo).evidence
                 shown += evidence.meets(replace(self.request, dtype=dtype))
             shares[k] = shown / len(self.seeds)

@@ -34,11 +34,11 @@ from attncli.head_weights.head import (
     Reader,
     make_head_reader,
     read_head,
-    require_plain_logits,
+    require_scaled_product_logits,
 )
 from attncli.models.inputs.requested_input import RequestedInput
-from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
-from attncli.models.loading.body import body_of
+from attncli.models.inputs.texts import ModelInput, make_check_before_weights, make_inputs
+from attncli.models.loading.body import remove_model_head
 from attncli.models.loading.load import LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
@@ -68,7 +68,7 @@ def prepare_survey(
     refuse_at_once(source, files, inputs, longest, seeds[0])
     requested = default_to_two_texts(inputs.to_read(longest, seeds[0]))
     checkpoint = load_for(
-        source, files.to_load(seeds[0]), FLOAT64_IF_IT_FITS, make_early_check(requested)
+        source, files.to_load(seeds[0]), FLOAT64_IF_IT_FITS, make_check_before_weights(requested)
     )
     texts = cut_to_shortest(checkpoint, requested)
     require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
@@ -80,7 +80,7 @@ def prepare_survey(
     def open_reader() -> Reader | AttnError:
         """Once for all heads, whether it can be or not."""
         try:
-            return make_head_reader(*require_plain_logits(model, fetching), fetching)
+            return make_head_reader(*require_scaled_product_logits(model, fetching), fetching)
         except AttnError as error:
             return error
 
@@ -95,7 +95,9 @@ def prepare_survey(
         return found(layer, head)
 
     subject = prepare_softmax_heads(checkpoint.body)
-    random_init = prepare_softmax_heads(body_of(make_random_init_model(checkpoint.model, seeds[0])))
+    random_init = prepare_softmax_heads(
+        remove_model_head(make_random_init_model(checkpoint.model, seeds[0]))
+    )
     return survey_heads(
         checkpoint, subject, random_init, texts, read_layer_head, plan, how.progress
     )

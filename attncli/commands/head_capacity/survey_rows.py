@@ -11,7 +11,7 @@ from attncli.commands.head_capacity.map_requirements import OWN_MAP_METRICS, Map
 from attncli.commands.head_capacity.random_patterns import CAPACITY_METRICS, max_fully_shown
 from attncli.errors import format_count
 from attncli.maths.number_format import format_approximately, format_number, format_with_deviation
-from attncli.maths.significance import share_standard_deviation, standard_deviation
+from attncli.maths.significance import estimate_share_deviation, standard_deviation
 from attncli.records import RANDOM, SHUFFLED, Definition, Finding, Row, Scalar, View
 
 SURVEY_METRICS: Mapping[str, Definition] = {
@@ -87,7 +87,7 @@ class SurveyedHead:
         for k, share in self.shown.shares.items():
             keys = {**self.keys, "keys_per_row": k, "dtype": self.shown.dtype}
             unit, draws = SURVEY_METRICS["capacity"].unit, self.shown.draws
-            deviation = share_standard_deviation(share, draws)
+            deviation = estimate_share_deviation(share, draws)
             yield Row(
                 "capacity",
                 share,

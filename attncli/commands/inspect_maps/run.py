@@ -28,7 +28,7 @@ from attncli.commands.inspect_maps.report import (
 from attncli.errors import UsageError
 from attncli.gates import Condition, refuse_unmeasured
 from attncli.io.token_label_files import read_labels
-from attncli.models.loading.isolate_global_state import isolate_question
+from attncli.models.loading.isolate_global_state import isolate_in_process
 from attncli.options.heads import HeadOptions
 from attncli.python.question_decorator import RunContext
 from attncli.records import Report
@@ -61,7 +61,7 @@ def prepare_maps(
     draws: bool,
 ) -> Study:
     """Maps of a file, or arrays; `draws`: figures show the heads that were chosen, and not the first few."""
-    isolate_question()
+    isolate_in_process()
     file = open_maps(maps, batch, labels, how)
     numbers = {saved.site: saved.heads for saved in file.maps}
     refuse_absent(numbers, plan)

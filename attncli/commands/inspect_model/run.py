@@ -33,8 +33,8 @@ from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
 from attncli.io.tensor_files import write_tensors
 from attncli.models.inputs.requested_input import RequestedInput
-from attncli.models.inputs.texts import ModelInput, make_early_check, make_inputs
-from attncli.models.loading.body import body_of
+from attncli.models.inputs.texts import ModelInput, make_check_before_weights, make_inputs
+from attncli.models.loading.body import remove_model_head
 from attncli.models.loading.load import Ahead, LoadedModel, load_model
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
@@ -184,13 +184,15 @@ def load_random_init(
     if not request.with_random_init:
         return None
     refuse_no_config(checkpoint.body)
-    return prepare_heads(body_of(make_random_init_model(checkpoint.model, request.seed)), text)
+    return prepare_heads(
+        remove_model_head(make_random_init_model(checkpoint.model, request.seed)), text
+    )
 
 
 def before_weights(plan: HeadPlan, requested: RequestedInput) -> Ahead:
     """Checks from config and tokenizer, before weights are read: missing layers, texts that are too
     long."""
-    read_texts = make_early_check(requested)
+    read_texts = make_check_before_weights(requested)
 
     def check_and_read_texts(checkpoint: LoadedModel) -> Any:
         refuse_layers_beyond(checkpoint, plan)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from attncli.errors import format_count
-from attncli.head_weights.attention_counts import AttentionCensus
+from attncli.head_weights.attention_counts import AttentionLayerCounts
 from attncli.maths.number_format import format_number
 from attncli.metrics.weights._products import ZERO
 from attncli.records import Finding, Row
@@ -68,7 +68,7 @@ def format_headline(kind: str, heads: str, rows: Sequence[Row], nulls: Sequence[
 
 
 def build_findings(
-    rows: Sequence[Row], nulls: Sequence[Row], counts: AttentionCensus
+    rows: Sequence[Row], nulls: Sequence[Row], counts: AttentionLayerCounts
 ) -> Iterator[Finding]:
     for product in PRODUCTS:
         yield from find_dead_heads(product, rows, nulls)

@@ -15,9 +15,9 @@ from attncli.analysis.statistics import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
 from attncli.commands.inspect_weights.findings import build_findings, format_headline
 from attncli.errors import Unresolved, UsageError, unknown_name
-from attncli.head_weights.attention_counts import AttentionCensus, count_attention
+from attncli.head_weights.attention_counts import AttentionLayerCounts, count_attention
 from attncli.head_weights.head_products import NORMALISED, HeadProducts, iter_head_products
-from attncli.maths.matrices.low_rank_product import Factored
+from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 from attncli.models.files.local_folder import NOTHING_TRUSTED, FetchSettings
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
@@ -110,7 +110,7 @@ def build_head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) 
         yield Row(name, value, spec.unit, layer=layer, head=head, note=note)
 
 
-def measure_metric(name: str, product: Factored | None) -> tuple[float | None, str | None]:
+def measure_metric(name: str, product: LowRankProduct | None) -> tuple[float | None, str | None]:
     """Measure one metric: (number, None), or (None, reason)."""
     if product is None:
         return None, NOT_APPLICABLE + NORMALISED
@@ -130,12 +130,12 @@ def build_control_rows(names: Sequence[str], hidden: int, width: int) -> Iterato
             yield summarize_values(name, found.unit, values, "", variant=NULL)
 
 
-def draw_gaussian_product(seed: int, hidden: int, width: int) -> Factored:
+def draw_gaussian_product(seed: int, hidden: int, width: int) -> LowRankProduct:
     left, right = np.random.default_rng(seed).normal(size=(2, hidden, width))
-    return Factored(left, right)
+    return LowRankProduct(left, right)
 
 
-def build_census_rows(counts: AttentionCensus) -> Iterator[Row]:
+def build_census_rows(counts: AttentionLayerCounts) -> Iterator[Row]:
     kinds = {f"{kind}_layers": counts.kinds.get(kind, 0) for kind in ("full", "sliding", "linear")}
     values: dict[str, float | None] = {
         **(kinds if counts.kinds else dict.fromkeys(kinds)),
@@ -149,7 +149,7 @@ def build_census_rows(counts: AttentionCensus) -> Iterator[Row]:
         yield Row(name, value, CENSUS[name].unit, note=note, keys={"of": "model"})
 
 
-def describe_source(opened: OpenedWeights, counts: AttentionCensus) -> dict[str, Any]:
+def describe_source(opened: OpenedWeights, counts: AttentionLayerCounts) -> dict[str, Any]:
     """Which model, and the hash of the tensors that were read."""
     config, tensors = opened.config, opened.tensors
     return {

@@ -10,7 +10,7 @@ from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.networks.spec import KINDS
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.options.completion import complete_depth_metric
 from attncli.options.model import (
     ARITHMETICS,
@@ -66,7 +66,7 @@ OF_LAYERS = Applies(
 )
 
 
-Choose = Callable[..., dict[str, Switches]]
+Choose = Callable[..., dict[str, AblationSwitches]]
 """Chooses the variants from the default of the network's source."""
 
 

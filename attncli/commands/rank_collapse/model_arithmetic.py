@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import astuple, replace
 
-from attncli.ablation.trials.between_blocks import UnchangedPass
+from attncli.ablation.trials.between_blocks import UnchangedForward
 from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
 from attncli.analysis.states.variant_runs import (
     CollapseModel,
@@ -22,16 +22,16 @@ from attncli.analysis.states.variant_runs import (
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.texts import ModelInput
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.tolerances import EXACT_CURVE
 
 
 def find_inexact_variants(
     subject: CollapseModel,
     inputs: Inputs,
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     cheap: bool,
-    plain: UnchangedPass | None = None,
+    plain: UnchangedForward | None = None,
 ) -> dict[str, str]:
     """Return the variants that cannot run exactly, with reasons; `cheap`: the inputs are short; `plain`: an unchanged
     forward on them, if there was one.
@@ -48,14 +48,17 @@ def find_inexact_variants(
     return {name: why for name, why in found.items() if why}
 
 
-def select_trials(variants: Mapping[str, Switches], cheap: bool) -> list[str]:
+def select_trials(variants: Mapping[str, AblationSwitches], cheap: bool) -> list[str]:
     """Select the variant with the most parts and, where that is cheap, the one with the fewest."""
     by_parts = sorted(variants, key=lambda name: sum(astuple(variants[name])))
     return list(dict.fromkeys([by_parts[-1], by_parts[0]] if cheap else by_parts[-1:]))
 
 
 def explain_inexact(
-    subject: CollapseModel, text: ModelInput, switches: Switches, plain: UnchangedPass | None = None
+    subject: CollapseModel,
+    text: ModelInput,
+    switches: AblationSwitches,
+    plain: UnchangedForward | None = None,
 ) -> str:
     """Why a variant is not exact; empty where it is."""
     exact_subject = replace(subject, exact=True, why_plain=None)
@@ -65,7 +68,7 @@ def explain_inexact(
     except InputError as error:
         return strip_advice(error)
     alone = replace(run, subject=replace(subject, exact=False))
-    unchanged = switches == Switches() and not subject.eager_alone
+    unchanged = switches == AblationSwitches() and not subject.eager_alone
     first = alone.first_plain_pass(plain if unchanged else None)
     if agree_without_excuse(exact, first.values):
         return ""

@@ -34,7 +34,7 @@ from attncli.maths.curves.collapse_regime import describe_regime
 from attncli.maths.curves.decay_laws import FEWEST_POINTS
 from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
 from attncli.models.loading.load import LoadedModel
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.processes.work_sharing import rank_share
 from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View
 
@@ -44,7 +44,7 @@ def measure_model_collapse(
     subjects: Mapping[str, CollapseModel],
     prepared: PreparedModel,
     texts: Sequence[ModelInput],
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
     sub_blocks: bool = False,
     progress: Progress = ignore_progress,
@@ -94,7 +94,7 @@ def run_variants_on_texts(
     subjects: Mapping[str, CollapseModel],
     identity: Mapping[str, Any],
     texts: Sequence[ModelInput],
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
     sub_blocks: bool,
     over: int,
@@ -129,7 +129,7 @@ def run_variants_on_texts(
 
 def describe_regimes(
     ensembles: Mapping[str, Ensemble],
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     traits: Mapping[str, AttentionProperties],
 ) -> Iterator[Finding]:
     """The regime of every variant in every stack."""
@@ -219,7 +219,7 @@ def collect_reasons(ensembles: Mapping[str, Ensemble]) -> Iterator[str]:
 def describe_source(
     checkpoint: LoadedModel,
     subjects: Mapping[str, CollapseModel],
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     arithmetics: Mapping[str, str],
 ) -> dict[str, Any]:
     """The model's identity, the parts of each variant, and how residuals were computed."""

@@ -31,9 +31,9 @@ from attncli.head_weights.head_projections import Array
 from attncli.head_weights.in_memory_tensors import InMemoryTensors
 from attncli.head_weights.model_families import explain_no_family, find_family
 from attncli.head_weights.theorem_constants import (
-    LayerConstant,
+    LayerTheoremConstant,
     compute_layer_constant,
-    explain_not_covered,
+    explain_theorem_gap,
     logit_range,
 )
 from attncli.maths.matrices.norms import composite_norm
@@ -87,7 +87,7 @@ def evaluate_theorem(
     except AttnError as error:
         why = explain_no_family(model.config.to_dict()) or str(error).removesuffix(".")
         return [build_null_row(metric, why) for metric in THEOREM_METRICS], Finding("theorem", why)
-    uncovered = explain_not_covered(config, tensors)
+    uncovered = explain_theorem_gap(config, tensors)
     residuals = (
         [] if uncovered else [capture_residuals(model, config, tensors, text) for text in texts]
     )
@@ -100,7 +100,7 @@ def build_null_row(metric: str, why: str) -> Row:
 
 
 def build_layer_rows(
-    constants: Sequence[LayerConstant],
+    constants: Sequence[LayerTheoremConstant],
     residuals: Sequence[Sequence[AttentionResiduals]],
     uncovered: str,
 ) -> Iterator[Row]:

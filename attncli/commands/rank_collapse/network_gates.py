@@ -10,9 +10,9 @@ from attncli.analysis.statistics import summarize_values
 from attncli.maths.number_format import format_number
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._gates import Gates
+from attncli.metrics.attention._gates import GateObservations
 from attncli.networks.gated_heads import compute_gated_heads
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import Network
 from attncli.records import Finding, Report, Row, View
 
@@ -28,7 +28,7 @@ def gate_metrics() -> list[str]:
 
 
 def add_gates(
-    report: Report, networks: Sequence[Network], variants: Mapping[str, Switches]
+    report: Report, networks: Sequence[Network], variants: Mapping[str, AblationSwitches]
 ) -> Report:
     """The report with the gates of all heads, in plain float64."""
     rows, findings = [], []
@@ -49,7 +49,7 @@ def add_gates(
 
 
 def measure_gates_of_layers(
-    measured: Measured, network: Network, switches: Switches, variant: str
+    measured: Measured, network: Network, switches: AblationSwitches, variant: str
 ) -> None:
     """Adds one network's numbers; nan from the layer on where there is no state."""
     spec = network.spec
@@ -59,7 +59,7 @@ def measure_gates_of_layers(
         gates = None
         if state is not None:
             seen = compute_gated_heads(state, layer, spec)
-            gates = Gates(seen.gate, seen.context, layer.w_o, seen.sink)
+            gates = GateObservations(seen.gate, seen.context, layer.w_o, seen.sink)
         for name in gate_metrics():
             values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
             for head, value in enumerate(values):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.analysis.early_checks import refuse_at_once
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, UsageError
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.options.model import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
 from attncli.sources import Source
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def prepare_collapse(
     source: Source,
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
@@ -44,12 +44,12 @@ def prepare_collapse(
     from attncli.analysis.states.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
     from attncli.commands.rank_collapse.model_theorem import add_theorem
-    from attncli.models.inputs.texts import make_early_check, make_inputs
-    from attncli.models.loading.body import body_of
+    from attncli.models.inputs.texts import make_check_before_weights, make_inputs
+    from attncli.models.loading.body import remove_model_head
     from attncli.models.loading.random_init import make_random_init_model
 
     options = model.to_load(seed)
-    checkpoint = load_for(source, options, FLOAT64_IF_IT_FITS, make_early_check(requested))
+    checkpoint = load_for(source, options, FLOAT64_IF_IT_FITS, make_check_before_weights(requested))
     texts = make_inputs(checkpoint, requested)
     refuse_single_tokens(texts)
     why_plain = explain_inexact(checkpoint.model, model, arithmetic)
@@ -59,7 +59,7 @@ def prepare_collapse(
     require_enough_memory(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
         drawn = make_random_init_model(checkpoint.model, seed)
-        random_init = prepare(body_of(drawn), texts[0], Need.ANATOMY)
+        random_init = prepare(remove_model_head(drawn), texts[0], Need.ANATOMY)
         subjects[RANDOM_SUFFIX] = build_collapse_model(
             random_init, variants, cheap, arithmetic, why_plain
         )
@@ -116,7 +116,7 @@ def count_input_numbers(inputs: "Mapping[str, Any]") -> int:
 
 def build_collapse_model(
     prepared: "PreparedModel",
-    variants: Mapping[str, Switches],
+    variants: Mapping[str, AblationSwitches],
     cheap: bool,
     arithmetic: str,
     why_plain: str | None,

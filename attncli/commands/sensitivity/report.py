@@ -17,7 +17,7 @@ from attncli.analysis.statistics import (
 from attncli.errors import format_count
 from attncli.maths.curves.slopes import fit_slopes
 from attncli.maths.number_format import format_number
-from attncli.maths.significance import Interval, confidence_interval, standard_deviation
+from attncli.maths.significance import ConfidenceInterval, confidence_interval, standard_deviation
 from attncli.records import HIGH, LOW, NOT_APPLICABLE, UNIFORM, Definition, Row, Scalar, View
 
 SENSITIVITY, SHARE, PATHS = "sensitivity", "sensitivity_share", "path_sum"
@@ -101,7 +101,9 @@ def build_sampled_row(
     return summarize_values(metric, "1", values, "", keys={**keys, **sampling})
 
 
-def interval_over_directions(values: Sequence[float], error: float, directions: int) -> Interval:
+def interval_over_directions(
+    values: Sequence[float], error: float, directions: int
+) -> ConfidenceInterval:
     """Interval of one text over its directions; of several texts over the texts, each with its own
     directions."""
     mean = math.fsum(values) / len(values)

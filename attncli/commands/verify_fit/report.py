@@ -12,9 +12,9 @@ from attncli.analysis.fits.fit_rows import (
     describe_fits,
     fit_keys,
 )
-from attncli.fits._module_files import patterns_without_module, read_fits
-from attncli.fits._verify import verify
-from attncli.fits._width_search import Attempt, describe_shortfall
+from attncli.fits._module_files import list_patterns_without_module, read_fits
+from attncli.fits._verify import measure_fit
+from attncli.fits._width_search import FitAttempt, describe_missed_limits
 from attncli.records import Finding, Report, Row
 
 
@@ -23,13 +23,13 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
     fits, request = read_fits(path)
     rows: list[Row] = []
     found: list[Finding] = []
-    absent = patterns_without_module(path)
+    absent = list_patterns_without_module(path)
     short = [(pattern, "the file has no module of it") for pattern in absent]
     for fit in fits:
-        evidence = verify(fit.module, fit.target, progress)
+        evidence = measure_fit(fit.module, fit.target, progress)
         met = evidence.meets(request)
-        reason = None if met else describe_shortfall(evidence, request)
-        attempt = Attempt(fit.method, None, evidence, met, 1, 1, reason)
+        reason = None if met else describe_missed_limits(evidence, request)
+        attempt = FitAttempt(fit.method, None, evidence, met, 1, 1, reason)
         short += [(fit.pattern, describe_attempt(attempt))] if not met else []
         measured = build_fit_rows(fit.pattern, fit.target, attempt, request, searched=False)
         rows += [

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.width_lower_bounds import Cuts, largest_shattered_set
+from attncli.maths.capacity.width_lower_bounds import KeyCuts, largest_shattered_set
 from attncli.maths.capacity.width_one.constraints import (
     Array,
     Index,
@@ -17,31 +17,31 @@ from attncli.maths.capacity.width_one.constraints import (
     necessary_constraints,
     visible_counts,
 )
-from attncli.maths.capacity.width_one.infeasibility_proof import LineProof, proof_holds
-from attncli.maths.capacity.width_one.row_signs import find_signs
+from attncli.maths.capacity.width_one.infeasibility_proof import WidthOneProof, verify_proof
+from attncli.maths.capacity.width_one.row_signs import find_row_signs
 
 
 def least_map_width(weights: Array, causal: bool, variation: float) -> int:
     """A lower bound on the width of any module that shows the map [query, key] with every row within the variation."""
-    cuts = find_cuts(weights, visible_counts(len(weights), causal), variation)
+    cuts = find_key_cuts(weights, visible_counts(len(weights), causal), variation)
     sides = cuts.above.any(axis=0) & (cuts.known & ~cuts.above).any(axis=0)
-    line = 2 if has_order_cycle(weights, causal, variation) else 1
+    line = 2 if has_contradicting_key_orders(weights, causal, variation) else 1
     return max(line, largest_shattered_set(cuts, np.flatnonzero(sides)).d)
 
 
-def find_cuts(weights: Array, seen: Index, variation: float) -> Cuts:
+def find_key_cuts(weights: Array, seen: Index, variation: float) -> KeyCuts:
     """For every weight above 2τ: the keys with weights at least as large, and those smaller by more than 2τ."""
     key = np.arange(weights.shape[1])
     row, at = np.nonzero((weights > 2.0 * variation) & (key < seen[:, None]))
     own, least = weights[row], weights[row, at][:, None]
     shown = key < seen[row][:, None]
     above = shown & (own >= least)
-    return Cuts(above, above | (shown & (own < least - 2.0 * variation)), row)
+    return KeyCuts(above, above | (shown & (own < least - 2.0 * variation)), row)
 
 
-def has_order_cycle(weights: Array, causal: bool, variation: float) -> bool:
+def has_contradicting_key_orders(weights: Array, causal: bool, variation: float) -> bool:
     """Whether the rows' orders of keys contradict every line: a cycle of rows that force one another's signs."""
     tolerances = Tolerances(math.inf, math.inf, variation)
     constraints = necessary_constraints(csr_array(weights), causal, tolerances)
-    odd = find_signs(constraints).odd if len(constraints.rows) else ()
-    return bool(odd) and proof_holds(LineProof(odd), constraints)
+    odd = find_row_signs(constraints).odd if len(constraints.rows) else ()
+    return bool(odd) and verify_proof(WidthOneProof(odd), constraints)

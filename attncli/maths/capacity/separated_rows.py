@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from attncli.maths.capacity.width_one.constraints import Array, Index, LineConstraints
+from attncli.maths.capacity.width_one.constraints import Array, Index, WidthOneConstraints
 
 DEGREES = range(1, 9)
 CUTS = 24
@@ -34,7 +34,7 @@ HIGHEST = 1e6
 """Logits above it are not looked at."""
 
 
-class SeparatedRows(NamedTuple):
+class RowsWithOwnKeys(NamedTuple):
     """Bounds from rows that each have keys of their own."""
 
     rows: tuple[int, ...]
@@ -67,12 +67,12 @@ class SeparatedRows(NamedTuple):
     def rank(self, degree: int, cut: float, budget: float) -> float:
         """m / (1 + S)."""
         middle, half = budget + 0.5 * cut, budget - 0.5 * cut
-        at_zero = chebyshev_value(degree, middle / half)
+        at_zero = evaluate_chebyshev(degree, middle / half)
         small = float(1.0 / at_zero) ** 2
         above = 0.0
         if cut > self.gap:
             x = np.linspace(-cut, -self.gap, CELLS + 1)
-            high = (chebyshev_value(degree, (x[1:] + middle) / half) / at_zero) ** 2
+            high = (evaluate_chebyshev(degree, (x[1:] + middle) / half) / at_zero) ** 2
             above = self.leak / self.group * float((high * np.exp(-x[:-1])).max())
         count = len(self.rows)
         return count / (1.0 + (count - 1) * small + above)
@@ -91,7 +91,7 @@ class SeparatedRows(NamedTuple):
         return low
 
 
-def chebyshev_value(degree: int, at: Array | float) -> Array:
+def evaluate_chebyshev(degree: int, at: Array | float) -> Array:
     """T_degree."""
     found: Array = np.asarray(chebyshev.chebval(at, [0.0] * degree + [1.0]), dtype=np.float64)
     return found
@@ -105,7 +105,9 @@ def width_for_rank(rank: float, degree: int) -> int:
     return d
 
 
-def find_separated_rows(constraints: LineConstraints, variation: float) -> list[SeparatedRows]:
+def find_separated_rows(
+    constraints: WidthOneConstraints, variation: float
+) -> list[RowsWithOwnKeys]:
     """Families of rows, chosen greedily: rows that share no key at all, and rows that have only some keys to themselves.
 
     Under a mask the rows from some place on and the keys up to it, which all of them see.
@@ -113,7 +115,7 @@ def find_separated_rows(constraints: LineConstraints, variation: float) -> list[
     length = constraints.target.shape[0]
     places = [length // 4, length // 2, 3 * length // 4] if constraints.masked else [length]
     found = [
-        measure_rows(constraints, variation, chosen, place)
+        measure_row_separation(constraints, variation, chosen, place)
         for place in places
         for disjoint in (True, False)
         if len(chosen := choose_rows_greedily(constraints, place, disjoint)) > 1
@@ -122,12 +124,14 @@ def find_separated_rows(constraints: LineConstraints, variation: float) -> list[
 
 
 def choose_rows_greedily(
-    constraints: LineConstraints, place: int, disjoint: bool
+    constraints: WidthOneConstraints, place: int, disjoint: bool
 ) -> dict[int, list[int]]:
     """Choose rows, those with few keys first, and for each the keys that no other chosen row has."""
     count, owner = np.zeros(place, int), np.zeros(place, int)
     own: dict[int, int] = {}
-    keys_of = {int(row): keys_before(constraints, int(row), place) for row in constraints.rows}
+    keys_of = {
+        int(row): list_keys_before_row(constraints, int(row), place) for row in constraints.rows
+    }
     wide = {
         row: keys for row, keys in keys_of.items() if len(keys) and constraints.seen[row] >= place
     }
@@ -147,15 +151,15 @@ def choose_rows_greedily(
     return {row: [int(key) for key in wide[row] if count[key] == 1] for row in own}
 
 
-def keys_before(constraints: LineConstraints, row: int, place: int) -> Index:
+def list_keys_before_row(constraints: WidthOneConstraints, row: int, place: int) -> Index:
     keys = constraints.keys(row)
     found: Index = keys[keys < place]
     return found
 
 
-def measure_rows(
-    constraints: LineConstraints, variation: float, chosen: dict[int, list[int]], place: int
-) -> SeparatedRows | None:
+def measure_row_separation(
+    constraints: WidthOneConstraints, variation: float, chosen: dict[int, list[int]], place: int
+) -> RowsWithOwnKeys | None:
     """h, s and ω of all rows: the worst of each."""
     group = min(map(len, chosen.values()))
     gap, leak = math.inf, 0.0
@@ -170,4 +174,4 @@ def measure_rows(
             variation / math.exp(np.log(positive).mean()) if positive.min() > 0.0 else math.inf,
         )
     gap = max(gap, math.log(group / leak)) if math.isfinite(leak) else gap
-    return SeparatedRows(tuple(chosen), group, gap, leak) if gap > 0.0 else None
+    return RowsWithOwnKeys(tuple(chosen), group, gap, leak) if gap > 0.0 else None

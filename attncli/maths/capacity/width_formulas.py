@@ -6,7 +6,7 @@ After Likhosherstov, Choromanski and Weller 2021; what is marked so is our own d
 import math
 
 
-def theorem_width(
+def compute_theorem_width(
     length: int, k: int, ratio_error: float, off_support: float, largest_ratio: float
 ) -> int:
     """The theorem's d: 4 ln(2n) / (η²/2 - η³/3), η = ln(1 + ε2) / (2kb), b = ln((1 + ε2) / ε1) + ln γ.
@@ -25,7 +25,7 @@ def width_limit_for_all_supports(length: int, k: int) -> int:
     return min(2 * k, length - 1)
 
 
-def width_limit_by_counting(k: int) -> int:
+def count_width_bound(k: int) -> int:
     """⌈k / 2⌉: most patterns with k keys a row need it, even with keys made for them. Our own derivation."""
     return math.ceil(k / 2)
 
@@ -44,11 +44,11 @@ def width_limit_for_fixed_keys(
     return choices / math.log1p(2.0 / gap) if math.isfinite(gap) else math.inf
 
 
-def circle_logit_scale(length: int, off_support: float) -> float:
+def compute_circle_logit_scale(length: int, off_support: float) -> float:
     """ln(1/ε1) / (1 - cos(2π/n)): one key a row at d = 2, keys evenly on the circle. Our own derivation."""
     return -math.log(off_support) / (2.0 * math.sin(math.pi / length) ** 2)
 
 
-def permutation_exponent(d: int) -> float:
+def compute_permutation_exponent(d: int) -> float:
     """2 / (d - 1): one key a row at width d needs a logit scale ~ n^this. Our own derivation."""
     return 2.0 / (d - 1)

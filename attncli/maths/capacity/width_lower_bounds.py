@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.capacity.separated_rows import find_separated_rows
-from attncli.maths.capacity.width_one.constraints import Array, LineConstraints
+from attncli.maths.capacity.width_one.constraints import Array, WidthOneConstraints
 
 Flags = NDArray[np.bool_]
 
@@ -38,14 +38,14 @@ class LeastWidth(NamedTuple):
     chain: tuple[tuple[int, ...], ...] = ()
 
 
-def strict_supports(constraints: LineConstraints) -> Flags:
+def list_strict_supports(constraints: WidthOneConstraints) -> Flags:
     """[row, key]: supports of the rows that rank all of them strictly above all other keys, one row for each support."""
     keen = [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0]
     support: Flags = constraints.target.toarray()[keen] > 0.0
     return support
 
 
-class Cuts(NamedTuple):
+class KeyCuts(NamedTuple):
     """Ways in which rows split the keys into two sets."""
 
     above: Flags
@@ -56,13 +56,13 @@ class Cuts(NamedTuple):
     """The row of each cut."""
 
 
-def bound_by_shattering(constraints: LineConstraints) -> LeastWidth:
+def bound_width_by_shattering(constraints: WidthOneConstraints) -> LeastWidth:
     """Bound the width by the largest set of keys that the rows split in every way, less one: valid at any logits, for
     these tolerances.
 
     Only rows that see all of the keys cut them; a cut and its mirror are one, for queries may be turned round.
     """
-    above = strict_supports(constraints)
+    above = list_strict_supports(constraints)
     keen = np.array(
         [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0], int
     )
@@ -70,10 +70,10 @@ def bound_by_shattering(constraints: LineConstraints) -> LeastWidth:
         return LeastWidth(1)
     known = np.arange(above.shape[1]) < constraints.seen[keen][:, None]
     proper = above.any(axis=0) & ~above.all(axis=0) if not constraints.masked else above.any(axis=0)
-    return largest_shattered_set(Cuts(above, known, keen), np.flatnonzero(proper))
+    return largest_shattered_set(KeyCuts(above, known, keen), np.flatnonzero(proper))
 
 
-def largest_shattered_set(cuts: Cuts, chosen: NDArray[np.intp]) -> LeastWidth:
+def largest_shattered_set(cuts: KeyCuts, chosen: NDArray[np.intp]) -> LeastWidth:
     """Find the largest subset of the chosen keys that rows split in every way; the bound is its size less one."""
     if len(chosen) > CANDIDATES:
         chosen = chosen[np.linspace(0, len(chosen) - 1, CANDIDATES).astype(int)]
@@ -92,7 +92,7 @@ def largest_shattered_set(cuts: Cuts, chosen: NDArray[np.intp]) -> LeastWidth:
             wider, sides = 2 * code + cuts.above[:, key], known & cuts.known[:, key]
             if is_shattered(wider[sides], len(keys) + 1):
                 stack.append(((*keys, key), wider, sides))
-    return LeastWidth(max(1, len(best) - 1), best, rows_of_cuts(cuts, best))
+    return LeastWidth(max(1, len(best) - 1), best, choose_one_row_per_cut(cuts, best))
 
 
 def is_shattered(code: NDArray[np.int64], count: int) -> bool:
@@ -102,7 +102,7 @@ def is_shattered(code: NDArray[np.int64], count: int) -> bool:
     return len(np.unique(ways[ways > 0])) == (1 << (count - 1)) - 1
 
 
-def rows_of_cuts(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
+def choose_one_row_per_cut(cuts: KeyCuts, keys: tuple[int, ...]) -> tuple[int, ...]:
     """One row for each way in which the keys are split."""
     if len(keys) < 2:
         return ()
@@ -114,7 +114,7 @@ def rows_of_cuts(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(row for way, row in first.items() if way > 0))
 
 
-def uniform_supports(constraints: LineConstraints) -> list[frozenset[int]]:
+def list_uniform_supports(constraints: WidthOneConstraints) -> list[frozenset[int]]:
     """Supports of rows that see all keys, need a strict order, and have equal weights."""
     found = []
     for row in constraints.rows:
@@ -125,9 +125,9 @@ def uniform_supports(constraints: LineConstraints) -> list[frozenset[int]]:
     return list(dict.fromkeys(found))
 
 
-def bound_by_face_chain(constraints: LineConstraints) -> LeastWidth:
+def bound_width_by_faces(constraints: WidthOneConstraints) -> LeastWidth:
     """Bound the width by the length of the longest chain of nested faces found. For exact ratios and no mask."""
-    supports = uniform_supports(constraints)
+    supports = list_uniform_supports(constraints)
     faces = set(supports)
     fresh = list(supports)
     while fresh and len(faces) < MOST_FACES:
@@ -142,9 +142,9 @@ def bound_by_face_chain(constraints: LineConstraints) -> LeastWidth:
     return LeastWidth(max(1, len(chain)), chain=tuple(tuple(sorted(face)) for face in chain))
 
 
-def bound_by_planarity(constraints: LineConstraints) -> LeastWidth:
+def bound_width_by_planarity(constraints: WidthOneConstraints) -> LeastWidth:
     """Return 4 where supports of two keys form a graph that is not planar, else 1. For exact ratios and no mask."""
-    edges = [tuple(sorted(each)) for each in uniform_supports(constraints) if len(each) == 2]
+    edges = [tuple(sorted(each)) for each in list_uniform_supports(constraints) if len(each) == 2]
     if len(edges) < 9:  # the smallest graph that is not planar has nine edges
         return LeastWidth(1)
     import networkx
@@ -153,7 +153,9 @@ def bound_by_planarity(constraints: LineConstraints) -> LeastWidth:
     return LeastWidth(1) if planar else LeastWidth(4, tuple(sorted(map(int, witness.nodes))))
 
 
-def bound_by_logit_budget(constraints: LineConstraints, budget: float, variation: float) -> int:
+def bound_width_by_logit_budget(
+    constraints: WidthOneConstraints, budget: float, variation: float
+) -> int:
     """The width that logits up to the budget need at least: the larger of two bounds; 0 where neither applies."""
     if not math.isfinite(budget):
         return 0
@@ -164,7 +166,7 @@ def bound_by_logit_budget(constraints: LineConstraints, budget: float, variation
     return max(gap, math.ceil(spectral_width(constraints, budget, variation) - 1e-9))
 
 
-def spectral_width(constraints: LineConstraints, budget: float, variation: float) -> float:
+def spectral_width(constraints: WidthOneConstraints, budget: float, variation: float) -> float:
     """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), a lower bound on d for logits up to the budget, without a mask.
 
     L is the logits with the keys' mean taken off, so its rank is at most d; W is uniform weights on every support minus uniform
@@ -172,17 +174,19 @@ def spectral_width(constraints: LineConstraints, budget: float, variation: float
     """
     if constraints.masked:
         return 0.0
-    total, witness = spectral_witness(constraints, variation)
+    total, witness = find_spectral_witness(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
     return (total / (norm * budget * len(witness))) ** 2
 
 
-def spectral_witness(constraints: LineConstraints, variation: float) -> tuple[float, Array]:
+def find_spectral_witness(
+    constraints: WidthOneConstraints, variation: float
+) -> tuple[float, Array]:
     """Σ of the gaps between the mean logit on a row's support and off it, and W."""
     length = constraints.target.shape[0]
     witness = np.zeros((length, length))
     total = 0.0
-    for row, gap in iter_logit_gaps(constraints, variation):
+    for row, gap in iter_required_logit_gaps(constraints, variation):
         on = constraints.keys(row)
         witness[row] = -1.0 / (length - len(on))
         witness[row, on] = 1.0 / len(on)
@@ -190,7 +194,9 @@ def spectral_witness(constraints: LineConstraints, variation: float) -> tuple[fl
     return total, witness
 
 
-def iter_logit_gaps(constraints: LineConstraints, variation: float) -> Iterator[tuple[int, float]]:
+def iter_required_logit_gaps(
+    constraints: WidthOneConstraints, variation: float
+) -> Iterator[tuple[int, float]]:
     """Iterate over rows with a lower bound on the gap between the mean logit on the support and off it.
 
     By the ratios: as far as every pair. By the total variation τ: the c keys off the support share at most τ, so that
@@ -209,7 +215,7 @@ def iter_logit_gaps(constraints: LineConstraints, variation: float) -> Iterator[
             yield int(row), gap
 
 
-def min_logit_bound(constraints: LineConstraints, d: int, variation: float) -> float:
+def min_logit_bound(constraints: WidthOneConstraints, d: int, variation: float) -> float:
     """Bound the largest |logit| at width d from below: half of a row's largest gap, or the budget at which a width
     bound exceeds d."""
     others = [row for row in constraints.rows if len(constraints.keys(row)) < constraints.seen[row]]
@@ -222,10 +228,10 @@ def min_logit_bound(constraints: LineConstraints, d: int, variation: float) -> f
     return max(half, gap, spectral_logits(constraints, d, variation) if others else 0.0, 0.0)
 
 
-def spectral_logits(constraints: LineConstraints, d: int, variation: float) -> float:
+def spectral_logits(constraints: WidthOneConstraints, d: int, variation: float) -> float:
     """Solve `spectral_width` for the logits; 0 with a mask."""
     if constraints.masked:
         return 0.0
-    total, witness = spectral_witness(constraints, variation)
+    total, witness = find_spectral_witness(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
     return total / (norm * len(witness) * math.sqrt(d))

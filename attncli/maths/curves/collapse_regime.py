@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import pairwise
 from statistics import mean, stdev
 
-from attncli.maths.curves.convergence import STEADY, late_order
-from attncli.maths.curves.decay_laws import COLLAPSED, FEWEST_POINTS, CurvePiece, explain_curve
+from attncli.maths.curves.convergence import STEADY, estimate_late_order
+from attncli.maths.curves.decay_laws import COLLAPSED, FEWEST_POINTS, LawPiece, fit_piecewise_law
 from attncli.maths.curves.intervals import interval_of_mean, is_clear_of_zero
 from attncli.maths.number_format import format_power_of_ten
 
@@ -36,7 +36,7 @@ COUNTS = ("no", "", "two ", "three ")
 
 
 @dataclass(frozen=True)
-class CurveStretch:
+class CurveSegment:
     """Consecutive layers that one clause describes."""
 
     kind: str
@@ -118,7 +118,7 @@ class CurveStretch:
     @property
     def convergence_order(self) -> float:
         """The order of the last layers, after the start-up; 1 except for a power."""
-        return (late_order(self.curve) or self.power) if self.power else 1.0
+        return (estimate_late_order(self.curve) or self.power) if self.power else 1.0
 
 
 def classify_rate(rate: float) -> str:
@@ -127,34 +127,34 @@ def classify_rate(rate: float) -> str:
     return "grows" if rate >= CLIMB else "flat"
 
 
-def find_stretches(curve: Sequence[float]) -> list[CurveStretch]:
+def find_curve_segments(curve: Sequence[float]) -> list[CurveSegment]:
     """The pieces of the best explanation; constant factors of one kind that follow each other are one."""
-    found: list[CurveStretch] = []
-    for piece in explain_curve(tuple(curve)).pieces:
-        new = make_stretch(curve, piece)
-        if found and are_same_law(found[-1], new):
-            new = join_stretches(curve, found.pop(), new)
+    found: list[CurveSegment] = []
+    for piece in fit_piecewise_law(tuple(curve)).pieces:
+        new = make_curve_segment(curve, piece)
+        if found and have_same_law(found[-1], new):
+            new = join_curve_segments(curve, found.pop(), new)
         found.append(new)
-    return join_lawless_stretches(curve, found)
+    return join_segments_without_law(curve, found)
 
 
-def join_lawless_stretches(
-    curve: Sequence[float], parts: Sequence[CurveStretch]
-) -> list[CurveStretch]:
+def join_segments_without_law(
+    curve: Sequence[float], parts: Sequence[CurveSegment]
+) -> list[CurveSegment]:
     """Join consecutive stretches without a law."""
-    found: list[CurveStretch] = []
+    found: list[CurveSegment] = []
     for part in parts:
         if found and part.trend == found[-1].trend == "uneven":
-            part = join_stretches(curve, found.pop(), part)
+            part = join_curve_segments(curve, found.pop(), part)
         found.append(part)
     return found
 
 
-def make_stretch(curve: Sequence[float], piece: CurvePiece) -> CurveStretch:
+def make_curve_segment(curve: Sequence[float], piece: LawPiece) -> CurveSegment:
     """Make a stretch; growth counts only if it exceeds the scatter, as a floor also moves up and down."""
     kind = "power" if piece.power is not None else classify_rate(piece.rate)
     whole = slice_curve(curve, piece.first, piece.last)
-    found = CurveStretch(kind, whole, piece.first, piece.last, piece.power)
+    found = CurveSegment(kind, whole, piece.first, piece.last, piece.power)
     return (
         found
         if kind != "grows" or found.is_short or is_clear_of_zero(found.rates)
@@ -166,11 +166,13 @@ def slice_curve(curve: Sequence[float], first: int, last: int) -> tuple[float, .
     return tuple(curve[first : last + 1])
 
 
-def join_stretches(curve: Sequence[float], one: CurveStretch, other: CurveStretch) -> CurveStretch:
-    return CurveStretch(one.kind, slice_curve(curve, one.first, other.last), one.first, other.last)
+def join_curve_segments(
+    curve: Sequence[float], one: CurveSegment, other: CurveSegment
+) -> CurveSegment:
+    return CurveSegment(one.kind, slice_curve(curve, one.first, other.last), one.first, other.last)
 
 
-def are_same_law(one: CurveStretch, other: CurveStretch) -> bool:
+def have_same_law(one: CurveSegment, other: CurveSegment) -> bool:
     """Whether two laws are of one kind, and their factors not clearly different."""
     if one.kind != other.kind or one.kind == "power":
         return False
@@ -194,7 +196,7 @@ def describe_regime(
     end = describe_ending(curve, unknown)
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return end or "too few layers to tell"
-    text = format_stretches(find_stretches(curve), len(curve) - 1, support, drag)
+    text = format_curve_segments(find_curve_segments(curve), len(curve) - 1, support, drag)
     return f"{text}; {end}" if end else text
 
 
@@ -208,17 +210,17 @@ def describe_ending(curve: Sequence[float], unknown: str) -> str:
     return f"not resolved from layer {layer} on: {unknown}"
 
 
-def format_stretches(parts: Sequence[CurveStretch], end: int, support: str, drag: str) -> str:
+def format_curve_segments(parts: Sequence[CurveSegment], end: int, support: str, drag: str) -> str:
     """Write a clause for each stretch that is worth mentioning."""
-    stretches = select_stretches(parts) or list(parts)
-    clauses = RegimeClauses(stretches, parts[-1].last, end, support, drag)
-    if has_interruption(stretches):
+    stretches = select_segments_to_mention(parts) or list(parts)
+    clauses = RegimeDescription(stretches, parts[-1].last, end, support, drag)
+    if is_law_interrupted(stretches):
         outer, inner, _ = stretches
-        return f"{clauses.law(outer)}, but {describe_short_stretch(inner, end)}"
+        return f"{clauses.law(outer)}, but {describe_short_segment(inner, end)}"
     return clauses.joined()
 
 
-def has_interruption(stretches: Sequence[CurveStretch]) -> bool:
+def is_law_interrupted(stretches: Sequence[CurveSegment]) -> bool:
     """Whether a few layers interrupt a law that holds before and after them."""
     if (
         len(stretches) != 3
@@ -227,24 +229,27 @@ def has_interruption(stretches: Sequence[CurveStretch]) -> bool:
         or stretches[2].is_short
     ):
         return False
-    return stretches[0].kind == stretches[2].kind != "power" and are_same_law(
+    return stretches[0].kind == stretches[2].kind != "power" and have_same_law(
         stretches[0], stretches[2]
     )
 
 
-def select_stretches(parts: Sequence[CurveStretch]) -> list[CurveStretch]:
+def select_segments_to_mention(parts: Sequence[CurveSegment]) -> list[CurveSegment]:
     """Select the stretches worth mentioning: no few layers without change, no start of a fall, no layer that ends at
     a floor."""
     return [
         part
         for before, part in pairwise((None, *parts))
         if part
-        and not (part.is_short and (part.kind == "flat" or is_transition(before, part, parts)))
+        and not (
+            part.is_short
+            and (part.kind == "flat" or is_transition_between_laws(before, part, parts))
+        )
     ]
 
 
-def is_transition(
-    before: CurveStretch | None, part: CurveStretch, parts: Sequence[CurveStretch]
+def is_transition_between_laws(
+    before: CurveSegment | None, part: CurveSegment, parts: Sequence[CurveSegment]
 ) -> bool:
     """Whether the stretch leads into the first law after it, or out of a power law."""
     if part.kind != "falls":
@@ -253,7 +258,7 @@ def is_transition(
     return later in ("falls", "power") or (before is not None and before.kind == "power")
 
 
-def describe_short_stretch(part: CurveStretch, end: int) -> str:
+def describe_short_segment(part: CurveSegment, end: int) -> str:
     """`r falls in the last two layers`: describe a stretch that is too short for a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
     return f"{verb} {name_layers(part, end)}" + (
@@ -261,7 +266,7 @@ def describe_short_stretch(part: CurveStretch, end: int) -> str:
     )
 
 
-def name_layers(part: CurveStretch, end: int) -> str:
+def name_layers(part: CurveSegment, end: int) -> str:
     number = part.last - part.first
     layers = f"{COUNTS[number] if number < len(COUNTS) else f'{number} '}layer{'s' * (number > 1)}"
     if part.last == end:
@@ -272,10 +277,10 @@ def name_layers(part: CurveStretch, end: int) -> str:
 
 
 @dataclass(frozen=True)
-class RegimeClauses:
+class RegimeDescription:
     """Describes the stretches of one curve."""
 
-    told: Sequence[CurveStretch]
+    told: Sequence[CurveSegment]
     known_to: int
     """The last layer with a number."""
     end: int
@@ -296,18 +301,18 @@ class RegimeClauses:
             texts = [f"{texts[first]}, though {early}", *texts[first + 1 :]]
         return ", then ".join(texts)
 
-    def clause(self, before: CurveStretch | None, part: CurveStretch) -> str:
+    def clause(self, before: CurveSegment | None, part: CurveSegment) -> str:
         if part.is_short:
-            return describe_short_stretch(part, self.end)
+            return describe_short_segment(part, self.end)
         again = before and not before.is_short and before.trend == part.trend == "falls"
         text = format_factor(part) if again else self.law(part)
         after = next((one for one in self.told if one.first >= part.last), None)
         ends_early = part.last < self.known_to and not (after and after.is_short)
         return f"{text} up to layer {part.last}" if ends_early else text
 
-    def law(self, part: CurveStretch) -> str:
-        say: Mapping[str, Callable[[CurveStretch], str]] = {
-            "power": lambda part: f"{name_order(part.convergence_order)}: {DOUBLY}",
+    def law(self, part: CurveSegment) -> str:
+        say: Mapping[str, Callable[[CurveSegment], str]] = {
+            "power": lambda part: f"{name_convergence_order(part.convergence_order)}: {DOUBLY}",
             "falls": self.decay,
             "grows": lambda part: f"grows: {format_factor(part)}",
             "uneven": lambda part: (
@@ -320,7 +325,7 @@ class RegimeClauses:
         }
         return say[part.trend](part)
 
-    def decay(self, part: CurveStretch) -> str:
+    def decay(self, part: CurveSegment) -> str:
         """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
         if part.falls_by_a_decade or part.end_value <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
@@ -335,7 +340,7 @@ class RegimeClauses:
         layer = part.last + math.ceil((SMALL - part.end_value) / part.slope)
         return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
 
-    def level(self, part: CurveStretch) -> str:
+    def level(self, part: CurveSegment) -> str:
         if any(one.last <= part.first and is_collapse(one) for one in self.told):
             return f"r levels off near {format_power_of_ten(part.end_value)}"
         if part.end_value <= -COLLAPSED:
@@ -345,7 +350,7 @@ class RegimeClauses:
             return f"nearly flat{uneven}"
         return self.without_collapse(part, f"tokens stay apart with {self.support}{uneven}")
 
-    def without_collapse(self, part: CurveStretch, text: str) -> str:
+    def without_collapse(self, part: CurveSegment, text: str) -> str:
         return (
             text
             if any(map(is_collapse, self.told)) or part.end_value <= -COLLAPSED
@@ -353,16 +358,16 @@ class RegimeClauses:
         )
 
 
-def is_collapse(part: CurveStretch) -> bool:
+def is_collapse(part: CurveSegment) -> bool:
     """Whether the stretch is long enough for a law and falls by one, or falls by a decade."""
     return not part.is_short and (part.trend in ("power", "falls") or part.falls_by_a_decade)
 
 
-def format_factor(part: CurveStretch) -> str:
+def format_factor(part: CurveSegment) -> str:
     return f"×{format_power_of_ten(part.slope)} a layer"
 
 
-def name_order(order: float) -> str:
+def name_convergence_order(order: float) -> str:
     """The name of an order near a whole power (quadratic, cubic), or its number."""
     near = NAMES.get(round(order), "")
     return near if near and abs(order - round(order)) <= NEAR else f"order {order:.2g}"
@@ -373,14 +378,15 @@ def doubly_exponential_order(curve: Sequence[float]) -> float | None:
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return None
     return next(
-        (part.convergence_order for part in find_stretches(curve) if part.kind == "power"), None
+        (part.convergence_order for part in find_curve_segments(curve) if part.kind == "power"),
+        None,
     )
 
 
-def single_rate(curve: Sequence[float]) -> float | None:
+def find_single_rate(curve: Sequence[float]) -> float | None:
     """Decades a layer, where a constant factor explains the whole curve."""
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return None
-    first, *others = explain_curve(tuple(curve)).pieces
-    part = make_stretch(curve, first)
+    first, *others = fit_piecewise_law(tuple(curve)).pieces
+    part = make_curve_segment(curve, first)
     return part.rate if not others and part.power is None and is_clear_of_zero(part.rates) else None

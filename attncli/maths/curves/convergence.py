@@ -21,7 +21,7 @@ def convergence_orders(curve: Sequence[float]) -> list[float | None]:
     return found[: len(curve)]
 
 
-def late_order(curve: Sequence[float]) -> float | None:
+def estimate_late_order(curve: Sequence[float]) -> float | None:
     """The geometric mean of the last orders, over at most half of the layers: a long step and a short one cancel.
 
     Counted from the end for as long as the curve falls steadily; None where it ends otherwise, or after one order: that

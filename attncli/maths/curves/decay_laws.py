@@ -12,7 +12,7 @@ All of them predict the same data, what each layer does to log10 r, so their err
 * the criterion must be better than the next simpler explanation's by `CLEARLY`.
 
 A power is the strongest claim, so errors do not decide it alone: r must have collapsed on its layers, its last points must
-be near it one by one, and no single point may decide it (`collapses`, `is_supported`).
+be near it one by one, and no single point may decide it (`collapses`, `is_law_supported`).
 """
 
 import math
@@ -67,7 +67,7 @@ CLEARLY = 2.0
 
 
 @dataclass(frozen=True)
-class LayerSteps:
+class CurveSteps:
     """The steps from layer to layer: differences of log10 r, where it is known."""
 
     layers: tuple[int, ...]
@@ -76,7 +76,7 @@ class LayerSteps:
     """log10 r in these layers."""
 
     @classmethod
-    def of(cls, curve: Sequence[float]) -> "LayerSteps":
+    def of(cls, curve: Sequence[float]) -> "CurveSteps":
         known = [layer for layer, value in enumerate(curve) if math.isfinite(value)]
         return cls(tuple(known), np.array([curve[layer] for layer in known]))
 
@@ -87,14 +87,14 @@ class LayerSteps:
     def decades(self) -> Array:
         return np.diff(self.values)
 
-    def slice_layers(self, start: int, stop: int) -> "LayerSteps":
+    def slice_layers(self, start: int, stop: int) -> "CurveSteps":
         """The steps in a range."""
-        return LayerSteps(self.layers[start : stop + 1], self.values[start : stop + 1])
+        return CurveSteps(self.layers[start : stop + 1], self.values[start : stop + 1])
 
-    def without_layer(self, point: int) -> "LayerSteps":
+    def without_layer(self, point: int) -> "CurveSteps":
         """The same steps with the value of one layer left out."""
         layers = self.layers[:point] + self.layers[point + 1 :]
-        return LayerSteps(layers, np.delete(self.values, point))
+        return CurveSteps(layers, np.delete(self.values, point))
 
     @cached_property
     def gaps(self) -> Array:
@@ -112,7 +112,7 @@ class LayerSteps:
 
 
 @dataclass(frozen=True)
-class CurvePiece:
+class LawPiece:
     """Consecutive layers that follow one law."""
 
     first: int
@@ -144,22 +144,22 @@ def log_to_error_scale(logarithms: Array) -> Array:
 class LawFit(NamedTuple):
     """A law fitted to some of the layers."""
 
-    piece: CurvePiece
+    piece: LawPiece
     errors: float
     """Sum of squares on the scale of the steps."""
     constants: int
 
 
 @dataclass(frozen=True)
-class CurveExplanation:
+class PiecewiseLaw:
     """Pieces that together cover all layers, and their errors."""
 
-    pieces: tuple[CurvePiece, ...]
+    pieces: tuple[LawPiece, ...]
     errors: float
     constants: int
 
     @property
-    def powers(self) -> list[CurvePiece]:
+    def powers(self) -> list[LawPiece]:
         return [piece for piece in self.pieces if piece.power is not None]
 
     def criterion(self, steps: int) -> float:
@@ -169,30 +169,30 @@ class CurveExplanation:
 
 
 @lru_cache(maxsize=64)
-def explain_curve(curve: tuple[float, ...]) -> CurveExplanation:
+def fit_piecewise_law(curve: tuple[float, ...]) -> PiecewiseLaw:
     """Choose the simplest explanation that no other beats clearly; infinite and unknown values are left out."""
-    steps = LayerSteps.of(curve)
-    best, *others = best_by_constant_count(steps)
+    steps = CurveSteps.of(curve)
+    best, *others = find_best_by_constant_count(steps)
     for one in others:
         if one.criterion(len(steps)) < best.criterion(len(steps)) - CLEARLY:
             best = one
     return best
 
 
-def best_by_constant_count(steps: LayerSteps) -> list[CurveExplanation]:
+def find_best_by_constant_count(steps: CurveSteps) -> list[PiecewiseLaw]:
     """The explanation with the smallest errors for each number of constants.
 
     Support takes a fit for every point, so it is tested where it decides: best first.
     """
-    supported = cache(partial(is_supported, steps))
-    best: dict[int, CurveExplanation] = {}
-    for one in sorted(iter_explanations(steps), key=lambda one: one.errors):
+    supported = cache(partial(is_law_supported, steps))
+    best: dict[int, PiecewiseLaw] = {}
+    for one in sorted(iter_piecewise_laws(steps), key=lambda one: one.errors):
         if one.constants not in best and all(map(supported, one.powers)):
             best[one.constants] = one
     return [best[number] for number in sorted(best)]
 
 
-def iter_explanations(steps: LayerSteps) -> Iterator[CurveExplanation]:
+def iter_piecewise_laws(steps: CurveSteps) -> Iterator[PiecewiseLaw]:
     """Iterate over explanations: one law; one law after another; a law between two others, such as start, collapse
     and floor."""
     end, places = len(steps), candidate_breaks(len(steps))
@@ -203,7 +203,7 @@ def iter_explanations(steps: LayerSteps) -> Iterator[CurveExplanation]:
                 if sum(fit.piece.power is not None for fit in fits) <= 1:
                     yield combine_fits(fits)
     for start, stop in combinations(places, 2):
-        yield fit_episode(steps, start, stop)
+        yield fit_episode_of_layers(steps, start, stop)
 
 
 def candidate_breaks(end: int) -> list[int]:
@@ -213,22 +213,22 @@ def candidate_breaks(end: int) -> list[int]:
     return sorted(within.union(range(1, end, -(-end // MOST_PLACES))))
 
 
-def combine_fits(fits: Sequence[LawFit]) -> CurveExplanation:
-    return CurveExplanation(
+def combine_fits(fits: Sequence[LawFit]) -> PiecewiseLaw:
+    return PiecewiseLaw(
         tuple(fit.piece for fit in fits),
         math.fsum(fit.errors for fit in fits),
         sum(fit.constants for fit in fits) + CHANGE * (len(fits) - 1),
     )
 
 
-def fit_segment_laws(steps: LayerSteps, start: int, stop: int) -> list[LawFit]:
+def fit_segment_laws(steps: CurveSteps, start: int, stop: int) -> list[LawFit]:
     """Fit a constant factor, and a power law where the points support one."""
     found, own = [fit_constant(steps, start, stop)], steps.slice_layers(start, stop)
     power = fit_power(own) if is_collapse(own, FEWEST_POINTS) else None
     return found if power is None else [*found, power]
 
 
-def is_collapse(steps: LayerSteps, fewest: int) -> bool:
+def is_collapse(steps: CurveSteps, fewest: int) -> bool:
     """Whether r falls by a decade to below 1, is never above 1, and its last steps differ clearly from zero."""
     last = steps.rates[1 - fewest :]
     return (
@@ -240,14 +240,14 @@ def is_collapse(steps: LayerSteps, fewest: int) -> bool:
     )
 
 
-def is_supported(steps: LayerSteps, piece: CurvePiece) -> bool:
+def is_law_supported(steps: CurveSteps, piece: LawPiece) -> bool:
     """Whether the later points are near the law, and it survives leaving out any one point."""
     assert piece.power is not None
     own, order = (
         steps.slice_layers(*map(steps.layers.index, (piece.first, piece.last))),
         piece.power,
     )
-    return later_half_follows(own, order) and all(
+    return does_later_half_follow(own, order) and all(
         is_stable_without_point(own.without_layer(point), order)
         for point in choose_points_to_leave_out(len(own.values))
     )
@@ -264,7 +264,7 @@ def choose_points_to_leave_out(count: int) -> list[int]:
     return sorted(ends | {count // 3, 2 * count // 3})
 
 
-def later_half_follows(steps: LayerSteps, order: float) -> bool:
+def does_later_half_follow(steps: CurveSteps, order: float) -> bool:
     """Whether the later half (at least `FEWEST_POINTS`) is near the power law, and no earlier step is far above it."""
     shape = power_law_log_steps(steps, np.log([order]))[0]
     ratios = np.log(np.maximum(-steps.decades, 1e-300)) - shape
@@ -272,7 +272,7 @@ def later_half_follows(steps: LayerSteps, order: float) -> bool:
     return bool(late.std() <= NEAR and ratios.max() <= late.mean() + 2.0 * NEAR)
 
 
-def is_stable_without_point(fewer: LayerSteps, order: float) -> bool:
+def is_stable_without_point(fewer: CurveSteps, order: float) -> bool:
     """Whether the power law remains, with nearly the same order, when a point is left out."""
     if not is_collapse(fewer, FEWEST_POINTS - 1):
         return False
@@ -285,19 +285,19 @@ def is_stable_without_point(fewer: LayerSteps, order: float) -> bool:
     )
 
 
-def make_piece(steps: LayerSteps, start: int, stop: int, order: float | None) -> CurvePiece:
+def fit_law_piece(steps: CurveSteps, start: int, stop: int, order: float | None) -> LawPiece:
     first, last = steps.layers[start], steps.layers[stop]
     rate = float(steps.decades[start:stop].sum()) / (last - first)
-    return CurvePiece(first, last, rate, order, stop - start + 1)
+    return LawPiece(first, last, rate, order, stop - start + 1)
 
 
-def fit_constant(steps: LayerSteps, start: int, stop: int) -> LawFit:
+def fit_constant(steps: CurveSteps, start: int, stop: int) -> LawFit:
     """The same number of decades in every layer."""
-    errors = errors_at_one_rate(steps, np.arange(start, stop))
-    return LawFit(make_piece(steps, start, stop, None), errors, 1)
+    errors = compute_errors_at_one_rate(steps, np.arange(start, stop))
+    return LawFit(fit_law_piece(steps, start, stop, None), errors, 1)
 
 
-def errors_at_one_rate(steps: LayerSteps, which: NDArray[np.intp]) -> float:
+def compute_errors_at_one_rate(steps: CurveSteps, which: NDArray[np.intp]) -> float:
     """The squared errors of a constant rate, the mean on the error scale."""
     mean = float(to_error_scale(steps.rates[which]).mean())
     size = abs(mean) + math.log(max(-math.expm1(-2.0 * abs(mean)), 1e-300) * TINY_STEP / 2.0)
@@ -305,18 +305,20 @@ def errors_at_one_rate(steps: LayerSteps, which: NDArray[np.intp]) -> float:
     return float(((steps.on_error_scale[which] - predicted) ** 2).sum())
 
 
-def fit_episode(steps: LayerSteps, start: int, stop: int) -> CurveExplanation:
+def fit_episode_of_layers(steps: CurveSteps, start: int, stop: int) -> PiecewiseLaw:
     """Fit an episode: a few layers that differ from all others, which share one rate."""
     within = np.arange(len(steps))
     inside = (within >= start) & (within < stop)
-    errors = errors_at_one_rate(steps, within[inside]) + errors_at_one_rate(steps, within[~inside])
+    errors = compute_errors_at_one_rate(steps, within[inside]) + compute_errors_at_one_rate(
+        steps, within[~inside]
+    )
     cuts = pairwise((0, start, stop, len(steps)))
-    return CurveExplanation(
-        tuple(make_piece(steps, *cut, None) for cut in cuts), errors, 2 + 2 * CHANGE
+    return PiecewiseLaw(
+        tuple(fit_law_piece(steps, *cut, None) for cut in cuts), errors, 2 + 2 * CHANGE
     )
 
 
-def fit_power(steps: LayerSteps) -> LawFit | None:
+def fit_power(steps: CurveSteps) -> LawFit | None:
     """Fit a power law: each layer removes p times as many decades as the one before; p and the first step minimise
     the errors.
 
@@ -326,11 +328,11 @@ def fit_power(steps: LayerSteps) -> LawFit | None:
         power_law_log_steps(steps, np.log(POWERS)), steps.on_error_scale, -steps.decades
     )
     best = int(np.argmin(errors))
-    piece = make_piece(steps, 0, len(steps), float(POWERS[best]))
+    piece = fit_law_piece(steps, 0, len(steps), float(POWERS[best]))
     return LawFit(piece, float(errors[best]), 2) if best else None
 
 
-def power_law_log_steps(steps: LayerSteps, logs: Array) -> Array:
+def power_law_log_steps(steps: CurveSteps, logs: Array) -> Array:
     """For each order, the logarithm of every step, in units of the first one."""
     layers = np.array(steps.layers[:-1], dtype=float) - steps.layers[0]
     found: Array = logs[:, None] * layers + np.log(

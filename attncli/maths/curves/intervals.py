@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import mean, stdev
 
-from attncli.maths.significance import CONFIDENCE, Interval, student_quantile
+from attncli.maths.significance import CONFIDENCE, ConfidenceInterval, student_quantile
 
 
-def interval_of_mean(values: Sequence[float]) -> Interval:
+def interval_of_mean(values: Sequence[float]) -> ConfidenceInterval:
     """The interval that contains the mean with probability `CONFIDENCE`, if the numbers have equal variance."""
     if len(values) < 2:
-        return Interval(-math.inf, math.inf)
+        return ConfidenceInterval(-math.inf, math.inf)
     half = confidence_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    return Interval(mean(values) - half, mean(values) + half)
+    return ConfidenceInterval(mean(values) - half, mean(values) + half)
 
 
 @lru_cache

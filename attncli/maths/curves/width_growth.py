@@ -37,10 +37,10 @@ def fit_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[GrowthLa
     n, d = np.asarray(lengths, dtype=float), np.asarray(widths, dtype=float)
     if len(np.unique(n)) < FEWEST_LENGTHS:
         raise ValueError(f"`lengths` needs at least {FEWEST_LENGTHS} different values")
-    return mark_rivals(sorted(fit_each_law(n, d), key=lambda law: law.aic), n, d)
+    return mark_indistinguishable_laws(sorted(fit_growth_laws(n, d), key=lambda law: law.aic), n, d)
 
 
-def fit_each_law(n: Array, d: Array) -> list[GrowthLaw]:
+def fit_growth_laws(n: Array, d: Array) -> list[GrowthLaw]:
     return [fit_constant_law(d), fit_log_law(n, d), fit_power_law(n, d)]
 
 
@@ -48,14 +48,14 @@ CLOSE = 2.0
 """A law this little behind the best in AIC cannot be distinguished from it."""
 
 
-def mark_rivals(laws: Sequence[GrowthLaw], n: Array, d: Array) -> list[GrowthLaw]:
+def mark_indistinguishable_laws(laws: Sequence[GrowthLaw], n: Array, d: Array) -> list[GrowthLaw]:
     """Mark the laws that cannot be distinguished from the best: with all lengths, or with any one of them left out.
 
     A difference that one length makes is none; and the points of one length share its pattern's luck.
     """
     best, rivals = laws[0].name, {law.name for law in laws if law.aic - laws[0].aic < CLOSE}
     for left_out in np.unique(n):
-        part = {law.name: law.aic for law in fit_each_law(n[n != left_out], d[n != left_out])}
+        part = {law.name: law.aic for law in fit_growth_laws(n[n != left_out], d[n != left_out])}
         rivals |= {name for name, aic in part.items() if aic - part[best] < CLOSE}
     return [replace(law, rival=law.name in rivals and law.name != best) for law in laws]
 

@@ -19,7 +19,7 @@ Eigenvalues = NDArray[np.complex128]
 
 
 @dataclass(frozen=True)
-class Factored:
+class LowRankProduct:
     """The product left right^T, stored as its factors."""
 
     left: Array

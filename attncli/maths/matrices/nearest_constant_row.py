@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.matrices.norm_linear_programme import NormProgramme, lower_bound
+from attncli.maths.matrices.norm_linear_programme import NormLinearProgramme, bound_norms_below
 from attncli.maths.residuals.scaled_arrays import Array
 
 ENOUGH = 1e-10
@@ -26,7 +26,7 @@ ENOUGH = 1e-10
 MOST_PROGRAMMES = 60
 
 
-class WeightedLine(NamedTuple):
+class WeightedBound(NamedTuple):
     """No centre has u · columns + v · rows below the level."""
 
     u: float
@@ -34,7 +34,7 @@ class WeightedLine(NamedTuple):
     level: float
 
 
-class Corner(NamedTuple):
+class NormCorner(NamedTuple):
     """‖·‖_1 and ‖·‖_∞ that some centre reaches, or that bound what any can."""
 
     columns: float
@@ -45,7 +45,7 @@ class Corner(NamedTuple):
         return self.columns * self.rows
 
 
-class NearestRow(NamedTuple):
+class NearestConstantRow(NamedTuple):
     """A centre, and bounds on how far it is from the optimum."""
 
     centre: Array
@@ -53,29 +53,29 @@ class NearestRow(NamedTuple):
     """ln of the composite norm there, less what it is proved to be at least."""
 
 
-def find_nearest_row(matrix: Array) -> NearestRow:
+def find_nearest_constant_row(matrix: Array) -> NearestConstantRow:
     """Find the centre [feature]: the best of the corners, refined until no intersection of lines promises a better
     one."""
-    programme = NormProgramme(matrix)
+    programme = NormLinearProgramme(matrix)
     lines = [
-        WeightedLine(1.0, 0.0, sum_about_median(matrix)),
-        WeightedLine(0.0, 1.0, half_row_distance(matrix)),
+        WeightedBound(1.0, 0.0, sum_about_median(matrix)),
+        WeightedBound(0.0, 1.0, half_row_distance(matrix)),
     ]
-    best, centre = Corner(math.inf, math.inf), np.zeros(matrix.shape[1])
+    best, centre = NormCorner(math.inf, math.inf), np.zeros(matrix.shape[1])
     for _ in range(MOST_PROGRAMMES):
-        lowest = lowest_crossing(lines)
+        lowest = find_lowest_corner(lines)
         if lowest.product >= best.product * (1.0 - ENOUGH):
             break
         u, v = 1.0 / lowest.columns, 1.0 / lowest.rows
         found = programme.solve(u, v)
-        reached = Corner(*programme.norms(found.centre))
+        reached = NormCorner(*programme.norms(found.centre))
         if reached.product < best.product:
             best, centre = reached, found.centre
-        lines.append(WeightedLine(u, v, lower_bound(matrix, found.columns, found.rows)))
-    return NearestRow(centre, log_ratio_of_bounds(best, lowest_crossing(lines)))
+        lines.append(WeightedBound(u, v, bound_norms_below(matrix, found.columns, found.rows)))
+    return NearestConstantRow(centre, compute_log_bound_ratio(best, find_lowest_corner(lines)))
 
 
-def log_ratio_of_bounds(best: Corner, lowest: Corner) -> float:
+def compute_log_bound_ratio(best: NormCorner, lowest: NormCorner) -> float:
     return max(0.0, math.log(best.product / lowest.product) / 2.0)
 
 
@@ -89,16 +89,16 @@ def half_row_distance(matrix: Array) -> float:
     return float(np.abs(matrix - matrix[0]).sum(axis=1).max()) / 2.0
 
 
-def lowest_crossing(lines: list[WeightedLine]) -> Corner:
+def find_lowest_corner(lines: list[WeightedBound]) -> NormCorner:
     """The corner with the smallest product, of the region above every line."""
-    edge = lower_edge(lines)
+    edge = find_lower_envelope(lines)
     return min((intersect_lines(*two) for two in pairwise(edge)), key=lambda corner: corner.product)
 
 
-def lower_edge(lines: list[WeightedLine]) -> list[WeightedLine]:
+def find_lower_envelope(lines: list[WeightedBound]) -> list[WeightedBound]:
     """The lines that bound the region, from the steep one at its left to the flat one below it."""
     steep_first = sorted(lines, key=lambda line: (math.atan2(line.v, line.u), -line.level))
-    edge: list[WeightedLine] = []
+    edge: list[WeightedBound] = []
     for line in steep_first:
         while len(edge) > 1 and not is_below_line(intersect_lines(edge[-2], line), edge[-1]):
             edge.pop()
@@ -106,13 +106,13 @@ def lower_edge(lines: list[WeightedLine]) -> list[WeightedLine]:
     return edge
 
 
-def is_below_line(corner: Corner, line: WeightedLine) -> bool:
+def is_below_line(corner: NormCorner, line: WeightedBound) -> bool:
     return line.u * corner.columns + line.v * corner.rows < line.level
 
 
-def intersect_lines(one: WeightedLine, other: WeightedLine) -> Corner:
+def intersect_lines(one: WeightedBound, other: WeightedBound) -> NormCorner:
     determinant = one.u * other.v - one.v * other.u
-    return Corner(
+    return NormCorner(
         (one.level * other.v - one.v * other.level) / determinant,
         (one.u * other.level - one.level * other.u) / determinant,
     )

@@ -31,7 +31,7 @@ class ProgrammeSolution(NamedTuple):
     rows: Array
 
 
-class NormProgramme:
+class NormLinearProgramme:
     """A linear programme that keeps its rows and tangents for the next pair of weights."""
 
     def __init__(self, matrix: Array) -> None:
@@ -96,7 +96,9 @@ class NormProgramme:
             x[:d],
             float(x[d]),
             float(x[d + 1]),
-            ProgrammeSolution(x[:d], balance_weights(columns, u), balance_weights(rows, v)),
+            ProgrammeSolution(
+                x[:d], normalise_dual_weights(columns, u), normalise_dual_weights(rows, v)
+            ),
         )
 
     def constraints(self) -> tuple[csr_array, Array]:
@@ -140,14 +142,14 @@ class NormProgramme:
         return vstack(parts).tocsr(), right
 
 
-def balance_weights(weights: Array, total: float) -> Array:
+def normalise_dual_weights(weights: Array, total: float) -> Array:
     """Make weights nonnegative with the given sum, as a proof needs."""
     positive = np.maximum(weights, 0.0)
     whole = float(positive.sum())
     return positive * (total / whole) if whole else np.full(len(weights), total / len(weights))
 
 
-def lower_bound(matrix: Array, columns: Array, rows: Array) -> float:
+def bound_norms_below(matrix: Array, columns: Array, rows: Array) -> float:
     """Σ_j min_x Σ_i (p_j + q_i) |M_ij - x|: a lower bound on the weighted norms of every centre."""
     weights = rows[:, None] + columns
     order = matrix.argsort(axis=0)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.residuals.scaled_arrays import Array, Scaled, log10_of
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, log10_of_scaled
 
 Norm = Callable[[Array], float]
 
@@ -36,6 +36,6 @@ def singular_values(matrix: Array) -> Array:
     return np.linalg.svd(matrix, compute_uv=False).astype(np.float64, copy=False)
 
 
-def log10_norm(matrix: Scaled, norm: Norm) -> float:
+def log10_norm(matrix: ScaledArray, norm: Norm) -> float:
     """log10 ‖M‖; -inf for zero."""
-    return log10_of(norm(matrix.mantissa), matrix.exponent)
+    return log10_of_scaled(norm(matrix.mantissa), matrix.exponent)

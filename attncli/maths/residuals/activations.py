@@ -12,14 +12,14 @@ import numpy as np
 from attncli.errors import InputError
 from attncli.maths.residuals.scaled_arrays import (
     Array,
-    Scaled,
-    add_scaled,
+    ScaledArray,
+    add_scaled_arrays,
     align_exponent,
     expm1_scaled,
-    from_logs,
-    make_scaled,
-    multiply_by_plain,
-    multiply_scaled,
+    make_scaled_array,
+    make_scaled_from_logs,
+    multiply_scaled_arrays,
+    multiply_scaled_by_plain,
 )
 from attncli.maths.residuals.split_state import SplitParts
 
@@ -33,8 +33,8 @@ def relu(x: SplitParts) -> SplitParts:
     a, r = align_exponent(common, varying.exponent), varying.mantissa
     difference = np.where(a > 0.0, np.maximum(r, -a), np.maximum(a + r, 0.0))
     return SplitParts(
-        make_scaled(np.maximum(common.mantissa, 0.0), common.exponent),
-        make_scaled(difference, varying.exponent),
+        make_scaled_array(np.maximum(common.mantissa, 0.0), common.exponent),
+        make_scaled_array(difference, varying.exponent),
     )
 
 
@@ -54,8 +54,8 @@ def gelu(x: SplitParts) -> SplitParts:
     return multiply_by_sigmoid(
         x,
         SplitParts(
-            make_scaled(GELU_SLOPE * (a + GELU_CUBE * a**3)),
-            multiply_by_plain(x.varying, GELU_SLOPE * steepness),
+            make_scaled_array(GELU_SLOPE * (a + GELU_CUBE * a**3)),
+            multiply_scaled_by_plain(x.varying, GELU_SLOPE * steepness),
         ),
     )
 
@@ -67,12 +67,14 @@ def gelu_erf(x: SplitParts) -> SplitParts:
     root = np.sqrt(0.5)
     a = x.common.value() * root
     whole = a + x.varying.value() * root
-    change = multiply_by_plain(erf_change(a, multiply_by_plain(x.varying, root)), 0.5)
+    change = multiply_scaled_by_plain(
+        compute_erf_change(a, multiply_scaled_by_plain(x.varying, root)), 0.5
+    )
     return SplitParts(
-        multiply_scaled(x.common, make_scaled(erfc(-a) / 2.0)),
-        add_scaled(
-            multiply_scaled(x.common, change),
-            multiply_scaled(x.varying, make_scaled(erfc(-whole) / 2.0)),
+        multiply_scaled_arrays(x.common, make_scaled_array(erfc(-a) / 2.0)),
+        add_scaled_arrays(
+            multiply_scaled_arrays(x.common, change),
+            multiply_scaled_arrays(x.varying, make_scaled_array(erfc(-whole) / 2.0)),
         ),
     )
 
@@ -81,7 +83,7 @@ NEAR = 0.01
 """|r| (1 + |a|) below which seven terms of erf's Taylor series leave an error of 1e-16."""
 
 
-def erf_change(a: Array, r: Scaled) -> Scaled:
+def compute_erf_change(a: Array, r: ScaledArray) -> ScaledArray:
     """erf(a + r) - erf(a): its Taylor series in Hermite polynomials where r is small, else the difference."""
     from scipy.special import erf
 
@@ -93,25 +95,30 @@ def erf_change(a: Array, r: Scaled) -> Scaled:
         power = power * -step / (k + 1)
         total = total + now * power
     slope = 2.0 / np.sqrt(np.pi) * np.exp(-a * a)
-    series = multiply_scaled(make_scaled(slope * total), r)
+    series = multiply_scaled_arrays(make_scaled_array(slope * total), r)
     far = np.abs(step) * (1.0 + np.abs(a)) > NEAR
     if not far.any():
         return series
-    return make_scaled(np.where(far, erf(a + step) - erf(a), series.value()))
+    return make_scaled_array(np.where(far, erf(a + step) - erf(a), series.value()))
 
 
 def tanh(x: SplitParts) -> SplitParts:
     """2σ(2x) - 1"""
-    twice = SplitParts(multiply_by_plain(x.common, 2.0), multiply_by_plain(x.varying, 2.0))
+    twice = SplitParts(
+        multiply_scaled_by_plain(x.common, 2.0), multiply_scaled_by_plain(x.varying, 2.0)
+    )
     a, r = require_cubes_in_range(twice.common), require_cubes_in_range(twice.varying)
     return SplitParts(
-        make_scaled(np.tanh(a / 2.0)), multiply_by_plain(sigmoid_change(twice.varying, a, r), 2.0)
+        make_scaled_array(np.tanh(a / 2.0)),
+        multiply_scaled_by_plain(compute_sigmoid_change(twice.varying, a, r), 2.0),
     )
 
 
 def sigmoid(x: SplitParts) -> SplitParts:
     a, r = require_cubes_in_range(x.common), require_cubes_in_range(x.varying)
-    return SplitParts(from_logs(np.ones(()), log_sigmoid(a)), sigmoid_change(x.varying, a, r))
+    return SplitParts(
+        make_scaled_from_logs(np.ones(()), log_sigmoid(a)), compute_sigmoid_change(x.varying, a, r)
+    )
 
 
 ACTIVATIONS: dict[str, Callable[[SplitParts], SplitParts]] = {
@@ -130,11 +137,15 @@ def multiply_by_sigmoid(x: SplitParts, argument: SplitParts) -> SplitParts:
     The gate is kept in logs, so that units far in its tail keep their relative size.
     """
     a, r = require_cubes_in_range(argument.common), require_cubes_in_range(argument.varying)
-    gate, whole_gate = (from_logs(np.ones(()), log_sigmoid(value)) for value in (a, a + r))
-    change = sigmoid_change(argument.varying, a, r)
+    gate, whole_gate = (
+        make_scaled_from_logs(np.ones(()), log_sigmoid(value)) for value in (a, a + r)
+    )
+    change = compute_sigmoid_change(argument.varying, a, r)
     return SplitParts(
-        multiply_scaled(x.common, gate),
-        add_scaled(multiply_scaled(x.common, change), multiply_scaled(whole_gate, x.varying)),
+        multiply_scaled_arrays(x.common, gate),
+        add_scaled_arrays(
+            multiply_scaled_arrays(x.common, change), multiply_scaled_arrays(whole_gate, x.varying)
+        ),
     )
 
 
@@ -143,15 +154,17 @@ def log_sigmoid(x: Array) -> Array:
     return result
 
 
-def sigmoid_change(difference: Scaled, a: Array, r: Array) -> Scaled:
+def compute_sigmoid_change(difference: ScaledArray, a: Array, r: Array) -> ScaledArray:
     """σ(a + r) - σ(a) = sign(r) σ(high) σ(-low) (1 - e^-|r|), high and low the larger and smaller of a and a + r."""
     high, low = np.maximum(a, a + r), np.minimum(a, a + r)
-    growth = expm1_scaled(Scaled(-np.abs(difference.mantissa), difference.exponent))
-    change = from_logs(-np.sign(difference.mantissa), log_sigmoid(high) + log_sigmoid(-low))
-    return multiply_scaled(change, growth)
+    growth = expm1_scaled(ScaledArray(-np.abs(difference.mantissa), difference.exponent))
+    change = make_scaled_from_logs(
+        -np.sign(difference.mantissa), log_sigmoid(high) + log_sigmoid(-low)
+    )
+    return multiply_scaled_arrays(change, growth)
 
 
-def require_cubes_in_range(x: Scaled) -> Array:
+def require_cubes_in_range(x: ScaledArray) -> Array:
     values = x.value()
     if not np.abs(values).max(initial=0.0) < LARGEST_INPUT:
         raise InputError(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.maths.residuals.scaled_arrays import Array, Scaled, log2_of
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, log2_of_scaled
 
 BLOCK_ELEMENTS = 1 << 20
 """Largest number of logits in memory at once (8 MiB), unless one row is longer."""
@@ -28,9 +28,9 @@ LARGEST_LOGIT = 1e300
 class Logits(NamedTuple):
     """Axes: reference [head, key], queries [head, query, d], keys [head, key, d]; 1/√d is inside the queries."""
 
-    reference: Scaled
-    queries: Scaled
-    keys: Scaled
+    reference: ScaledArray
+    queries: ScaledArray
+    keys: ScaledArray
     bias: Array | None = None
     """[head, offset], offset = key - query + tokens - 1."""
     bias_in_reference: bool = False
@@ -39,49 +39,49 @@ class Logits(NamedTuple):
     """Row slice → boolean [query, key]; None = every key is visible."""
 
 
-def reference_row(logits: Logits) -> Array:
+def compute_reference_row(logits: Logits) -> Array:
     """The reference logits a as plain numbers [head, key]."""
     reference = refuse_overflowing_logits(logits.reference.value())
-    return reference + last_bias(logits) if logits.bias_in_reference else reference
+    return reference + find_last_query_bias(logits) if logits.bias_in_reference else reference
 
 
-def last_bias(logits: Logits) -> Array:
+def find_last_query_bias(logits: Logits) -> Array:
     """The bias of the last query [head, key], 0 without a bias."""
     if logits.bias is None:
         return np.zeros((1, 1))
     return logits.bias[:, : (logits.bias.shape[1] + 1) // 2]
 
 
-def logit_deviation(logits: Logits, heads: slice, rows: slice) -> Array:
+def compute_logit_deviation(logits: Logits, heads: slice, rows: slice) -> Array:
     """E for some heads and rows, as plain numbers; the mask is not applied."""
     exponent = logits.queries.exponent + logits.keys.exponent
-    queries = Scaled(logits.queries.mantissa[heads, rows], exponent).value()
+    queries = ScaledArray(logits.queries.mantissa[heads, rows], exponent).value()
     with np.errstate(over="ignore", invalid="ignore"):  # refused by in_range
         block = refuse_overflowing_logits(queries @ logits.keys.mantissa[heads].swapaxes(1, 2))
     if logits.bias is not None:
-        block += bias_rows(logits.bias[heads], rows)
+        block += view_bias_rows(logits.bias[heads], rows)
         if logits.bias_in_reference:
-            block -= last_bias(logits)[heads, None, :]
+            block -= find_last_query_bias(logits)[heads, None, :]
     return block
 
 
-def bias_rows(bias: Array, rows: slice) -> Array:
+def view_bias_rows(bias: Array, rows: slice) -> Array:
     """Rows of the Toeplitz matrices b_ij = bias[j - i + tokens - 1], as a view [head, query, key]."""
     tokens = (bias.shape[1] + 1) // 2
     windows = np.lib.stride_tricks.sliding_window_view(bias, tokens, axis=1)
     return windows[:, tokens - 1 - np.arange(tokens)[rows]]
 
 
-def largest_deviation(logits: Logits) -> float:
+def bound_largest_deviation(logits: Logits) -> float:
     """log2 of an upper bound on |E| over visible keys (-inf if E is zero)."""
     lengths = [
         float(np.sqrt(np.square(side.mantissa).sum(-1).max()))
         for side in (logits.queries, logits.keys)
     ]
     exponent = logits.queries.exponent + logits.keys.exponent
-    content = log2_of(lengths[0] * lengths[1], exponent)
+    content = log2_of_scaled(lengths[0] * lengths[1], exponent)
     bias = 0.0 if logits.bias is None else float(np.abs(logits.bias).max())
-    return max(content, log2_of(bias, 0)) + (1.0 if bias else 0.0)
+    return max(content, log2_of_scaled(bias, 0)) + (1.0 if bias else 0.0)
 
 
 def iter_blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, slice]]:

@@ -6,12 +6,12 @@ import numpy as np
 
 from attncli.maths.residuals.logits import (
     Logits,
+    bound_largest_deviation,
+    compute_logit_deviation,
+    compute_reference_row,
     iter_blocks,
-    largest_deviation,
-    logit_deviation,
-    reference_row,
 )
-from attncli.maths.residuals.scaled_arrays import Array, Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 
 MODERATE = math.log2(300.0)
 """Largest log2 |E| for which e^E times any weight stays inside float range."""
@@ -24,14 +24,14 @@ def log_softmax(logits: Array) -> Array:
     return result
 
 
-def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled:
+def softmax_output(logits: Logits, values: ScaledArray, minus: float = 0.0) -> ScaledArray:
     """P V [head, query, value], by the plain formula; `minus` is subtracted from every entry of P."""
     heads, tokens, _ = values.mantissa.shape
-    reference = reference_row(logits)
-    huge = largest_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
+    reference = compute_reference_row(logits)
+    huge = bound_largest_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
     result = np.empty(values.mantissa.shape)
     for some, rows in iter_blocks(heads, tokens, tokens):
-        block = logit_deviation(logits, some, rows)
+        block = compute_logit_deviation(logits, some, rows)
         block += reference[some, None, :]
         if huge:
             block = mask_logits(block, logits, rows)
@@ -43,7 +43,7 @@ def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled
         if minus:
             block -= minus
         result[some, rows] = block @ values.mantissa[some]
-    return make_scaled(result, values.exponent)
+    return make_scaled_array(result, values.exponent)
 
 
 def mask_logits(block: Array, logits: Logits, rows: slice) -> Array:

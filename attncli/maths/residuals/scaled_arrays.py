@@ -27,7 +27,7 @@ SMALL = 2**16
 LOG10_2 = math.log10(2.0)
 
 
-class Scaled(NamedTuple):
+class ScaledArray(NamedTuple):
     """`mantissa · 2^exponent`; the mantissa's largest magnitude lies in [1/2, 1), or the array is all zero."""
 
     mantissa: Array
@@ -49,13 +49,13 @@ def scale_by_power_of_two(array: Array, exponent: int) -> Array:
         return np.ldexp(array, max(-BEYOND_FLOATS, min(BEYOND_FLOATS, exponent)))
 
 
-def make_scaled(array: Array, exponent: int = 0) -> Scaled:
+def make_scaled_array(array: Array, exponent: int = 0) -> ScaledArray:
     """`array · 2^exponent`, normalised (exactly: by a power of two)."""
     largest = largest_magnitude(array)
     if largest == 0.0:
-        return Scaled(array, 0)
+        return ScaledArray(array, 0)
     own = math.frexp(largest)[1]
-    return Scaled(scale_by_power_of_two(array, -own), exponent + own)
+    return ScaledArray(scale_by_power_of_two(array, -own), exponent + own)
 
 
 def largest_magnitude(array: Array) -> float:
@@ -64,63 +64,63 @@ def largest_magnitude(array: Array) -> float:
     return max(float(array.max()), -float(array.min())) if array.size else 0.0
 
 
-def add_scaled(first: Scaled, second: Scaled) -> Scaled:
+def add_scaled_arrays(first: ScaledArray, second: ScaledArray) -> ScaledArray:
     """The sum, with numpy broadcasting."""
     top = common_exponent(first, second)
-    return make_scaled(align_exponent(first, top) + align_exponent(second, top), top)
+    return make_scaled_array(align_exponent(first, top) + align_exponent(second, top), top)
 
 
-def common_exponent(*arrays: Scaled) -> int:
+def common_exponent(*arrays: ScaledArray) -> int:
     """The largest exponent among the arrays that are not zero (0 if all are)."""
     return max((array.exponent for array in arrays if not array.is_zero()), default=0)
 
 
-def align_exponent(array: Scaled, exponent: int) -> Array:
+def align_exponent(array: ScaledArray, exponent: int) -> Array:
     """The array in units of 2^exponent; much smaller numbers become 0."""
     return scale_by_power_of_two(array.mantissa, array.exponent - exponent)
 
 
-def multiply_by_plain(first: Scaled, second: Array | float) -> Scaled:
+def multiply_scaled_by_plain(first: ScaledArray, second: Array | float) -> ScaledArray:
     """The elementwise product with a plain array or number."""
-    return make_scaled(first.mantissa * second, first.exponent)
+    return make_scaled_array(first.mantissa * second, first.exponent)
 
 
-def matmul_scaled(first: Scaled, second: Array) -> Scaled:
+def matmul_scaled(first: ScaledArray, second: Array) -> ScaledArray:
     """The product with a plain array, whose numbers may be anywhere in the float range."""
     weights = to_float_range(second)
-    return make_scaled(first.mantissa @ weights.mantissa, first.exponent + weights.exponent)
+    return make_scaled_array(first.mantissa @ weights.mantissa, first.exponent + weights.exponent)
 
 
-def to_float_range(array: Array) -> Scaled:
+def to_float_range(array: Array) -> ScaledArray:
     """The array itself, or divided by a power of two where products with it could exceed the float range."""
     largest = largest_magnitude(array)
     if largest == 0.0 or 2.0**-MODERATE < largest < 2.0**MODERATE:
-        return Scaled(array, 0)
-    return make_scaled(array)
+        return ScaledArray(array, 0)
+    return make_scaled_array(array)
 
 
-def multiply_scaled(first: Scaled, second: Scaled) -> Scaled:
+def multiply_scaled_arrays(first: ScaledArray, second: ScaledArray) -> ScaledArray:
     """The elementwise product."""
-    return make_scaled(first.mantissa * second.mantissa, first.exponent + second.exponent)
+    return make_scaled_array(first.mantissa * second.mantissa, first.exponent + second.exponent)
 
 
-def from_logs(sign: Array, log_magnitude: Array) -> Scaled:
+def make_scaled_from_logs(sign: Array, log_magnitude: Array) -> ScaledArray:
     """`sign · e^log_magnitude`, elementwise, whatever the magnitude."""
     top = float(log_magnitude.max(initial=-math.inf))
     if top == -math.inf:
-        return Scaled(np.zeros(log_magnitude.shape), 0)
+        return ScaledArray(np.zeros(log_magnitude.shape), 0)
     fraction, exponent = math.modf(top / math.log(2.0))
-    return make_scaled(sign * np.exp(log_magnitude - top) * 2.0**fraction, int(exponent))
+    return make_scaled_array(sign * np.exp(log_magnitude - top) * 2.0**fraction, int(exponent))
 
 
-def expm1_scaled(array: Scaled) -> Scaled:
+def expm1_scaled(array: ScaledArray) -> ScaledArray:
     """e^x - 1, to full relative accuracy however small x is."""
     if array.exponent < NEGLIGIBLE:
         return array
-    return make_scaled(np.expm1(array.value()))
+    return make_scaled_array(np.expm1(array.value()))
 
 
-def log10_of(magnitude: float, exponent: int) -> float:
+def log10_of_scaled(magnitude: float, exponent: int) -> float:
     """log10(magnitude · 2^exponent); ±inf for zero and where the logarithm itself leaves float range."""
     if magnitude == 0.0:
         return -math.inf
@@ -130,6 +130,6 @@ def log10_of(magnitude: float, exponent: int) -> float:
         return math.inf if exponent > 0 else -math.inf
 
 
-def log2_of(magnitude: float, exponent: int) -> float:
+def log2_of_scaled(magnitude: float, exponent: int) -> float:
     """log2(magnitude · 2^exponent), likewise."""
-    return log10_of(magnitude, exponent) / LOG10_2
+    return log10_of_scaled(magnitude, exponent) / LOG10_2

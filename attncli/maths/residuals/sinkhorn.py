@@ -13,51 +13,58 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.residuals.logits import Logits, largest_deviation, logit_deviation, reference_row
+from attncli.maths.residuals.logits import (
+    Logits,
+    bound_largest_deviation,
+    compute_logit_deviation,
+    compute_reference_row,
+)
 from attncli.maths.residuals.plain_softmax import log_softmax
-from attncli.maths.residuals.scaled_arrays import NEGLIGIBLE, Array, Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import NEGLIGIBLE, Array, ScaledArray, make_scaled_array
 
 EXPM1_BEST = 1.0
 """Below this, log mean e^x is taken as log1p(mean expm1(x)), which keeps the digits of small x."""
 
 
-def sinkhorn_output(logits: Logits, values: Scaled, rounds: int) -> Scaled:
+def sinkhorn_output(logits: Logits, values: ScaledArray, rounds: int) -> ScaledArray:
     """P V [head, query, value] for values [head, key, value]."""
-    return apply_doubly_normalised(np.exp, logits, values, rounds)
+    return apply_doubly_normalised_attention(np.exp, logits, values, rounds)
 
 
-def sinkhorn_deviation(logits: Logits, values: Scaled, rounds: int) -> Scaled:
+def sinkhorn_deviation(logits: Logits, values: ScaledArray, rounds: int) -> ScaledArray:
     """(P - 11^T/n) V"""
-    if largest_deviation(logits) < NEGLIGIBLE and logits.bias is None:
+    if bound_largest_deviation(logits) < NEGLIGIBLE and logits.bias is None:
         return first_order_deviation(logits, values)
-    return apply_doubly_normalised(np.expm1, logits, values, rounds)
+    return apply_doubly_normalised_attention(np.expm1, logits, values, rounds)
 
 
-def apply_doubly_normalised(
-    weight: Callable[[Array], Array], logits: Logits, values: Scaled, rounds: int
-) -> Scaled:
+def apply_doubly_normalised_attention(
+    weight: Callable[[Array], Array], logits: Logits, values: ScaledArray, rounds: int
+) -> ScaledArray:
     """weight(L)/n V, one head at a time."""
     heads, tokens, _ = values.mantissa.shape
     result = np.empty(values.mantissa.shape)
-    log_weights = log_softmax(reference_row(logits))
+    log_weights = log_softmax(compute_reference_row(logits))
     for head in range(heads):
-        block = logit_deviation(logits, slice(head, head + 1), slice(None))[0]
-        logs = log_doubly_normalised(block, log_weights[head], rounds)
+        block = compute_logit_deviation(logits, slice(head, head + 1), slice(None))[0]
+        logs = compute_log_doubly_normalised(block, log_weights[head], rounds)
         result[head] = weight(logs) @ values.mantissa[head] / tokens
-    return make_scaled(result, values.exponent)
+    return make_scaled_array(result, values.exponent)
 
 
-def first_order_deviation(logits: Logits, values: Scaled) -> Scaled:
+def first_order_deviation(logits: Logits, values: ScaledArray) -> ScaledArray:
     """First order in E = Q K^T: one round subtracts row and column means, and further rounds change nothing."""
     queries, keys = (
         side.mantissa - side.mantissa.mean(axis=1, keepdims=True)
         for side in (logits.queries, logits.keys)
     )
     result = queries @ (keys.swapaxes(1, 2) @ values.mantissa) / keys.shape[1]
-    return make_scaled(result, logits.queries.exponent + logits.keys.exponent + values.exponent)
+    return make_scaled_array(
+        result, logits.queries.exponent + logits.keys.exponent + values.exponent
+    )
 
 
-def log_doubly_normalised(block: Array, log_weights: Array, rounds: int) -> Array:
+def compute_log_doubly_normalised(block: Array, log_weights: Array, rounds: int) -> Array:
     """log(n P) [query, key] from E and the log of the first normaliser's weights.
 
     Every step works on the normalised logs themselves: entries near P = 1/n stay of order one however large the

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from attncli.maths.residuals.logits import (
     Logits,
+    bound_largest_deviation,
+    compute_logit_deviation,
+    compute_reference_row,
+    find_last_query_bias,
     iter_blocks,
-    largest_deviation,
-    last_bias,
-    logit_deviation,
-    reference_row,
 )
 from attncli.maths.residuals.plain_softmax import (
     MODERATE,
@@ -38,106 +38,107 @@ from attncli.maths.residuals.plain_softmax import (
 from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     Array,
-    Scaled,
-    add_scaled,
+    ScaledArray,
+    add_scaled_arrays,
     align_exponent,
     common_exponent,
     expm1_scaled,
-    from_logs,
-    make_scaled,
+    make_scaled_array,
+    make_scaled_from_logs,
     matmul_scaled,
-    multiply_by_plain,
-    multiply_scaled,
+    multiply_scaled_arrays,
+    multiply_scaled_by_plain,
 )
 
 RESOLVED_BITS = 30
 """A result this far below its largest term has no more than 22 bits (6 digits) left."""
 
 
-def reference_offset(logits: Logits) -> Scaled:
+def compute_reference_offset(logits: Logits) -> ScaledArray:
     """π - 1/n [head, key] for the reference row π, to full relative accuracy when π is nearly uniform."""
     reference = logits.reference
     if logits.bias_in_reference and logits.bias is not None:
-        reference = add_scaled(reference, make_scaled(last_bias(logits)))
+        reference = add_scaled_arrays(reference, make_scaled_array(find_last_query_bias(logits)))
     tokens = reference.mantissa.shape[1]
     if reference.exponent > 0:
-        return make_scaled(np.exp(log_softmax(reference.value())) - 1.0 / tokens)
+        return make_scaled_array(np.exp(log_softmax(reference.value())) - 1.0 / tokens)
     grown = expm1_scaled(reference)
     mean = grown.mantissa.mean(axis=1, keepdims=True)
-    total = 1.0 + Scaled(mean, grown.exponent).value()
-    return make_scaled((grown.mantissa - mean) / total / tokens, grown.exponent)
+    total = 1.0 + ScaledArray(mean, grown.exponent).value()
+    return make_scaled_array((grown.mantissa - mean) / total / tokens, grown.exponent)
 
 
-class Deviation(NamedTuple):
+class SoftmaxDeviation(NamedTuple):
     """(P - 1π^T) V, and whether any of its digits exceed rounding.
 
     It does not where keys that share the attention coincide to the last bit, though they may truly differ by e^-100:
     terms of order one then cancel, and what is left is not the difference but its rounding.
     """
 
-    value: Scaled
+    value: ScaledArray
     resolved: bool
 
 
 class SumWithLargestTerm(NamedTuple):
     """A sum of terms, and the size of the largest of them."""
 
-    value: Scaled
-    largest: Scaled
+    value: ScaledArray
+    largest: ScaledArray
     """One number; kept with its integer exponent, whose last bits a float would lose."""
 
 
-def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
+def softmax_deviation(logits: Logits, values: ScaledArray) -> SoftmaxDeviation:
     """(P - 1π^T) V [head, query, value] for values [head, key, value]."""
     if values.mantissa.shape[1] == 1:
-        return Deviation(make_scaled(np.zeros(values.mantissa.shape)), True)
-    reference = reference_row(logits)
+        return SoftmaxDeviation(make_scaled_array(np.zeros(values.mantissa.shape)), True)
+    reference = compute_reference_row(logits)
     star = reference.argmax(axis=1)
     logits = logits._replace(keys=subtract_reference_key(logits.keys, star))
     values = subtract_reference_key(values, star)
-    size = largest_deviation(logits)
+    size = bound_largest_deviation(logits)
     log_reference = log_softmax(reference)
     if size > MODERATE or (logits.visible is not None and np.ptp(reference) > 2.0**MODERATE):
-        return check_resolution(deviation_by_logarithms(logits, log_reference, star, values))
+        return flag_resolved_digits(deviation_by_logarithms(logits, log_reference, star, values))
     if logits.visible is not None:
-        return check_resolution(deviation_under_mask(logits, np.exp(log_reference), values))
-    weights, log_weight = reference_without_key(reference, star)
+        return flag_resolved_digits(deviation_under_mask(logits, np.exp(log_reference), values))
+    weights, log_weight = remove_key_from_reference(reference, star)
     if size < NEGLIGIBLE and logits.bias is None:
         found = SumWithLargestTerm(
-            first_order_deviation(logits, weights, log_weight, values), largest_term(logits, values)
+            first_order_deviation(logits, weights, log_weight, values),
+            bound_largest_term(logits, values),
         )
     else:
         found = deviation_by_matrix_products(logits, weights, log_weight, star, values)
-    value, resolved = check_resolution(found)
-    return Deviation(apply_log_weight(value, log_weight), resolved)
+    value, resolved = flag_resolved_digits(found)
+    return SoftmaxDeviation(multiply_by_log_weight(value, log_weight), resolved)
 
 
-def largest_term(logits: Logits, values: Scaled) -> Scaled:
+def bound_largest_term(logits: Logits, values: ScaledArray) -> ScaledArray:
     """A bound on |E V|, for the case E = 0."""
     sides = (logits.queries, logits.keys, values)
     lengths = [math.sqrt(float(np.square(side.mantissa).sum(-1).max())) for side in sides]
     return make_scaled_number(math.prod(lengths), sum(side.exponent for side in sides))
 
 
-def make_scaled_number(magnitude: float, exponent: int) -> Scaled:
+def make_scaled_number(magnitude: float, exponent: int) -> ScaledArray:
     """One number."""
-    return make_scaled(np.full(1, magnitude), exponent)
+    return make_scaled_array(np.full(1, magnitude), exponent)
 
 
-def check_resolution(total: SumWithLargestTerm) -> Deviation:
+def flag_resolved_digits(total: SumWithLargestTerm) -> SoftmaxDeviation:
     if total.largest.is_zero():
-        return Deviation(total.value, True)
+        return SoftmaxDeviation(total.value, True)
     resolved = total.value.exponent > total.largest.exponent - RESOLVED_BITS
-    return Deviation(total.value, resolved and not total.value.is_zero())
+    return SoftmaxDeviation(total.value, resolved and not total.value.is_zero())
 
 
-def subtract_reference_key(array: Scaled, star: NDArray[np.intp]) -> Scaled:
+def subtract_reference_key(array: ScaledArray, star: NDArray[np.intp]) -> ScaledArray:
     """Subtract the head's reference key (the star) from every key's vector."""
     chosen = array.mantissa[np.arange(len(star)), star]
-    return make_scaled(array.mantissa - chosen[:, None, :], array.exponent)
+    return make_scaled_array(array.mantissa - chosen[:, None, :], array.exponent)
 
 
-def reference_without_key(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
+def remove_key_from_reference(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
     """π without the reference key, as e^log_weight[head] · weights[head, key] with largest weight 1."""
     rest = reference.copy()
     rest[np.arange(len(star)), star] = -math.inf
@@ -146,10 +147,10 @@ def reference_without_key(reference: Array, star: NDArray[np.intp]) -> tuple[Arr
     return np.exp(rest - second[:, None]), second - reference.max(axis=1) + log_star
 
 
-def apply_log_weight(result: Scaled, log_weight: Array) -> Scaled:
+def multiply_by_log_weight(result: ScaledArray, log_weight: Array) -> ScaledArray:
     """The result [head, …] times e^log_weight[head]."""
-    weight = from_logs(np.ones(len(log_weight)), log_weight)
-    return multiply_scaled(result, weight._replace(mantissa=weight.mantissa[:, None, None]))
+    weight = make_scaled_from_logs(np.ones(len(log_weight)), log_weight)
+    return multiply_scaled_arrays(result, weight._replace(mantissa=weight.mantissa[:, None, None]))
 
 
 def covariance(
@@ -172,18 +173,18 @@ def append_weights_to_values(weights: Array, values: Array) -> Array:
 
 
 def first_order_deviation(
-    logits: Logits, weights: Array, log_weight: Array, values: Scaled
-) -> Scaled:
+    logits: Logits, weights: Array, log_weight: Array, values: ScaledArray
+) -> ScaledArray:
     """First order in E: Q (K^T [w V, w]), never forming Q K^T."""
     right = logits.keys.mantissa.swapaxes(1, 2) @ append_weights_to_values(weights, values.mantissa)
     moments = logits.queries.mantissa @ right
     numerator, _ = covariance(moments, weights, log_weight, values.mantissa)
     exponent = logits.queries.exponent + logits.keys.exponent
-    return make_scaled(numerator, exponent + values.exponent)
+    return make_scaled_array(numerator, exponent + values.exponent)
 
 
 def deviation_by_matrix_products(
-    logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: Scaled
+    logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: ScaledArray
 ) -> SumWithLargestTerm:
     """The deviation where logits are small: one expm1 and two matrix products."""
     heads, tokens, width = values.mantissa.shape
@@ -191,31 +192,31 @@ def deviation_by_matrix_products(
     moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
     sizes = np.empty((heads, moments.shape[1], 1))
     for some, rows in iter_blocks(heads, moments.shape[1], tokens):
-        block = logit_deviation(logits, some, rows)
+        block = compute_logit_deviation(logits, some, rows)
         if logits.bias is not None:
             block -= np.take_along_axis(block, star[some, None, None], axis=2)
         moments[some, rows] = np.expm1(block, out=block) @ right[some]
         sizes[some, rows] = np.abs(block, out=block) @ weights[some, :, None]
     numerator, means = covariance(moments, weights, log_weight, values.mantissa)
-    value = make_scaled(numerator / (1.0 + means), values.exponent)
+    value = make_scaled_array(numerator / (1.0 + means), values.exponent)
     largest = float((sizes / (1.0 + means)).max())
     return SumWithLargestTerm(
         value, make_scaled_number(0.0 if values.is_zero() else largest, values.exponent)
     )
 
 
-def deviation_under_mask(logits: Logits, weights: Array, values: Scaled) -> SumWithLargestTerm:
+def deviation_under_mask(logits: Logits, weights: Array, values: ScaledArray) -> SumWithLargestTerm:
     """The deviation with a mask: plain softmax over the visible keys, minus the reference."""
     output = softmax_output(logits, values)
-    reference = make_scaled(weights[:, None, :] @ values.mantissa, values.exponent)
-    difference = add_scaled(output, multiply_by_plain(reference, -1.0))
+    reference = make_scaled_array(weights[:, None, :] @ values.mantissa, values.exponent)
+    difference = add_scaled_arrays(output, multiply_scaled_by_plain(reference, -1.0))
     return SumWithLargestTerm(
         difference, make_scaled_number(1.0, common_exponent(output, reference))
     )
 
 
 def deviation_by_logarithms(
-    logits: Logits, log_reference: Array, star: NDArray[np.intp], values: Scaled
+    logits: Logits, log_reference: Array, star: NDArray[np.intp], values: ScaledArray
 ) -> SumWithLargestTerm:
     """The deviation entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
     heads, tokens, width = values.mantissa.shape
@@ -223,8 +224,8 @@ def deviation_by_logarithms(
     pieces = []
     largest: int | None = None
     for some, rows in iter_blocks(heads, result.shape[1], tokens):
-        block = mask_logits(logit_deviation(logits, some, rows), logits, rows)
-        weights = subtract_reference(block, log_reference[some], star[some])
+        block = mask_logits(compute_logit_deviation(logits, some, rows), logits, rows)
+        weights = subtract_reference_row(block, log_reference[some], star[some])
         if not weights.is_zero():
             largest = weights.exponent if largest is None else max(largest, weights.exponent)
         pieces.append((some, rows, matmul_scaled(weights, values.mantissa[some])))
@@ -232,10 +233,12 @@ def deviation_by_logarithms(
     for some, rows, piece in pieces:
         result[some, rows] = align_exponent(piece, top)
     size = make_scaled_number(float(largest is not None), (largest or 0) + values.exponent)
-    return SumWithLargestTerm(make_scaled(result, top + values.exponent), size)
+    return SumWithLargestTerm(make_scaled_array(result, top + values.exponent), size)
 
 
-def subtract_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:
+def subtract_reference_row(
+    block: Array, log_reference: Array, star: NDArray[np.intp]
+) -> ScaledArray:
     """P - π from E and log π; the reference key's column, which meets a zero value row, is 0.
 
     log P comes from the logits' distance to their row maximum, which is exact where P is large. log P - log π is that
@@ -255,4 +258,4 @@ def subtract_reference(block: Array, log_reference: Array, star: NDArray[np.intp
     with np.errstate(divide="ignore"):  # log 0 = -inf where P = π
         larger += np.log(-np.expm1(-np.abs(ratio, out=ratio), out=ratio))
     larger[np.arange(len(star)), :, star] = -math.inf
-    return from_logs(sign, larger)
+    return make_scaled_from_logs(sign, larger)

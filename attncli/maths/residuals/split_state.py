@@ -17,13 +17,13 @@ from attncli.maths.residuals.scaled_arrays import (
     BEYOND_FLOATS,
     NEGLIGIBLE,
     Array,
-    Scaled,
-    add_scaled,
+    ScaledArray,
+    add_scaled_arrays,
     align_exponent,
     common_exponent,
-    make_scaled,
+    make_scaled_array,
     matmul_scaled,
-    multiply_by_plain,
+    multiply_scaled_by_plain,
     scale_by_power_of_two,
 )
 
@@ -34,8 +34,8 @@ SMALLEST = 1e-300
 class SplitParts(NamedTuple):
     """The common part [feature] and the varying part [token, feature] of anything computed from a state."""
 
-    common: Scaled
-    varying: Scaled
+    common: ScaledArray
+    varying: ScaledArray
 
     def __matmul__(self, weights: Array) -> "SplitParts":
         return SplitParts(matmul_scaled(self.common, weights), matmul_scaled(self.varying, weights))
@@ -44,20 +44,22 @@ class SplitParts(NamedTuple):
 class SplitState:
     """X = 1c^T + V; in the split form V is centred, so that it is the residual to the token mean."""
 
-    def __init__(self, common: Scaled, varying: Scaled, plain: bool) -> None:
+    def __init__(self, common: ScaledArray, varying: ScaledArray, plain: bool) -> None:
         self.plain = plain
         if plain:
-            self.common = make_scaled(np.zeros_like(common.mantissa))
-            self.varying = add_scaled(common, varying)
+            self.common = make_scaled_array(np.zeros_like(common.mantissa))
+            self.varying = add_scaled_arrays(common, varying)
         else:
             mean = varying.mantissa.mean(axis=0)
-            self.common = add_scaled(common, make_scaled(mean, varying.exponent))
-            self.varying = make_scaled(varying.mantissa - mean, varying.exponent)
+            self.common = add_scaled_arrays(common, make_scaled_array(mean, varying.exponent))
+            self.varying = make_scaled_array(varying.mantissa - mean, varying.exponent)
 
     @classmethod
     def of(cls, states: Array) -> "SplitState":
         """From plain states [token, feature]."""
-        return cls(make_scaled(np.zeros(states.shape[1])), make_scaled(states), plain=True)
+        return cls(
+            make_scaled_array(np.zeros(states.shape[1])), make_scaled_array(states), plain=True
+        )
 
     @property
     def parts(self) -> SplitParts:
@@ -68,12 +70,12 @@ class SplitState:
         return len(self.varying.mantissa)
 
     @cached_property
-    def states(self) -> Scaled:
+    def states(self) -> ScaledArray:
         """X itself, where V may vanish against c."""
-        return add_scaled(self.common, self.varying)
+        return add_scaled_arrays(self.common, self.varying)
 
     @cached_property
-    def residual(self) -> Scaled:
+    def residual(self) -> ScaledArray:
         """X - 1x̄^T."""
         return self.split().varying if self.plain else self.varying
 
@@ -82,8 +84,8 @@ class SplitState:
         if not self.plain:
             return self
         mean = self.varying.mantissa.mean(axis=0)
-        rest = make_scaled(self.varying.mantissa - mean, self.varying.exponent)
-        return SplitState(make_scaled(mean, self.varying.exponent), rest, plain=False)
+        rest = make_scaled_array(self.varying.mantissa - mean, self.varying.exponent)
+        return SplitState(make_scaled_array(mean, self.varying.exponent), rest, plain=False)
 
     def joined(self) -> "SplitState":
         """Convert to the plain form."""
@@ -107,15 +109,15 @@ def add_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
     return (
         parts
         if bias is None
-        else parts._replace(common=add_scaled(parts.common, make_scaled(bias)))
+        else parts._replace(common=add_scaled_arrays(parts.common, make_scaled_array(bias)))
     )
 
 
 def add_skip(first: SplitState, second: SplitParts) -> SplitState:
     """Add a skip connection: both parts add."""
     return SplitState(
-        add_scaled(first.common, second.common),
-        add_scaled(first.varying, second.varying),
+        add_scaled_arrays(first.common, second.common),
+        add_scaled_arrays(first.varying, second.varying),
         first.plain,
     )
 
@@ -136,25 +138,27 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
         # X is so far below √ε that the norm only divides by √ε.
         root = 1.0 / math.sqrt(epsilon)
         return SplitState(
-            multiply_by_plain(common, root), multiply_by_plain(varying, root), state.plain
+            multiply_scaled_by_plain(common, root),
+            multiply_scaled_by_plain(varying, root),
+            state.plain,
         )
     if common.is_zero():
         return SplitState(common, normalise_by_length(varying, top, epsilon), state.plain)
-    epsilon = max(epsilon * power_of_two(-2 * top), SMALLEST if epsilon else 0.0)
-    c, size = align_exponent(common, top), power_of_two(varying.exponent - top)
-    along, across = project_on_common(varying.mantissa, c)
+    epsilon = max(epsilon * compute_power_of_two(-2 * top), SMALLEST if epsilon else 0.0)
+    c, size = align_exponent(common, top), compute_power_of_two(varying.exponent - top)
+    along, across = project_on_common_part(varying.mantissa, c)
     v = float(np.mean(c * c))
     across_square = size * np.mean(across * across, axis=1, keepdims=True)
     ratio = 1.0 + size * along
     sigma_c = np.sqrt(v + epsilon)
     sigma_y = np.sqrt(ratio**2 * v + size * across_square + epsilon)
-    gap = norm_denominator_change(v, size * across_square, epsilon, ratio, sigma_c, sigma_y)
+    gap = compute_norm_denominator_change(v, size * across_square, epsilon, ratio, sigma_c, sigma_y)
     factor = (along * (epsilon + gap) - across_square) / (sigma_c * sigma_y * (sigma_c + sigma_y))
-    changed = make_scaled(across / sigma_y + c * factor, varying.exponent - top)
-    return SplitState(make_scaled(c / sigma_c), changed, state.plain)
+    changed = make_scaled_array(across / sigma_y + c * factor, varying.exponent - top)
+    return SplitState(make_scaled_array(c / sigma_c), changed, state.plain)
 
 
-def normalise_by_length(varying: Scaled, top: int, epsilon: float) -> Scaled:
+def normalise_by_length(varying: ScaledArray, top: int, epsilon: float) -> ScaledArray:
     """Divide rows by √(mean of squares + ε), each in its own units: next to a large row a small one's squares
     underflow."""
     rows = align_exponent(varying, top)
@@ -163,10 +167,10 @@ def normalise_by_length(varying: Scaled, top: int, epsilon: float) -> Scaled:
     shared = max(-BEYOND_FLOATS, min(BEYOND_FLOATS, -2 * top))
     with np.errstate(over="ignore", under="ignore"):
         added = np.maximum(np.ldexp(epsilon, shared - 2 * own), SMALLEST if epsilon else 0.0)
-    return make_scaled(rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + added))
+    return make_scaled_array(rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + added))
 
 
-def norm_denominator_change(
+def compute_norm_denominator_change(
     v: float, across_square: Array, epsilon: float, ratio: Array, sigma_c: Array, sigma_y: Array
 ) -> Array:
     """T = σ_c σ_y - (1 + α) v without cancellation."""
@@ -177,17 +181,19 @@ def norm_denominator_change(
     )
 
 
-def power_of_two(exponent: int) -> float:
+def compute_power_of_two(exponent: int) -> float:
     """2^exponent as a plain number, 0 or inf outside float range."""
     return float(scale_by_power_of_two(np.ones(1), exponent)[0])
 
 
-def subtract_mean(part: Scaled) -> Scaled:
+def subtract_mean(part: ScaledArray) -> ScaledArray:
     """Minus the mean over features."""
-    return make_scaled(part.mantissa - part.mantissa.mean(axis=-1, keepdims=True), part.exponent)
+    return make_scaled_array(
+        part.mantissa - part.mantissa.mean(axis=-1, keepdims=True), part.exponent
+    )
 
 
-def project_on_common(varying: Array, common: Array) -> tuple[Array, Array]:
+def project_on_common_part(varying: Array, common: Array) -> tuple[Array, Array]:
     """α [token, 1] and ρ with V = α c + ρ and ρ ⊥ c; projected twice, so that ρ is clean even if tiny."""
     square = float(common @ common)
     along = np.zeros((len(varying), 1))

@@ -38,14 +38,14 @@ class ActivationState:
         above = max(MASSIVE, RATIO * self.median) if self.largest > MASSIVE else MASSIVE
         return self.sizes.amax(dim=-1) > above
 
-    def find_peak(self) -> "Peak":
+    def find_peak(self) -> "ActivationPeak":
         """The largest activation; the median, which takes longest, is only found where it could be massive."""
         token, feature = divmod(int(self.sizes.argmax()), self.sizes.shape[-1])
         large = self.largest > MASSIVE and self.median > 0.0
-        return Peak(token, feature, self.largest / self.median if large else None)
+        return ActivationPeak(token, feature, self.largest / self.median if large else None)
 
 
-class Peak(NamedTuple):
+class ActivationPeak(NamedTuple):
     """Where the largest activation of a state is."""
 
     token: int
@@ -54,7 +54,7 @@ class Peak(NamedTuple):
     """How many times the median; None where the activation is not large by itself."""
 
 
-def cosine_gap(values: "Tensor") -> float:
+def compute_cosine_gap(values: "Tensor") -> float:
     """1 - cos, cos the mean cosine between two different tokens; nan for fewer than two.
 
     With unit rows u_i, 1 - cos = Σ_i ‖u_i - ū‖² / (n - 1), which needs no subtraction from 1.

@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.activations._state import ActivationState, cosine_gap
+from attncli.metrics.activations._state import ActivationState, compute_cosine_gap
 
 
 @metric("1")
@@ -8,4 +8,4 @@ def token_cosine_gap(state: ActivationState) -> float:
 
     0: all tokens point the same way (over-smoothed); 1: they are orthogonal on average.
     """
-    return cosine_gap(state.values)
+    return compute_cosine_gap(state.values)

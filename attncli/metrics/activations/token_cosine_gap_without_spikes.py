@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.activations._state import ActivationState, cosine_gap
+from attncli.metrics.activations._state import ActivationState, compute_cosine_gap
 
 
 @metric("1")
@@ -8,4 +8,4 @@ def token_cosine_gap_without_spikes(state: ActivationState) -> float:
 
     Where it is well above token_cosine_gap, or below, few spiking tokens make up the difference.
     """
-    return cosine_gap(state.values[~state.massive_tokens])
+    return compute_cosine_gap(state.values[~state.massive_tokens])

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 class ColumnEnergy:
     """Sums over the columns of the maps of one attention, in float64."""
 
-    def __init__(self, rows: StripRows) -> None:
+    def __init__(self, rows: MapStripRows) -> None:
         self.squares: Tensor = rows.weights.new_zeros((*rows.weights.shape[:2], rows.keys)).double()
         """[batch, head, key]: Σ_i A_ij²."""
 
-    def add(self, rows: StripRows) -> None:
+    def add(self, rows: MapStripRows) -> None:
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         self.squares[..., part] += rows.weights.square().sum(dim=-2).double()

@@ -3,13 +3,13 @@
 from math import nan
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def keys_after_same_tokens(rows: StripRows, order: int) -> "Tensor":
+def find_keys_after_same_tokens(rows: MapStripRows, order: int) -> "Tensor":
     """[batch or 1, 1, query, key] bool: visible keys j ≤ i behind the same `order` - 1 tokens that end with query i's own."""
     assert rows.ids is not None
     width = rows.weights.shape[-1]
@@ -24,18 +24,18 @@ def keys_after_same_tokens(rows: StripRows, order: int) -> "Tensor":
     return found[None, None] if rows.visible is None else found & rows.visible
 
 
-def distance_from_counts(rows: StripRows, order: int) -> "Tensor":
+def compute_distance_from_counts(rows: MapStripRows, order: int) -> "Tensor":
     """[batch, head, query]: total variation between a row and uniform attention to the keys that the estimator counts."""
-    counted = keys_after_same_tokens(rows, order).to(rows.weights.dtype)
+    counted = find_keys_after_same_tokens(rows, order).to(rows.weights.dtype)
     many = counted.sum(dim=-1, keepdim=True)
     own = rows.weights / rows.sums[..., None]
     far: Tensor = (own - counted / many.clamp_min(1)).abs_().sum(dim=-1) / 2.0
     return far.masked_fill(many[..., 0] == 0, nan)
 
 
-def copy_has_largest_weight(rows: StripRows) -> "Tensor":
+def has_copy_largest_weight(rows: MapStripRows) -> "Tensor":
     """[batch, head, query]: 1 where the copy's weight is above all others, 0 elsewhere; nan where there is no copy."""
-    copy = keys_after_same_tokens(rows, 2)
+    copy = find_keys_after_same_tokens(rows, 2)
     on = rows.weights.masked_fill(~copy, -1.0).amax(dim=-1)
     off = rows.weights.masked_fill(copy, -1.0).amax(dim=-1)
     hits: Tensor = (on > off).to(rows.weights.dtype)

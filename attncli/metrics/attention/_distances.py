@@ -15,11 +15,11 @@ def mean_distances(weights: "Tensor", place: "Tensor", first_key: int) -> "Tenso
     key = weights.new_ones(weights.shape[-1]).cumsum(dim=0) + (first_key - 1)
     for start in range(0, len(place), BLOCK):
         block = slice(start, start + BLOCK)
-        result[..., block] = block_distance(weights[..., block, :], place[block], key)
+        result[..., block] = sum_distances_past_block(weights[..., block, :], place[block], key)
     return result
 
 
-def block_distance(weights: "Tensor", place: "Tensor", key: "Tensor") -> "Tensor":
+def sum_distances_past_block(weights: "Tensor", place: "Tensor", key: "Tensor") -> "Tensor":
     """Beyond the block, |i - j| is the way to its edge, the same for all keys there, and the way from the edge to j."""
     first, last = place[0], place[-1]
     past, future = key < first, key > last

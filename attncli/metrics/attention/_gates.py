@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +20,7 @@ CLOSED = 0.01
 """A gate below it counts as closed."""
 
 
-class Gates(NamedTuple):
+class GateObservations(NamedTuple):
     """Gates of one attention on one text."""
 
     gate: Array
@@ -36,10 +36,10 @@ class Gates(NamedTuple):
 class SinkColumn:
     """The weights on token 0 of one attention, strip by strip."""
 
-    def __init__(self, rows: StripRows) -> None:
+    def __init__(self, rows: MapStripRows) -> None:
         self.parts: list[Array] = []
 
-    def add(self, rows: StripRows) -> None:
+    def add(self, rows: MapStripRows) -> None:
         weights = rows.weights
         unseen = rows.seen <= 1
         if rows.first_key == 0:
@@ -51,24 +51,26 @@ class SinkColumn:
             column = weights.new_full(weights.shape[:-1], nan).double()
         self.parts.append(column.cpu().numpy())
 
-    def of_items(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> list[Gates]:
+    def of_items(
+        self, gate: "Tensor", context: "Tensor", projection: "Tensor"
+    ) -> list[GateObservations]:
         """Gates of each batch item, from [batch, query, head, …] and [head, value, feature]."""
         sides = [side.double().transpose(1, 2).cpu().numpy() for side in (gate, context)]
         into, column = projection.double().cpu().numpy(), np.concatenate(self.parts, axis=-1)
-        return [Gates(g, c, into, a) for g, c, a in zip(*sides, column, strict=True)]
+        return [GateObservations(g, c, into, a) for g, c, a in zip(*sides, column, strict=True)]
 
 
-def mean_gate(gates: Gates) -> Array:
+def mean_gate(gates: GateObservations) -> Array:
     found: Array = gates.gate.mean(axis=(1, 2))
     return found
 
 
-def share_of_closed_gates(gates: Gates) -> Array:
+def share_of_closed_gates(gates: GateObservations) -> Array:
     found: Array = (gates.gate < CLOSED).mean(axis=(1, 2))
     return found
 
 
-def compute_sparsity(gates: Gates) -> Array:
+def compute_sparsity(gates: GateObservations) -> Array:
     flat = gates.gate.reshape(len(gates.gate), -1)
     squares = (flat**2).sum(axis=1)
     alike = flat.sum(axis=1) ** 2 / np.where(squares == 0.0, 1.0, squares) / flat.shape[1]
@@ -76,7 +78,7 @@ def compute_sparsity(gates: Gates) -> Array:
     return found
 
 
-def sink_correlation(gates: Gates) -> Array:
+def sink_correlation(gates: GateObservations) -> Array:
     return np.array(
         [
             pearson(gate.mean(axis=-1), sink)
@@ -95,13 +97,13 @@ def pearson(first: Array, second: Array) -> float:
     return float(x @ y / size) if size > 0.0 else float("nan")
 
 
-def hold_at_mean(gates: Gates) -> Array:
+def replace_gates_by_mean(gates: GateObservations) -> Array:
     """[head, 1, value or 1]: each gate's mean over the queries."""
     found: Array = gates.gate.mean(axis=1, keepdims=True)
     return found
 
 
-def output_norm(gates: Gates, factor: Array) -> Array:
+def compute_output_norms(gates: GateObservations, factor: Array) -> Array:
     """[head, query]: ‖(factor · context) W_O‖, from the Gram matrices of W_O."""
     gated = factor * gates.context
     gram = gates.projection @ gates.projection.swapaxes(1, 2)
@@ -109,17 +111,19 @@ def output_norm(gates: Gates, factor: Array) -> Array:
     return found
 
 
-def effect_of_mean_gates(gates: Gates) -> Array:
+def compute_mean_gate_effect(gates: GateObservations) -> Array:
     """The relative change when gates stay at their mean; nan for a head that writes nothing."""
-    moved = np.linalg.norm(output_norm(gates, gates.gate - hold_at_mean(gates)), axis=1)
-    whole = np.linalg.norm(output_norm(gates, gates.gate), axis=1)
+    moved = np.linalg.norm(
+        compute_output_norms(gates, gates.gate - replace_gates_by_mean(gates)), axis=1
+    )
+    whole = np.linalg.norm(compute_output_norms(gates, gates.gate), axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(whole > 0.0, moved / whole, np.nan)
 
 
-def median_contribution(gates: Gates, factor: Array) -> Array:
+def compute_median_contribution(gates: GateObservations, factor: Array) -> Array:
     """[head]: the median over queries of a head's share of what all heads write."""
-    sizes = output_norm(gates, factor)
+    sizes = compute_output_norms(gates, factor)
     total = sizes.sum(axis=0)
     found: Array = np.median(sizes / np.where(total == 0.0, 1.0, total), axis=1)
     return found

@@ -2,24 +2,24 @@
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 from attncli.resource_limits import require_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Gram:
+class GramMatrix:
     """Sums of one attention; these grow with the square of the keys, so their memory is checked first."""
 
-    def __init__(self, rows: StripRows) -> None:
+    def __init__(self, rows: MapStripRows) -> None:
         lead, keys = rows.weights.shape[:2], rows.keys
         size = lead[0] * lead[1] * keys**2 * rows.weights.element_size()
         what = f"the rank of {lead[0] * lead[1]} maps over {keys} keys"
         require_memory(size, what, "cut the text with `tokens`")
         self.sums = rows.weights.new_zeros((*lead, keys, keys))
 
-    def add(self, rows: StripRows) -> None:
+    def add(self, rows: MapStripRows) -> None:
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         self.sums[..., part, part] += rows.weights.transpose(-2, -1) @ rows.weights
 

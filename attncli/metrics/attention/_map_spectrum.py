@@ -8,7 +8,7 @@ that is little.
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,10 +26,10 @@ NOISE = 1e-10
 SEED = 0
 
 
-class Spectrum:
+class SpectrumIteration:
     """The singular values of every map of a layer, and of the same maps without their uniform part 11^T / n."""
 
-    def __init__(self, rows: StripRows) -> None:
+    def __init__(self, rows: MapStripRows) -> None:
         import torch
 
         self.generator = torch.Generator().manual_seed(SEED)
@@ -53,10 +53,10 @@ class Spectrum:
         drawn = torch.randn(self.keys, columns, generator=self.generator, dtype=torch.float64)
         return drawn.to(like.device).expand(*self.lead, -1, -1).clone()
 
-    def zeros(self, rows: StripRows) -> "Tensor":
+    def zeros(self, rows: MapStripRows) -> "Tensor":
         return rows.weights.new_zeros(self.blocks[-1].shape).double()
 
-    def add(self, rows: StripRows) -> None:
+    def add(self, rows: MapStripRows) -> None:
         weights = rows.weights
         part = slice(rows.first_key, rows.first_key + weights.shape[-1])
         block = self.blocks[-1][..., part, :].to(weights.dtype)

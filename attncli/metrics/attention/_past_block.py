@@ -6,7 +6,7 @@ random columns has the same rank, up to their number.
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +21,7 @@ LEAST = 1e-4
 class PastBlock:
     """Sums of one attention, in float64."""
 
-    def __init__(self, rows: StripRows) -> None:
+    def __init__(self, rows: MapStripRows) -> None:
         import torch
 
         self.first, self.half = rows.queries // 2, rows.keys // 2
@@ -34,7 +34,7 @@ class PastBlock:
         self.columns = drawn.to(rows.weights.device)
         self.sums: Tensor = rows.weights.new_zeros((*rows.weights.shape[:2], size, size)).double()
 
-    def add(self, rows: StripRows) -> None:
+    def add(self, rows: MapStripRows) -> None:
         late = max(0, self.first - rows.first_query)
         keys = slice(rows.first_key, min(self.half, rows.first_key + rows.weights.shape[-1]))
         if late >= rows.size or keys.stop <= keys.start:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +23,7 @@ class MapSums(NamedTuple):
     """[batch or 1, 1, offset]: how many pairs are visible."""
 
 
-class RowStatistics(StripRows):
+class RowStatistics(MapStripRows):
     """All rows of the maps of one attention; whatever would read their weights finds nan."""
 
     def __init__(
@@ -37,7 +37,7 @@ class RowStatistics(StripRows):
         period: int | None,
         ids: "Tensor | None",
     ) -> None:
-        """`rows`: by the names of StripRows' properties. `cells`: A_{i, i - offset} by offset. `seen`: as StripRows has it."""
+        """`rows`: by the names of MapStripRows' properties. `cells`: A_{i, i - offset} by offset. `seen`: as MapStripRows has it."""
         unknown = rows["sums"].new_full((), nan).expand(*rows["sums"].shape, keys)
         super().__init__(unknown, period=period, scores=unknown if scored else None, ids=ids)
         self.__dict__.update(rows, seen=seen)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 UNGROUPED = "heads do not share keys evenly: which head has which is not understood"
 
 
-class Cosines(NamedTuple):
+class CosineSums(NamedTuple):
     """Sums over queries of cosines, and how many there are."""
 
     total: "Tensor"
@@ -26,7 +26,7 @@ class Cosines(NamedTuple):
 class OperandStatistics:
     """Statistics of one attention, added up strip by strip; a head's keys are those of its group (h // heads per key)."""
 
-    def __init__(self, rows: StripRows) -> None:
+    def __init__(self, rows: MapStripRows) -> None:
         assert rows.sides is not None
         _, key, value = rows.sides
         self.heads = rows.weights.shape[1]
@@ -36,14 +36,14 @@ class OperandStatistics:
         """[batch, head, key]: ‖k_j‖ and ‖v_j‖."""
         self.units = self.repeat_groups(unit_vectors(key))
         zero = self.key_sizes.new_zeros(())
-        self.first = self.every = Cosines(zero, zero)
+        self.first = self.every = CosineSums(zero, zero)
         """cos(q_i, k_0) of the queries that see token 0; and their mean over all keys that a query sees."""
 
     def repeat_groups(self, grouped: "Tensor") -> "Tensor":
         """[batch, head, …] of grouped keys or values."""
         return grouped.double().repeat_interleave(self.heads // grouped.shape[1], dim=1)
 
-    def add(self, rows: StripRows) -> None:
+    def add(self, rows: MapStripRows) -> None:
         assert rows.sides is not None
         query = unit_vectors(rows.sides[0]).double()
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
@@ -59,8 +59,10 @@ class OperandStatistics:
             self.first = add_cosines(self.first, here, seen[..., 0])
 
 
-def add_cosines(sums: Cosines, cosines: "Tensor", counted: "Tensor") -> Cosines:
-    return Cosines(sums.total + (cosines * counted).sum(dim=-1), sums.counted + counted.sum(dim=-1))
+def add_cosines(sums: CosineSums, cosines: "Tensor", counted: "Tensor") -> CosineSums:
+    return CosineSums(
+        sums.total + (cosines * counted).sum(dim=-1), sums.counted + counted.sum(dim=-1)
+    )
 
 
 def unit_vectors(vectors: "Tensor") -> "Tensor":
@@ -70,7 +72,7 @@ def unit_vectors(vectors: "Tensor") -> "Tensor":
     return found
 
 
-def explain_no_operands(rows: StripRows) -> str:
+def explain_no_operands(rows: MapStripRows) -> str:
     """Explain why these strips lack queries, keys and values; empty where they have them."""
     if rows.sides is None:
         return "its queries and keys were not seen"

@@ -28,7 +28,7 @@ CACHED = 2**18
 """Numbers that are processed at a time, so that they stay in the processor's cache."""
 
 
-class StripRows:
+class MapStripRows:
     """Rows `first_query` … of maps of `queries` × `keys`; columns from `first_key` on, those left out being hidden."""
 
     def __init__(
@@ -65,12 +65,12 @@ class StripRows:
         """[batch, head, query, key]: the signed map of a linear layer, of which `weights` are shares of the sizes."""
 
     @property
-    def as_applied(self) -> "StripRows":
+    def as_applied(self) -> "MapStripRows":
         """The signed map of a linear layer; the same rows where there was a softmax."""
         if self.applied is None:
             return self
         where = (self.first_query, self.first_key, self.queries, self.keys)
-        return StripRows(self.applied, *where, self.visible, self.period)
+        return MapStripRows(self.applied, *where, self.visible, self.period)
 
     @property
     def size(self) -> int:

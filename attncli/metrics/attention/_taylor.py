@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def distance_from_kernel(rows: StripRows, kernel: "Tensor") -> "Tensor":
+def compute_distance_from_kernel(rows: MapStripRows, kernel: "Tensor") -> "Tensor":
     """[batch, head, query]: total variation between a row and that of a kernel [batch, head, query, key]."""
     if rows.visible is not None:
         kernel = kernel.masked_fill(~rows.visible, 0.0)
@@ -17,7 +17,7 @@ def distance_from_kernel(rows: StripRows, kernel: "Tensor") -> "Tensor":
     return (own - kernel).abs_().sum(dim=-1) / 2.0
 
 
-def bound_logits(rows: StripRows) -> "Tensor":
+def scale_logits_into_unit_range(rows: MapStripRows) -> "Tensor":
     """[batch, head, query, key]: the logits less their row mean, scaled down where they leave [-1, 1].
 
     They are never scaled up: that would change nearly uniform rows.

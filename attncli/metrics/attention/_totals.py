@@ -9,14 +9,14 @@ from attncli.metrics import MetricSpec
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._column_energy import ColumnEnergy
 from attncli.metrics.attention._gates import SinkColumn
-from attncli.metrics.attention._gram import Gram
-from attncli.metrics.attention._map_spectrum import Spectrum
+from attncli.metrics.attention._gram import GramMatrix
+from attncli.metrics.attention._map_spectrum import SpectrumIteration
 from attncli.metrics.attention._offsets import Offsets
 from attncli.metrics.attention._outputs import HeadOutputs
 from attncli.metrics.attention._past_block import PastBlock
 from attncli.metrics.attention._received import ReceivedMass
 from attncli.metrics.attention._sides import OperandStatistics, explain_no_operands
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 from attncli.records import NOT_APPLICABLE
 from attncli.tolerances import FULL_ROW
 
@@ -28,7 +28,7 @@ CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are be
 NO_SCORES = "the scores that its softmax was given were not seen"
 
 COLLECTED = {
-    "gram": Gram,
+    "gram": GramMatrix,
     "energy": ColumnEnergy,
     "block": PastBlock,
     "sides": OperandStatistics,
@@ -89,11 +89,11 @@ class MetricTotals:
     def kinds(self) -> set[str]:
         return {ATTENTION.spec(name).of for name in self.functions}
 
-    def add(self, rows: StripRows) -> None:
+    def add(self, rows: MapStripRows) -> None:
         """Add one strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
         if "spectrum" in self.kinds:
             if "spectrum" not in self.sums:
-                self.sums["spectrum"] = Spectrum(rows.as_applied)
+                self.sums["spectrum"] = SpectrumIteration(rows.as_applied)
             self.sums["spectrum"].add(rows.as_applied)
         if self.repeating:
             return
@@ -128,7 +128,7 @@ class MetricTotals:
         attending = [] if least is None or largest is None else least[largest > 0.0].tolist()
         return min(attending, default=1.0)
 
-    def collect_rows(self, rows: StripRows) -> None:
+    def collect_rows(self, rows: MapStripRows) -> None:
         for kind in self.kinds & COLLECTED.keys():
             if kind == "sides":
                 self.unseen = self.unseen or explain_no_operands(rows)
@@ -158,7 +158,7 @@ class MetricTotals:
             if ATTENTION.spec(name).of == "gates"
         }
 
-    def add_rows(self, name: str, values: "Tensor", rows: StripRows) -> None:
+    def add_rows(self, name: str, values: "Tensor", rows: MapStripRows) -> None:
         values = values.double()
         if ATTENTION.spec(name).take != "mean":
             self.sums.setdefault(name, []).append((values, rows.seen.expand_as(values[:, :1])))
@@ -167,7 +167,7 @@ class MetricTotals:
         total, count = self.sums.get(name, (0.0, 0))
         self.sums[name] = total + values.nansum(dim=-1), count + counted
 
-    def add_columns(self, rows: StripRows) -> None:
+    def add_columns(self, rows: MapStripRows) -> None:
         if "columns" not in self.sums:
             shape = (*rows.weights.shape[:2], rows.keys)
             zeros = rows.weights.new_zeros(shape).double()
@@ -178,7 +178,7 @@ class MetricTotals:
         columns.received[..., part] += received
         columns.seen[..., part] += seen
 
-    def add_offsets(self, rows: StripRows) -> None:
+    def add_offsets(self, rows: MapStripRows) -> None:
         if "offsets" not in self.sums:
             shape = (*rows.weights.shape[:2], rows.queries + rows.keys - 1)
             zeros = rows.weights.new_zeros(shape).double()
@@ -274,7 +274,7 @@ class MetricTotals:
         needs = ATTENTION.spec(name).needs
         if self.signed and not ATTENTION.spec(name).signed:
             return "weights of both signs are no shares of attention"
-        if self.linear and (reason := explain_not_for_linear(ATTENTION.spec(name))):
+        if self.linear and (reason := explain_linear_map_without_metric(ATTENTION.spec(name))):
             return reason
         if "same tokens" in needs and not self.same_tokens:
             return "queries and keys are not the same tokens"
@@ -298,7 +298,7 @@ class MetricTotals:
         return self.unseen if ATTENTION.spec(name).of == "sides" else ""
 
 
-def explain_not_for_linear(spec: MetricSpec) -> str:
+def explain_linear_map_without_metric(spec: MetricSpec) -> str:
     """Explain why a metric does not apply to a linear layer's map; empty where it does."""
     if {"scores", "logits"} & set(spec.needs):
         return "a linear layer has no softmax, so no logits"
@@ -326,7 +326,7 @@ def reduce_batch(name: str, items: "Tensor | str") -> "Tensor | str":
 def measure_maps(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:
     """The metrics of whole maps [batch, head, query, key]."""
     totals = MetricTotals(names, how.pop("same_tokens", True), how.pop("signed", False))
-    rows = StripRows(weights, **how)
+    rows = MapStripRows(weights, **how)
     totals.add(rows)
     while totals.wants_another_round():
         totals.add(rows)

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._gram import Gram
+from attncli.metrics.attention._gram import GramMatrix
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,7 +11,7 @@ ROUNDING = 1e-6
 
 
 @metric("dimensions", group="lazy", signed=True)
-def attention_effective_rank_90(gram: Gram) -> "Tensor":
+def attention_effective_rank_90(gram: GramMatrix) -> "Tensor":
     """Least k with Σ_{i≤k} σ_i² ≥ 0.9 Σ σ² over the singular values of A: the approximate rank of lazy layers.
 
     1: rank one nearly is the map (Sanyal et al. 2024 call layers of such heads lazy); 0.9 n: a permutation.

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._map_spectrum import Spectrum
+from attncli.metrics.attention._map_spectrum import SpectrumIteration
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -12,7 +12,7 @@ TINY = 1e-300
 
 
 @metric("1", group="spectra")
-def attention_stable_rank_centred(spectrum: Spectrum) -> "Tensor":
+def attention_stable_rank_centred(spectrum: SpectrumIteration) -> "Tensor":
     """‖A - 11^T/n‖_F² / s1(A - 11^T/n)²: the same once uniform attention is taken off.
 
     0 where nothing is left. A gap of the spectrum that is only the uniform part's goes away ("Mind the Gap", 2024).

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("tokens", needs=("same tokens",))
-def distance(summaries: StripRows) -> "Tensor":
+def distance(summaries: MapStripRows) -> "Tensor":
     """Mean over queries of Σ_j A_ij |i - j|: how far away a head looks.
 
     0: at the token itself. Uniform attention has (n - 1)/4 if it is causal, (n² - 1)/(3n) if not.

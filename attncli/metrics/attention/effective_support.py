@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("keys")
-def effective_support(summaries: StripRows) -> "Tensor":
+def effective_support(summaries: MapStripRows) -> "Tensor":
     """Mean of e^{H_i}: how many keys a uniform row of the same entropy would have.
 
     1: one key each; n_i: uniform. Uniform causal attention over 64 tokens has 32.5.

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("nats")
-def entropy(summaries: StripRows) -> "Tensor":
+def entropy(summaries: MapStripRows) -> "Tensor":
     """Mean over queries of H_i = -Σ_j A_ij ln A_ij.
 
     0: every query looks at one key; ln n_i where query i attends uniformly to the n_i keys that it sees.

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,7 +11,7 @@ COLLAPSED = 0.1
 
 
 @metric("1")
-def entropy_collapse(summaries: StripRows) -> "Tensor":
+def entropy_collapse(summaries: MapStripRows) -> "Tensor":
     """Share of the queries whose entropy is below 0.1 nat.
 
     1: every query looks at one key (entropy collapse, arXiv 2303.06296). Uniform causal attention has 1 / n, for the first

@@ -2,14 +2,14 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1")
-def entropy_normalised(summaries: StripRows) -> "Tensor":
+def entropy_normalised(summaries: MapStripRows) -> "Tensor":
     """Mean of H_i / ln n_i over the queries that see n_i > 1 keys.
 
     0: one key each; 1: uniform over all visible keys. Never divided by ln n, which would make every causal head look sharp.

@@ -1,11 +1,11 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, Gates, effect_of_mean_gates
+from attncli.metrics.attention._gates import Array, GateObservations, compute_mean_gate_effect
 
 
 @metric("1", group="gates")
-def gate_effect(gates: Gates) -> Array:
+def gate_effect(gates: GateObservations) -> Array:
     """‖(g - ḡ) ctx W_O‖_F / ‖g ctx W_O‖_F, ḡ the gate at its mean over the queries: what holding the gate would change.
 
     0: the gate is a constant, which W_O could have taken up; near 1: it decides what is written.
     """
-    return effect_of_mean_gates(gates)
+    return compute_mean_gate_effect(gates)

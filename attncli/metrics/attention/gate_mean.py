@@ -1,9 +1,9 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, Gates, mean_gate
+from attncli.metrics.attention._gates import Array, GateObservations, mean_gate
 
 
 @metric("1", group="gates")
-def gate_mean(gates: Gates) -> Array:
+def gate_mean(gates: GateObservations) -> Array:
     """Mean over queries and features of the gate that multiplies what the head has weighed.
 
     1: open; 0.5: untrained, or undecided; 0: the head is shut off.

@@ -1,9 +1,9 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, Gates, sink_correlation
+from attncli.metrics.attention._gates import Array, GateObservations, sink_correlation
 
 
 @metric("1", group="gates")
-def gate_sink_correlation(gates: Gates) -> Array:
+def gate_sink_correlation(gates: GateObservations) -> Array:
     """Correlation over queries of the mean gate and the weight on token 0, of queries that see more keys than one.
 
     -1: the gate shuts where the head looks at its sink, so the sink is not needed to shut it; 0: unrelated.

@@ -1,9 +1,9 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, Gates, compute_sparsity
+from attncli.metrics.attention._gates import Array, GateObservations, compute_sparsity
 
 
 @metric("1", group="gates")
-def gate_sparsity(gates: Gates) -> Array:
+def gate_sparsity(gates: GateObservations) -> Array:
     """1 - (Σ g)² / (N Σ g²) over the gate's N entries: how few of them carry it.
 
     0: all alike, as where the gate is held at a number; near 1: a few are open, the rest shut.

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", group="roles", needs=("same tokens", "repeats"), signed=True)
-def induction(summaries: StripRows) -> "Tensor":
+def induction(summaries: MapStripRows) -> "Tensor":
     """Mean of A_{i,i-S+1} over the second half of S random tokens repeated twice.
 
     1: looks at the token that came after the earlier copy of its own, which is what comes next.

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", needs=("logits",))
-def logit_spread(rows: StripRows) -> "Tensor":
+def logit_spread(rows: MapStripRows) -> "Tensor":
     """Mean over queries of the standard deviation of the logits, over the visible keys.
 
     0: uniform attention. Up to about 1 a polynomial kernel can stand in for the softmax.

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", needs=("scores",), take="max")
-def max_logit(summaries: StripRows) -> "Tensor":
+def max_logit(summaries: MapStripRows) -> "Tensor":
     """Largest score of a query and a key that it sees, as the softmax is given it; of several texts the largest.
 
     After scale, rotary, QK norm, softcap and position bias; a mask's numbers are none. Below about 30 in healthy models;

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("nats", take="min", enough=True)
-def min_entropy(summaries: StripRows) -> "Tensor":
+def min_entropy(summaries: MapStripRows) -> "Tensor":
     """Least entropy of a query, among those that see at least half as many keys as the one that sees the most.
 
     0: a query looks at one key. Queries that see few keys could not spread; of several texts the least.

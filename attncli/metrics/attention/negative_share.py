@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", group="memory", signed=True)
-def negative_share(rows: StripRows) -> "Tensor":
+def negative_share(rows: MapStripRows) -> "Tensor":
     """Mean over queries of Σ_j max(-A_ij, 0) / Σ_j |A_ij|: how much a head takes away rather than adds.
 
     0: any softmax; 1/2: as much away as it adds.

@@ -1,17 +1,17 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._copies import distance_from_counts
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._copies import compute_distance_from_counts
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", group="copying", needs=("same tokens", "made text"), text="markov")
-def ngram_3(rows: StripRows) -> "Tensor":
+def ngram_3(rows: MapStripRows) -> "Tensor":
     """Mean total variation between a row and uniform attention to the keys so far that stand behind a copy of its last two tokens: the trigram estimator.
 
     0: by its values the head counts what has followed so far, as statistical induction heads do (Edelman et al. 2024).
     """
-    return distance_from_counts(rows, 3)
+    return compute_distance_from_counts(rows, 3)

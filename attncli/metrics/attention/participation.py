@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("keys")
-def participation(summaries: StripRows) -> "Tensor":
+def participation(summaries: MapStripRows) -> "Tensor":
     """Mean of 1 / Σ_j A_ij²: the number of keys that share a row, by its squares.
 
     1: one key each; n_i: uniform. Less moved by many tiny weights than effective_support.

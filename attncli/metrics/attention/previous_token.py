@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", group="roles", needs=("same tokens",), signed=True)
-def previous_token(summaries: StripRows) -> "Tensor":
+def previous_token(summaries: MapStripRows) -> "Tensor":
     """Mean of A_{i,i-1} over the queries that see the token before them.
 
     1: a previous-token head. On random tokens repeated twice, so that it is the place that is looked at.

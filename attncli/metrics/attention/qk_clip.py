@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,7 +11,7 @@ LARGEST_LOGIT = 100.0
 
 
 @metric("1", needs=("scores",), take="min")
-def qk_clip(summaries: StripRows) -> "Tensor":
+def qk_clip(summaries: MapStripRows) -> "Tensor":
     """min(1, τ / max_logit) with τ = 100: what QK-Clip would multiply the head's scores by.
 
     1: nothing is clipped; below 1 the head's largest score is past 100 (Kimi K2, arXiv 2507.20534).

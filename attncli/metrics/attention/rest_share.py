@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", group="sinks")
-def rest_share(summaries: StripRows) -> "Tensor":
+def rest_share(summaries: MapStripRows) -> "Tensor":
     """Mean over queries of A_i0 + 1 - Σ_j A_ij: what rests on token 0 and on a learned sink, on one scale.
 
     0: nothing; 1: the head is at rest. Where there is no learned sink it is the weight on token 0 alone.

@@ -1,17 +1,17 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._copies import copy_has_largest_weight
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._copies import has_copy_largest_weight
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", group="copying", needs=("same tokens", "made text"), text="needles")
-def retrieval(rows: StripRows) -> "Tensor":
+def retrieval(rows: MapStripRows) -> "Tensor":
     """Share of the tokens of needles far back that a head's largest weight is on when they are next in the copy.
 
     After Wu et al. 2024 (retrieval heads), but without words: four pieces of random tokens once more at the end of the text.
     """
-    return copy_has_largest_weight(rows)
+    return has_copy_largest_weight(rows)

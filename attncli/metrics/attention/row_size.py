@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", group="memory", signed=True)
-def row_size(rows: StripRows) -> "Tensor":
+def row_size(rows: MapStripRows) -> "Tensor":
     """Mean over queries of Σ_j |A_ij|: how much of its values a head takes in all.
 
     1: any softmax without a learned sink.

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._map_spectrum import Spectrum
+from attncli.metrics.attention._map_spectrum import SpectrumIteration
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", group="spectra", signed=True)
-def s1(spectrum: Spectrum) -> "Tensor":
+def s1(spectrum: SpectrumIteration) -> "Tensor":
     """Largest singular value of A.
 
     Found by iteration, never above the true value; a note says where it had not settled to a thousandth.

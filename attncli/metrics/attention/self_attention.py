@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", needs=("same tokens",), signed=True)
-def self_attention(summaries: StripRows) -> "Tensor":
+def self_attention(summaries: MapStripRows) -> "Tensor":
     """Mean of A_ii: what a query gives to its own token.
 
     0: nothing; 1: all of it.

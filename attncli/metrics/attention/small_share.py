@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1")
-def small_share(summaries: StripRows) -> "Tensor":
+def small_share(summaries: MapStripRows) -> "Tensor":
     """Mean share of the visible keys that get less than 1e-3 of a query.
 
     0: none; near 1: nearly all keys could be left out.

@@ -1,14 +1,14 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @metric("1", needs=("learned sink",))
-def virtual_sink(summaries: StripRows) -> "Tensor":
+def virtual_sink(summaries: MapStripRows) -> "Tensor":
     """Mean of 1 - Σ_j A_ij: what a learned sink logit takes of a query.
 
     0: nothing; 1: all of it. Does not apply where rows sum to 1.

@@ -4,11 +4,11 @@ import numpy as np
 
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.maths.residuals.split_state import SplitState
-from attncli.metrics._unit_tokens import unit_tokens
+from attncli.metrics._unit_tokens import scale_tokens_to_unit_length
 
 
-def chord_lengths(before: SplitState, after: SplitState) -> Array:
+def compute_chord_lengths(before: SplitState, after: SplitState) -> Array:
     """[token]: ‖u - v‖ of the unit vectors before and after, which keeps small angles' digits; nan for a zero token."""
-    first, second = unit_tokens(before), unit_tokens(after)
+    first, second = scale_tokens_to_unit_length(before), scale_tokens_to_unit_length(after)
     found: Array = np.linalg.norm(second - first, axis=1)
     return np.where(first.any(axis=1) & second.any(axis=1), found, np.nan)

@@ -2,7 +2,7 @@ import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
-from attncli.metrics.steps._directions import chord_lengths
+from attncli.metrics.steps._directions import compute_chord_lengths
 
 
 @metric("1")
@@ -11,5 +11,5 @@ def angular_distance(before: SplitState, after: SplitState) -> float:
 
     0: the same direction; 0.5: orthogonal; 1: opposite.
     """
-    half = np.minimum(chord_lengths(before, after) / 2.0, 1.0)
+    half = np.minimum(compute_chord_lengths(before, after) / 2.0, 1.0)
     return float((2.0 * np.arcsin(half) / np.pi).mean())

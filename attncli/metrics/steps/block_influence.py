@@ -1,6 +1,6 @@
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
-from attncli.metrics.steps._directions import chord_lengths
+from attncli.metrics.steps._directions import compute_chord_lengths
 
 
 @metric("1")
@@ -9,4 +9,4 @@ def block_influence(before: SplitState, after: SplitState) -> float:
 
     0: the block turns nothing and could be left out; 1: nothing of the direction stays.
     """
-    return float((chord_lengths(before, after) ** 2 / 2.0).mean())
+    return float((compute_chord_lengths(before, after) ** 2 / 2.0).mean())

@@ -2,7 +2,7 @@ import numpy as np
 
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
-from attncli.metrics.steps._directions import chord_lengths
+from attncli.metrics.steps._directions import compute_chord_lengths
 
 
 @metric("1")
@@ -12,4 +12,4 @@ def spike_turn(before: SplitState, after: SplitState) -> float:
     A norm keeps directions: where this is near 0 from layer to layer, it hands the same vector on, whatever the length.
     """
     longest = int(np.linalg.norm(after.states.mantissa, axis=1).argmax())
-    return float(chord_lengths(before, after)[longest] ** 2 / 2.0)
+    return float(compute_chord_lengths(before, after)[longest] ** 2 / 2.0)

@@ -1,7 +1,7 @@
 import math
 
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
-from attncli.maths.residuals.scaled_arrays import add_scaled, multiply_by_plain
+from attncli.maths.residuals.scaled_arrays import add_scaled_arrays, multiply_scaled_by_plain
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
 
@@ -12,7 +12,7 @@ def update_ratio(before: SplitState, after: SplitState) -> float:
 
     0: it adds nothing; with its skip, a block of a deep Pre-LN model adds less and less.
     """
-    change = add_scaled(after.states, multiply_by_plain(before.states, -1.0))
+    change = add_scaled_arrays(after.states, multiply_scaled_by_plain(before.states, -1.0))
     if change.is_zero():
         return 0.0
     if before.states.is_zero():

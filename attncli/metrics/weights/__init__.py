@@ -12,10 +12,10 @@ To add one, add a file `attncli/metrics/weights/NAME.py` with a function `NAME(q
 
 from collections.abc import Callable
 
-from attncli.maths.matrices.low_rank_product import Factored
+from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics import MetricRegistry
 
-WeightMetric = Callable[[Factored], float]
+WeightMetric = Callable[[LowRankProduct], float]
 
 WEIGHTS: MetricRegistry[WeightMetric] = MetricRegistry("weight metric", "attncli.metrics.weights")
 

@@ -3,35 +3,35 @@
 import numpy as np
 
 from attncli.errors import Unresolved
-from attncli.maths.matrices.low_rank_product import Factored
+from attncli.maths.matrices.low_rank_product import LowRankProduct
 
 ZERO = "the product is zero"
 
 
-def frobenius(product: Factored) -> float:
+def frobenius(product: LowRankProduct) -> float:
     return float(np.linalg.norm(product.singular_values))
 
 
-def stable_rank(product: Factored) -> float:
-    refuse_zero(product)
+def stable_rank(product: LowRankProduct) -> float:
+    refuse_zero_product(product)
     relative = product.singular_values / product.singular_values[0]
     return float(np.square(relative).sum())
 
 
-def effective_rank(product: Factored) -> float:
-    refuse_zero(product)
+def effective_rank(product: LowRankProduct) -> float:
+    refuse_zero_product(product)
     values = product.singular_values[product.singular_values > 0.0]
     shares = values / values.sum()
     return float(np.exp(0.0 - (shares * np.log(shares)).sum()))
 
 
-def positive_share(product: Factored) -> float:
+def compute_positive_eigenvalue_share(product: LowRankProduct) -> float:
     values = product.eigenvalues
     if not values.size:
         raise Unresolved("all eigenvalues are zero to rounding")
     return float((values.real > 0.0).mean())
 
 
-def refuse_zero(product: Factored) -> None:
+def refuse_zero_product(product: LowRankProduct) -> None:
     if product.is_zero:
         raise Unresolved(ZERO)

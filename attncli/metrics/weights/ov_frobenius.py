@@ -1,9 +1,9 @@
-from attncli.maths.matrices.low_rank_product import Factored
+from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics import metric
 from attncli.metrics.weights._products import frobenius
 
 
 @metric("gain")
-def ov_frobenius(ov: Factored) -> float:
+def ov_frobenius(ov: LowRankProduct) -> float:
     """‖W_OV‖_F: the root mean square length of what it writes from a token of independent features of variance 1."""
     return frobenius(ov)

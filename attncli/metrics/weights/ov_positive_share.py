@@ -1,12 +1,12 @@
-from attncli.maths.matrices.low_rank_product import Factored
+from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics import metric
-from attncli.metrics.weights._products import positive_share
+from attncli.metrics.weights._products import compute_positive_eigenvalue_share
 
 
 @metric("share")
-def ov_positive_share(ov: Factored) -> float:
+def ov_positive_share(ov: LowRankProduct) -> float:
     """Share of the nonzero eigenvalues of W_OV with positive real part.
 
     1: it copies in every direction; 0: it writes the opposite of what it reads; random weights: about a half.
     """
-    return positive_share(ov)
+    return compute_positive_eigenvalue_share(ov)

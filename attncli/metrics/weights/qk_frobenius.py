@@ -1,9 +1,9 @@
-from attncli.maths.matrices.low_rank_product import Factored
+from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics import metric
 from attncli.metrics.weights._products import frobenius
 
 
 @metric("logit")
-def qk_frobenius(qk: Factored) -> float:
+def qk_frobenius(qk: LowRankProduct) -> float:
     """‖W_QK‖_F: the standard deviation of its logits, before 1/√d, for independent features of variance 1."""
     return frobenius(qk)

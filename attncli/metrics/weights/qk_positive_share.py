@@ -1,12 +1,12 @@
-from attncli.maths.matrices.low_rank_product import Factored
+from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics import metric
-from attncli.metrics.weights._products import positive_share
+from attncli.metrics.weights._products import compute_positive_eigenvalue_share
 
 
 @metric("share")
-def qk_positive_share(qk: Factored) -> float:
+def qk_positive_share(qk: LowRankProduct) -> float:
     """Share of the nonzero eigenvalues of W_QK with positive real part.
 
     1: every direction attends to itself; 0: every one turns from itself; random weights: about a half.
     """
-    return positive_share(qk)
+    return compute_positive_eigenvalue_share(qk)

@@ -40,7 +40,7 @@ def refuse_adapter(folder: Path) -> None:
         )
 
 
-def refuse_changed_weights(folder: Path, config: Mapping[str, Any]) -> None:
+def refuse_adapted_or_packed_weights(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuse tensors that are not yet the model's weights: an adapter to be merged, or packed numbers."""
     refuse_adapter(folder)
     refuse_quantised(folder / "config.json", config)
@@ -55,7 +55,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise InputError(
             f'{path} names no model_type: add it by hand, as in "model_type": "bert", if you know it.'
         )
-    refuse_changed_weights(folder, config)
+    refuse_adapted_or_packed_weights(folder, config)
     refuse_oversized_values(str(path), config)
     refuse_invalid_probabilities(path, config)
     return config

@@ -48,8 +48,8 @@ def download_snapshot(
     """Download the snapshot, or find it in the cache; every failure becomes one sentence."""
     name = f"{source.name}@{revision}" if revision else source.name
     local = suggest_local_path(source)
-    if is_absent(source.name) and (offline or is_hub_unreachable()):
-        raise not_in_cache_error(name, local, offline)
+    if is_missing_in_hub_cache(source.name) and (offline or is_hub_unreachable()):
+        raise make_not_in_cache_error(name, local, offline)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -83,7 +83,7 @@ def download_snapshot(
             f"the hub knows no {source.name}, or it is private: check the name, log in with `hf auth login`{local}."
         ) from None
     except LocalEntryNotFoundError:
-        raise not_in_cache_error(name, local, offline) from None
+        raise make_not_in_cache_error(name, local, offline) from None
     except HFValidationError as error:
         raise InputError(f"{name} cannot be a hub id: {first_line_of_error(error)}.") from None
     except HfHubHTTPError as error:
@@ -96,7 +96,7 @@ def download_snapshot(
         raise InputError(f"{name} cannot be fetched: {first_line_of_error(error)}.") from None
 
 
-def is_absent(name: str) -> bool:
+def is_missing_in_hub_cache(name: str) -> bool:
     """Whether the cache has no folder for this name.
 
     Importing huggingface_hub's client takes longer than all else that a mistyped name costs.
@@ -119,7 +119,7 @@ def is_hub_unreachable() -> bool:
     return False
 
 
-def not_in_cache_error(name: str, local: str, offline: bool) -> InputError:
+def make_not_in_cache_error(name: str, local: str, offline: bool) -> InputError:
     why = "the hub was not asked (offline)" if offline else "the hub cannot be reached"
     return InputError(
         f"{name} is not in the cache and {why}: give a model's folder, random:ARCH{local}."

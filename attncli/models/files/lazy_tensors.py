@@ -58,7 +58,7 @@ class LazyTensor:
         return self.place.dtype
 
 
-def read_lazily(places: Mapping[str, TensorPlace]) -> dict[str, Any]:
+def read_tensors_lazily(places: Mapping[str, TensorPlace]) -> dict[str, Any]:
     return {name: LazyTensor(place) for name, place in places.items()}
 
 
@@ -71,7 +71,7 @@ def memory_map_tensors(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
         yield {name: file.get_slice(name) for file in opened for name in file.keys()}  # noqa: SIM118
 
 
-def fit_in_memory(files: Sequence[Path]) -> bool:
+def do_files_fit_in_memory(files: Sequence[Path]) -> bool:
     """Whether the files would fit in memory."""
     return fits_memory(sum(path.stat().st_size for path in files))
 

@@ -28,12 +28,16 @@ from attncli.models.files.hashing import (
 )
 from attncli.models.files.lazy_tensors import (
     STORED_AS,
+    do_files_fit_in_memory,
     explain_truncated_file,
-    fit_in_memory,
     memory_map_tensors,
-    read_lazily,
+    read_tensors_lazily,
 )
-from attncli.models.files.weight_files import choose_pickles, find_weight_files, read_headers
+from attncli.models.files.weight_files import (
+    choose_pickled_weights,
+    find_weight_files,
+    read_headers,
+)
 from attncli.models.library_errors import translate_library_errors
 
 EXTRA = "_extra_state"
@@ -69,7 +73,7 @@ class LoadedWeights:
 
 def read_weights(folder: Path, allow_pickle: bool) -> LoadedWeights:
     """Read all weights, in either format."""
-    pickled = choose_pickles(folder, allow_pickle)
+    pickled = choose_pickled_weights(folder, allow_pickle)
     return read_pickled_weights(folder, pickled) if pickled else read_safetensors_weights(folder)
 
 
@@ -82,8 +86,8 @@ def read_safetensors_weights(folder: Path) -> LoadedWeights:
 
     @contextmanager
     def open_state() -> Iterator[State]:
-        if fit_in_memory(files):
-            yield read_lazily(places)
+        if do_files_fit_in_memory(files):
+            yield read_tensors_lazily(places)
         else:
             with memory_map_tensors(files) as state:
                 yield state
@@ -103,7 +107,7 @@ def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
             f"{path.name} cannot be read as pickled tensors",
             partial(unpickle_tensors, path),
         )
-        refuse_no_tensors(path, found)
+        require_tensors(path, found)
         state |= found
     dtypes = {name: name_stored_dtype(tensor) for name, tensor in state.items()}
     refuse_unsupported_dtypes(folder, dtypes)
@@ -113,31 +117,31 @@ def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
         yield state
 
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    sha256 = cache(lambda: hash_state(str(folder), state))
+    sha256 = cache(lambda: hash_state_dict(str(folder), state))
     return LoadedWeights("pickle", dtypes, shapes, sha256, open_state)
 
 
 def unpickle_tensors(path: Path) -> Any:
-    paged = is_zipfile(path) and not fit_in_memory([path] * COPIES)
+    paged = is_zipfile(path) and not do_files_fit_in_memory([path] * COPIES)
     if paged:
         explain_truncated_file(path.parent)
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=paged)
     except UnpicklingError:  # torch's own message advises running the code
-        raise not_tensors_error(path) from None
+        raise make_not_tensors_error(path) from None
 
 
-def refuse_no_tensors(path: Path, loaded: object) -> None:
+def require_tensors(path: Path, loaded: object) -> None:
     if not isinstance(loaded, Mapping) or not all(
         isinstance(name, str) and isinstance(tensor, torch.Tensor)
         for name, tensor in loaded.items()
     ):
-        raise not_tensors_error(path)
+        raise make_not_tensors_error(path)
     for name, tensor in loaded.items():
         refuse_partial_tensor(tensor, f"{path}: {name}")
 
 
-def not_tensors_error(path: Path) -> InputError:
+def make_not_tensors_error(path: Path) -> InputError:
     return InputError(
         f"{path} holds more than tensors by name, which is not read, as it could run any code: save the model's state_dict alone."
     )
@@ -155,7 +159,7 @@ def name_stored_dtype(tensor: torch.Tensor) -> str:
     return STORED_AS.get(tensor.dtype, str(tensor.dtype))
 
 
-def hash_state(where: str, state: Mapping[str, Any]) -> str:
+def hash_state_dict(where: str, state: Mapping[str, Any]) -> str:
     """Hash tensors in memory as if they were in a file; modules' extra state does not enter."""
     tensors = {name: value for name, value in state.items() if not name.endswith(EXTRA)}
     for name, value in tensors.items():

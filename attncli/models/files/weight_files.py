@@ -27,10 +27,10 @@ SAFETENSORS, PICKLED = WeightFileLayout(ONE_FILE, INDEX), WeightFileLayout(PICKL
 
 def find_weight_files(folder: Path) -> list[Path]:
     """Find the one weight file, or the shards that the index names."""
-    found = layout_files(folder, SAFETENSORS)
+    found = list_layout_files(folder, SAFETENSORS)
     if found:
         return found
-    pickles = find_pickles(folder)
+    pickles = find_pickled_weights(folder)
     if pickles:
         raise InputError(
             f"{folder} has its weights in {pickles[0]}, a pickle, which can run any code when read: "
@@ -40,9 +40,9 @@ def find_weight_files(folder: Path) -> list[Path]:
     raise InputError(f"{folder} has neither {ONE_FILE} nor {INDEX}: give a saved model's folder.")
 
 
-def choose_pickles(folder: Path, allow_pickle: bool) -> list[Path]:
+def choose_pickled_weights(folder: Path, allow_pickle: bool) -> list[Path]:
     """Choose pickles: None where there are safetensors; otherwise only if the user allows it."""
-    found = [] if has_safetensors(folder) else layout_files(folder, PICKLED)
+    found = [] if has_safetensors(folder) else list_layout_files(folder, PICKLED)
     if found and not allow_pickle:
         raise InputError(
             f"{folder} has its weights in {found[0].name}, a pickle: `allow_pickle=True` reads its tensors and nothing else, "
@@ -51,9 +51,9 @@ def choose_pickles(folder: Path, allow_pickle: bool) -> list[Path]:
     return found
 
 
-def refuse_unreadable(folder: Path, allow_pickle: bool) -> None:
+def refuse_unreadable_weights(folder: Path, allow_pickle: bool) -> None:
     """Refuse what names and headers of the files show to be unreadable, before reading a tensor."""
-    if not choose_pickles(folder, allow_pickle):
+    if not choose_pickled_weights(folder, allow_pickle):
         read_headers(find_weight_files(folder))
 
 
@@ -74,12 +74,12 @@ def refuse_gguf(path: Path) -> None:
         )
 
 
-def find_pickles(folder: Path) -> list[str]:
+def find_pickled_weights(folder: Path) -> list[str]:
     found = [path.name for pattern in PICKLES for path in sorted(folder.glob(pattern))]
     return [name for name in found if name not in NOT_WEIGHTS]
 
 
-def layout_files(folder: Path, layout: WeightFileLayout) -> list[Path]:
+def list_layout_files(folder: Path, layout: WeightFileLayout) -> list[Path]:
     """The layout's files in reading order; none where the folder has neither its file nor its index."""
     if (folder / layout.whole).is_file():
         return [folder / layout.whole]

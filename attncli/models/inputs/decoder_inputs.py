@@ -24,20 +24,20 @@ def shift_ids_right(model: PreTrainedModel, ids: Tensor) -> Tensor:
             moved = of_file(ids, *arguments[: len(inspect.signature(of_file).parameters) - 1])
     except (TypeError, ValueError, AttributeError) as error:
         if start is None or isinstance(error, TypeError):  # fails where the padding id is None
-            raise no_start_token_error(model) from None
+            raise make_no_start_token_error(model) from None
         raise InputError(
             f"{type(model).__name__} cannot shift a text for its decoder: {error}."
         ) from None
     if moved is not None:
         return moved
     if start is None:
-        raise no_start_token_error(model)
+        raise make_no_start_token_error(model)
     by_hand = ids.roll(1, dims=1)
     by_hand[:, 0] = start
     return by_hand
 
 
-def no_start_token_error(model: PreTrainedModel) -> InputError:
+def make_no_start_token_error(model: PreTrainedModel) -> InputError:
     return InputError(
         f"the config of {type(model).__name__} names no decoder_start_token_id, with which its decoder would begin: set it (T5's is "
         "its pad_token_id), or give `random_tokens`."

@@ -66,24 +66,24 @@ def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
             body, f"several codes for each token (`{WORDS}` of shape {list(short[WORDS].shape)})"
         )
     alone = {name: value for name, value in short.items() if name in OF_WORDS}
-    if len(alone) == len(short) or runs_on_ids_alone(body, alone, short):
+    if len(alone) == len(short) or can_run_on_ids_alone(body, alone, short):
         return ExtraInputs(decoder)
-    refuse_unread_ids(body, short)
+    refuse_ids_not_read(body, short)
     return ExtraInputs(decoder, tuple(short))
 
 
-def runs_on_ids_alone(body: PreTrainedModel, alone: Mapping[str, Any], short: Inputs) -> bool:
+def can_run_on_ids_alone(body: PreTrainedModel, alone: Mapping[str, Any], short: Inputs) -> bool:
     """Whether the model runs on ids alone, and every attention still runs that does with other inputs.
 
     Other inputs may switch the text's own part off, as speech does: then the text runs without them.
     """
     if not accepts_inputs(body, alone):
         return False
-    own, every = find_attention_paths(body, alone), find_attention_paths(body, short)
+    own, every = find_attention_module_paths(body, alone), find_attention_module_paths(body, short)
     return own == every or not own.issubset(every)
 
 
-def find_attention_paths(body: PreTrainedModel, inputs: Inputs) -> set[tuple[str, ...]]:
+def find_attention_module_paths(body: PreTrainedModel, inputs: Inputs) -> set[tuple[str, ...]]:
     """Find where attention happens, by the modules around it."""
     with native_precision(body):
         return {
@@ -91,7 +91,7 @@ def find_attention_paths(body: PreTrainedModel, inputs: Inputs) -> set[tuple[str
         }
 
 
-def refuse_unread_ids(body: PreTrainedModel, short: Inputs) -> None:
+def refuse_ids_not_read(body: PreTrainedModel, short: Inputs) -> None:
     """Refuse a model whose output ignores ids: other inputs may replace them."""
     moved = {**short, WORDS: short[WORDS].roll(1, dims=1)}
     with torch.no_grad(), native_precision(body):
@@ -114,7 +114,7 @@ def has_one_id_per_token(inputs: Inputs) -> bool:
     return isinstance(ids, Tensor) and ids.dim() == 2 and len(ids) == 1
 
 
-def reads_ids_alone(body: PreTrainedModel) -> bool:
+def is_reading_ids_alone(body: PreTrainedModel) -> bool:
     """Whether the model can read synthetic texts: one id per token, no other inputs, and any length."""
     names = list_required_inputs(body)
     if not OF_WORDS.issuperset(names) or WORDS not in names:

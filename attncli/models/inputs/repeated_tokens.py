@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.capture.stacks.foreign_modules import ForeignModule
-from attncli.models.inputs.extra_inputs import reads_ids_alone
+from attncli.models.inputs.extra_inputs import is_reading_ids_alone
 from attncli.models.inputs.token_ranges import max_positions, ordinary_ids
 from attncli.models.random.dummy_inputs import list_required_inputs
 
@@ -48,6 +48,6 @@ def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | N
 
 def token_argument_names(body: PreTrainedModel) -> set[str] | None:
     """Argument names of a model that reads tokens alone; None for any other."""
-    if isinstance(body, ForeignModule) or not reads_ids_alone(body):
+    if isinstance(body, ForeignModule) or not is_reading_ids_alone(body):
         return None
     return set(list_required_inputs(body))

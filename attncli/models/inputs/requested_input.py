@@ -29,7 +29,7 @@ class RequestedInput:
     """How many of the package's own texts to read if no option names an input: 1 or 2."""
 
 
-def refuse_impossible(options: RequestedInput) -> None:
+def refuse_impossible_input(options: RequestedInput) -> None:
     """Refuse impossible sizes and ids."""
     for name, size in (
         ("tokens", options.tokens),

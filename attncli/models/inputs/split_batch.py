@@ -55,7 +55,7 @@ def count_texts(model: PreTrainedModel, inputs: Given) -> int:
     main = main_input_name(model, tensors)
     first, one = tensors[main], usual.get(main)
     if one is not None and len(one) != 1:
-        refuse_hidden_batch(model, main, tensors, usual)
+        refuse_batch_in_other_axes(model, main, tensors, usual)
         return 1
     if one is not None and first.ndim == one.ndim - 1:
         raise UsageError(
@@ -72,7 +72,7 @@ def main_input_name(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> st
     return next(name for name in names if name in tensors)
 
 
-def refuse_hidden_batch(
+def refuse_batch_in_other_axes(
     model: PreTrainedModel, main: str, tensors: Mapping[str, Tensor], usual: Mapping[str, Tensor]
 ) -> None:
     """Refuse several texts in a model whose first axis is not the batch: packed patches, codebooks of a sound, frames.

@@ -50,7 +50,7 @@ def make_synthetic_texts(body: PreTrainedModel, kind: str, seed: int) -> list[Sy
     return found
 
 
-def make_needles(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
+def make_tokens_with_repeats(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
     """Random tokens, all different, then some pieces of them again, in another order."""
     length = min(LENGTH, most, len(known) + LEAST * NEEDLES)
     copied = min(COPIED, max(LEAST, length // (7 * NEEDLES)))
@@ -79,4 +79,4 @@ def make_markov_chain(known: Tensor, most: int, generator: torch.Generator) -> T
     return symbols[torch.tensor(state)]
 
 
-MADE: Mapping[str, Chosen] = {"needles": make_needles, "markov": make_markov_chain}
+MADE: Mapping[str, Chosen] = {"needles": make_tokens_with_repeats, "markov": make_markov_chain}

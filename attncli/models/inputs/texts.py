@@ -18,11 +18,16 @@ from attncli.errors import InputError, UsageError, join_parameters
 from attncli.forward_types import Inputs, Kwargs
 from attncli.models.inputs.decoder_inputs import shift_ids_right
 from attncli.models.inputs.extra_inputs import TEXT_OPTIONS, WORDS, ExtraInputs, find_extra_inputs
-from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible
+from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible_input
 from attncli.models.inputs.text_files import read_text_file
 from attncli.models.inputs.token_id_lists import Named, read_id_lists
 from attncli.models.inputs.token_ranges import max_positions, vocabulary_size
-from attncli.models.inputs.tokenizing import Encoded, encode_text, label_ids, load_tokenizer
+from attncli.models.inputs.tokenizing import (
+    EncodedText,
+    encode_text,
+    label_tokens_by_ids,
+    load_tokenizer,
+)
 from attncli.models.inputs.user_inputs import (
     cast_inputs,
     count_keys,
@@ -83,12 +88,12 @@ def tensor_bytes(tensor: Tensor) -> bytes:
 
 def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
     """Make every input that the options name, in their order."""
-    refuse_impossible(options)
+    refuse_impossible_input(options)
     if checkpoint.given is not None:
         return make_user_inputs(checkpoint, options)
-    has_texts = requests_texts(options)
+    has_texts = are_texts_requested(options)
     if checkpoint.body.main_input_name != WORDS:
-        refuse_texts(checkpoint, options)
+        refuse_texts_for_media_model(checkpoint, options)
         return make_random_inputs(checkpoint, options, options.random_tokens)
     if options.random_tokens is not None or (not checkpoint.reads_texts and not has_texts):
         return make_random_inputs(checkpoint, options, options.random_tokens)
@@ -103,14 +108,14 @@ def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelI
     return [make_text_input(reading, name, kind, encoded) for name, encoded in known.texts]
 
 
-def requests_texts(options: RequestedInput) -> bool:
+def are_texts_requested(options: RequestedInput) -> bool:
     return bool(options.texts or options.text_file is not None or options.token_ids)
 
 
-def refuse_texts(checkpoint: LoadedModel, options: RequestedInput) -> None:
+def refuse_texts_for_media_model(checkpoint: LoadedModel, options: RequestedInput) -> None:
     """Refuse texts for a model that reads images or sounds."""
     model = checkpoint.model
-    if requests_texts(options):
+    if are_texts_requested(options):
         raise UsageError(
             f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
             about=TEXT_OPTIONS,
@@ -121,15 +126,15 @@ class EncodedTexts(NamedTuple):
     """Token ids within the model's vocabulary and positions."""
 
     options: RequestedInput
-    texts: list[tuple[str, Encoded]]
+    texts: list[tuple[str, EncodedText]]
 
 
-def make_early_check(options: RequestedInput) -> Ahead:
+def make_check_before_weights(options: RequestedInput) -> Ahead:
     """Make a check of config and tokenizer that runs before weights are read; it keeps the texts, as stdin is read once."""
 
     def check_texts(checkpoint: LoadedModel) -> EncodedTexts | None:
         if checkpoint.body.main_input_name != WORDS:
-            refuse_texts(checkpoint, options)
+            refuse_texts_for_media_model(checkpoint, options)
             return None
         if options.random_tokens is not None:
             choose_random_length(checkpoint.model, options, options.random_tokens)
@@ -144,7 +149,7 @@ def encode_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTex
     model = checkpoint.model
     if options.token_ids:
         lists = truncate_ids(read_id_lists(options.token_ids), options.tokens)
-        found = [(name, Encoded(ids, label_ids(ids), 0)) for name, ids in lists]
+        found = [(name, EncodedText(ids, label_tokens_by_ids(ids), 0)) for name, ids in lists]
     else:
         tokenizer = load_tokenizer(checkpoint)
         where = checkpoint.folder or f"this {type(model).__name__}"
@@ -154,7 +159,7 @@ def encode_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTex
         ]
     for name, encoded in found:
         refuse_unknown_ids(model, name, encoded.ids)
-        refuse_too_long(model, name, len(encoded.ids))
+        refuse_too_long_text(model, name, len(encoded.ids))
     return EncodedTexts(options, found)
 
 
@@ -211,7 +216,7 @@ def count_user_tokens(body: Any, inputs: Inputs) -> int:
             body.look(inputs)
         return count_keys(body, inputs)
     ids = inputs.get(WORDS)
-    refuse_too_long(body, "`inputs`", 0 if ids is None else ids.shape[-1])
+    refuse_too_long_text(body, "`inputs`", 0 if ids is None else ids.shape[-1])
     return ids.shape[-1] if ids is not None else count_positions(body, inputs) or 1
 
 
@@ -241,7 +246,7 @@ def truncate_ids(lists: Sequence[Named], most: int | None) -> list[Named]:
     return [(name, ids[:most]) for name, ids in lists]
 
 
-def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded) -> ModelInput:
+def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: EncodedText) -> ModelInput:
     """Make an input of token ids, and of the model's extra inputs."""
     model, extra = reading.checkpoint.model, reading.company
     ids = torch.tensor([encoded.ids], dtype=torch.long)
@@ -283,7 +288,7 @@ def decoder_labels(kwargs: Kwargs, labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(known.get(each, str(each)) for each in moved[0].tolist())
 
 
-def refuse_too_long(model: Any, name: str, length: int) -> None:
+def refuse_too_long_text(model: Any, name: str, length: int) -> None:
     most = max_positions(model)
     if most is not None and length > most:
         raise InputError(
@@ -308,7 +313,7 @@ def choose_random_length(model: Any, options: RequestedInput, length: int | None
     """The requested length, if the model has so many positions."""
     lengths = [each for each in (length, options.tokens) if each is not None]
     length = min(lengths or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])
-    refuse_too_long(model, "`random_tokens`", length)
+    refuse_too_long_text(model, "`random_tokens`", length)
     return length
 
 
@@ -324,7 +329,7 @@ def make_random_input(
     ids = made.get(WORDS)
     if ids is None:
         return ModelInput(name, kind, placed, count_positions(body, placed) or length)
-    labels = label_ids(ids[0].tolist())
+    labels = label_tokens_by_ids(ids[0].tolist())
     return ModelInput(
         name, kind, placed, len(labels), tuple(labels), decoder_labels(placed, labels)
     )

@@ -17,7 +17,7 @@ BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 SPACE = "▁"
 
 
-def byte_letters() -> dict[str, int]:
+def map_bytes_to_letters() -> dict[str, int]:
     """The letter for each byte: itself if it is printable Latin-1, else the next one from 256 on."""
     own = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in own]
@@ -25,11 +25,11 @@ def byte_letters() -> dict[str, int]:
     return letters | {chr(256 + place): byte for place, byte in enumerate(others)}
 
 
-LETTERS = byte_letters()
+LETTERS = map_bytes_to_letters()
 
 
 @dataclass(frozen=True)
-class PieceDecoder:
+class TokenPieceDecoder:
     """Decodes a vocabulary's pieces."""
 
     letters_for_bytes: bool = False
@@ -41,12 +41,12 @@ class PieceDecoder:
         """The text of one token, without characters that a terminal would act upon."""
         bare = piece.removesuffix(self.word_end) or piece
         if self.letters_for_bytes and all(letter in LETTERS for letter in bare):
-            return show_piece(decode_bytes(bytes(LETTERS[letter] for letter in bare)))
+            return make_piece_visible(decode_bytes(bytes(LETTERS[letter] for letter in bare)))
         if self.marked_spaces:
             if byte := BYTE.fullmatch(bare):
-                return show_piece(decode_bytes(bytes.fromhex(byte[1])))
+                return make_piece_visible(decode_bytes(bytes.fromhex(byte[1])))
             bare = bare.replace(SPACE, " ")
-        return show_piece(bare)
+        return make_piece_visible(bare)
 
 
 def decode_bytes(raw: bytes) -> str:
@@ -57,7 +57,7 @@ def decode_bytes(raw: bytes) -> str:
     )
 
 
-def show_piece(text: str) -> str:
+def make_piece_visible(text: str) -> str:
     r"""Show letters as they are, a line break as `
     `; a token of nothing but spaces too.
     """
@@ -67,13 +67,13 @@ def show_piece(text: str) -> str:
     )
 
 
-def find_piece_decoder(tokenizer: Any) -> PieceDecoder:
+def find_token_piece_decoder(tokenizer: Any) -> TokenPieceDecoder:
     """Find how a `tokenizers.Tokenizer` writes pieces, from its components."""
     kinds = {
         *iter_component_names(tokenizer.decoder),
         *iter_component_names(tokenizer.pre_tokenizer),
     }
-    return PieceDecoder(
+    return TokenPieceDecoder(
         "ByteLevel" in kinds,
         bool({"Metaspace", f"Replace {SPACE}", "ByteFallback"} & kinds),
         getattr(tokenizer.model, "end_of_word_suffix", None) or "",
@@ -83,13 +83,13 @@ def find_piece_decoder(tokenizer: Any) -> PieceDecoder:
 def iter_component_names(part: Any) -> Iterator[str]:
     """Names of a decoder or pre-tokenizer, and of those that it is a sequence of."""
     if part is not None:
-        yield from iter_type_names(json.loads(part.__getstate__()))
+        yield from iter_component_types(json.loads(part.__getstate__()))
 
 
-def iter_type_names(component: Any) -> Iterator[str]:
+def iter_component_types(component: Any) -> Iterator[str]:
     if isinstance(component, list):
         for each in component:
-            yield from iter_type_names(each)
+            yield from iter_component_types(each)
     elif isinstance(component, dict):
         name = str(component.get("type", ""))
         pattern = component.get("pattern")
@@ -97,19 +97,19 @@ def iter_type_names(component: Any) -> Iterator[str]:
         if name == "Replace" and isinstance(pattern, dict):
             yield f"Replace {pattern.get('String', '')}"
         for inner in ("decoders", "pretokenizers"):
-            yield from iter_type_names(component.get(inner, []))
+            yield from iter_component_types(component.get(inner, []))
 
 
-def decode_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str]) -> list[str]:
+def decode_token_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str]) -> list[str]:
     """The text of each of these tokens."""
-    writing, added = find_piece_decoder(tokenizer), tokenizer.get_added_tokens_decoder()
+    writing, added = find_token_piece_decoder(tokenizer), tokenizer.get_added_tokens_decoder()
     return [
-        show_piece(piece) if number in added else writing.text(piece)
+        make_piece_visible(piece) if number in added else writing.text(piece)
         for number, piece in zip(ids, pieces, strict=True)
     ]
 
 
-def decode_plain_pieces(pieces: Sequence[str]) -> list[str]:
+def decode_sentencepiece_pieces(pieces: Sequence[str]) -> list[str]:
     """Decode pieces of a Python tokenizer, which does not define its marks: sentencepiece's have no other meaning."""
-    writing = PieceDecoder(marked_spaces=True)
+    writing = TokenPieceDecoder(marked_spaces=True)
     return [writing.text(piece) for piece in pieces]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from attncli.errors import InputError, UsageError
-from attncli.models.inputs.token_texts import decode_pieces, decode_plain_pieces
+from attncli.models.inputs.token_texts import decode_sentencepiece_pieces, decode_token_pieces
 from attncli.models.library_errors import translate_library_errors
 from attncli.models.loading.load import LoadedModel
 from attncli.models.quiet_libraries import silence_native_stderr
@@ -20,7 +20,7 @@ UNKNOWN_SHARE = 0.5
 """Above this share, the text is not in the tokenizer's language, or the tokenizer not the checkpoint's."""
 
 
-class Encoded(NamedTuple):
+class EncodedText(NamedTuple):
     """One encoded text."""
 
     ids: list[int]
@@ -34,7 +34,7 @@ class Encoded(NamedTuple):
 class Tokenizer(Protocol):
     """The interface of tokenizers here; `limit` cuts the text and keeps the special tokens."""
 
-    def encode(self, text: str, limit: int | None) -> Encoded: ...
+    def encode(self, text: str, limit: int | None) -> EncodedText: ...
 
     def words(self, ids: Sequence[int]) -> list[str]:
         """The text of each of these tokens."""
@@ -50,21 +50,21 @@ class JsonTokenizer:
         self.tokenizer = Read.from_file(str(path))
         self.tokenizer.no_padding()
 
-    def encode(self, text: str, limit: int | None) -> Encoded:
+    def encode(self, text: str, limit: int | None) -> EncodedText:
         self.tokenizer.no_truncation()
         if limit is not None:
             self.tokenizer.enable_truncation(limit)
         found = self.tokenizer.encode(text)
         unknown = sum(token == self.unknown_token() for token in found.tokens)
-        labels = decode_pieces(self.tokenizer, found.ids, found.tokens)
-        return Encoded(found.ids, labels, unknown, sum(found.special_tokens_mask))
+        labels = decode_token_pieces(self.tokenizer, found.ids, found.tokens)
+        return EncodedText(found.ids, labels, unknown, sum(found.special_tokens_mask))
 
     def words(self, ids: Sequence[int]) -> list[str]:
         pieces = [self.tokenizer.id_to_token(each) for each in ids]
         known = [
             str(each) if piece is None else piece for each, piece in zip(ids, pieces, strict=True)
         ]
-        return decode_pieces(self.tokenizer, ids, known)
+        return decode_token_pieces(self.tokenizer, ids, known)
 
     def unknown_token(self) -> str | None:
         token: str | None = getattr(self.tokenizer.model, "unk_token", None)
@@ -87,7 +87,7 @@ class TransformersTokenizer:
         )
         return cls(found)
 
-    def encode(self, text: str, limit: int | None) -> Encoded:
+    def encode(self, text: str, limit: int | None) -> EncodedText:
         with preserve_tokenizer_settings(getattr(self.tokenizer, "backend_tokenizer", None)):
             found = self.tokenizer(
                 text,
@@ -97,12 +97,16 @@ class TransformersTokenizer:
             )
         ids = found["input_ids"]
         unknown = sum(each == self.tokenizer.unk_token_id for each in ids)
-        return Encoded(ids, self.words(ids), unknown, sum(found["special_tokens_mask"]))
+        return EncodedText(ids, self.words(ids), unknown, sum(found["special_tokens_mask"]))
 
     def words(self, ids: Sequence[int]) -> list[str]:
         pieces = [str(self.tokenizer.convert_ids_to_tokens(each)) for each in ids]
         inner = getattr(self.tokenizer, "backend_tokenizer", None)
-        return decode_plain_pieces(pieces) if inner is None else decode_pieces(inner, ids, pieces)
+        return (
+            decode_sentencepiece_pieces(pieces)
+            if inner is None
+            else decode_token_pieces(inner, ids, pieces)
+        )
 
 
 @contextmanager
@@ -155,7 +159,7 @@ def load_tokenizer(checkpoint: LoadedModel) -> Tokenizer:
 
 def encode_text(
     folder: Path | str, tokenizer: Tokenizer, name: str, text: str, limit: int | None
-) -> Encoded:
+) -> EncodedText:
     """Encode one text, and refuse it if most of it becomes unknown tokens.
 
     transformers builds a tokenizer of five special tokens out of a vocabulary that it cannot read (rxnmapper's
@@ -177,6 +181,6 @@ def encode_text(
     return found
 
 
-def label_ids(ids: Sequence[int]) -> list[str]:
+def label_tokens_by_ids(ids: Sequence[int]) -> list[str]:
     """Labels where there is no tokenizer: the ids."""
     return [str(each) for each in ids]

@@ -22,7 +22,7 @@ PLAIN = (Tensor, bool, int, float, str, type(None))
 WRITE = "a tensor, a tuple of tensors, a mapping by name, or a list of these, one for each text"
 
 
-class StopAtFirstStrip(Exception):
+class StopAtFirstMap(Exception):
     """Raised at the first attention, to skip the rest of the forward."""
 
     def __init__(self, strip: Strip) -> None:
@@ -131,14 +131,14 @@ def count_keys(model: nn.Module, inputs: Inputs) -> int:
     """Count the tokens of the first attention, by a forward that ends there; several texts at once are refused."""
 
     def stop_at_strip(_: AttentionSite, strip: Strip) -> None:
-        raise StopAtFirstStrip(strip)
+        raise StopAtFirstMap(strip)
 
     try:
         with torch.no_grad(), capture_attention(model, stop_at_strip):
             model(**inputs)
-    except StopAtFirstStrip as reached:
+    except StopAtFirstMap as reached:
         texts = reached.strip.weights.shape[0]
-        if texts > 1 and not is_single_text(first_tensor(inputs)):
+        if texts > 1 and not is_batch_of_one_text(find_first_tensor(inputs)):
             raise UsageError(
                 f"`inputs` holds {texts} texts at once: give a list, with a batch of one for each text."
             ) from None
@@ -146,13 +146,13 @@ def count_keys(model: nn.Module, inputs: Inputs) -> int:
     raise InputError(explain_unseen_attention(model, inputs))
 
 
-def first_tensor(inputs: Inputs) -> Any:
+def find_first_tensor(inputs: Inputs) -> Any:
     """The first tensor: a forward names what it reads before masks and positions."""
     return next(
         (each for each in inputs.values() if isinstance(each, Tensor) and each.ndim >= 2), None
     )
 
 
-def is_single_text(value: Any) -> bool:
+def is_batch_of_one_text(value: Any) -> bool:
     """Whether a tensor is a batch of one, with the batch or the tokens first."""
     return isinstance(value, Tensor) and value.ndim >= 2 and 1 in value.shape[:2]

@@ -62,7 +62,7 @@ def find_architecture(
             folder, trust_remote_code=trust_remote_code, local_files_only=True
         ),
     )
-    reset_kernel_choice(config)
+    forget_attention_implementation(config)
     if remote:
         found = translate_library_errors(
             folder,
@@ -74,7 +74,7 @@ def find_architecture(
     return Architecture(config, model_class, remote=False, warnings=warnings)
 
 
-def reset_kernel_choice(config: PreTrainedConfig) -> None:
+def forget_attention_implementation(config: PreTrainedConfig) -> None:
     """Forget the saved attention implementation: it changes no weights, and its package may be missing here."""
     for each in iter_configs(config):
         if each._attn_implementation_internal not in (None, *HERE):
@@ -113,7 +113,7 @@ def find_model_class(
     own = {found.__name__: found for found in find_model_classes(type(config))}
     for name in names:
         found = getattr(transformers, name, None) or own.get(name)
-        if isinstance(found, type) and matches_config(found, config):
+        if isinstance(found, type) and is_class_of_config(found, config):
             return found, ()
     body = body_class(config)
     if body.__name__ in names:  # a model type that shares another type's class
@@ -126,7 +126,7 @@ def find_model_class(
     return body, (f"{folder}: config.json {instead}: loaded as {body.__name__}.",)
 
 
-def matches_config(model_class: type, config: PreTrainedConfig) -> bool:
+def is_class_of_config(model_class: type, config: PreTrainedConfig) -> bool:
     config_class = getattr(model_class, "config_class", None)
     return (
         issubclass(model_class, PreTrainedModel)

@@ -8,7 +8,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from attncli.capture.stacks.foreign_modules import ForeignModule
 
 
-def body_of(model: PreTrainedModel) -> PreTrainedModel:
+def remove_model_head(model: PreTrainedModel) -> PreTrainedModel:
     """The model without its head, so that no logits over the vocabulary are made.
 
     The class that transformers has for the type itself, and not For a task, is no head even where it calls its encoder

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from attncli.errors import InputError, LimitError
 
 
-def placement_arguments(
+def build_placement_arguments(
     blank: PreTrainedModel, device_map: str | None, tensor_parallel: bool
 ) -> Mapping[str, Any]:
     """Arguments of `from_pretrained` that place the model on devices."""

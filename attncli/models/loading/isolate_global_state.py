@@ -18,11 +18,11 @@ DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "ipu", "xla", "pr
 """Device types that autocast knows, whether this machine has them or not."""
 
 
-def isolate_question() -> None:
+def isolate_in_process() -> None:
     """Run alone in this process, with neutral global state."""
     turn = TURNS.take()
     if turn is not None:
-        turn.enter_context(neutral_global_state())
+        turn.enter_context(use_neutral_global_state())
 
 
 @contextmanager
@@ -32,12 +32,12 @@ def take_measurement_lock() -> Iterator[None]:
         yield
         return
     with TURNS.question():
-        isolate_question()
+        isolate_in_process()
         yield
 
 
 @contextmanager
-def neutral_global_state() -> Iterator[None]:
+def use_neutral_global_state() -> Iterator[None]:
     """No autocast, no inference mode, no compiled code; torch's own default type and device; libraries say nothing."""
     before = torch.get_default_dtype()
     with ExitStack() as stack:

@@ -12,22 +12,22 @@ from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
 from attncli.models.casting import cast_model
 from attncli.models.files.folders import read_config
-from attncli.models.files.load_weights import LoadedWeights, hash_state, read_weights
+from attncli.models.files.load_weights import LoadedWeights, hash_state_dict, read_weights
 from attncli.models.files.local_folder import FetchSettings, choose_revision, find_local_folder
 from attncli.models.files.weight_files import describe_unread_shards
 from attncli.models.loading.architectures import Architecture, find_architecture
-from attncli.models.loading.body import body_of
-from attncli.models.loading.device_placement import placement_arguments, refuse_meta_model
+from attncli.models.loading.body import remove_model_head
+from attncli.models.loading.device_placement import build_placement_arguments, refuse_meta_model
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
 from attncli.models.loading.in_memory.in_memory_model import InMemoryModel
-from attncli.models.loading.isolate_global_state import isolate_question
+from attncli.models.loading.isolate_global_state import isolate_in_process
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loading_issues import (
     LoadingResult,
     classify_issues,
-    find_computed_weights,
-    foreign_prefix,
-    refuse_mismatches,
+    find_weights_computed_by_code,
+    find_wrapper_prefix,
+    refuse_shape_mismatches,
     report_issues,
 )
 from attncli.models.loading.memory_estimate import require_memory_for_weights
@@ -41,10 +41,10 @@ from attncli.models.loading.precision import (
     require_accelerate,
 )
 from attncli.models.loading.state_dict import (
+    assign_tensors,
     find_loadable_names,
-    place_tensors,
     refuse_integer_weights,
-    refuse_oversize,
+    refuse_model_larger_than_files,
     refuse_prefix_duplicates,
 )
 from attncli.models.quiet_libraries import silence_libraries
@@ -76,7 +76,7 @@ class LoadedModel:
     @property
     def body(self) -> PreTrainedModel:
         """The model without its head: what is run, so that no logits over the vocabulary are made."""
-        return body_of(self.model)
+        return remove_model_head(self.model)
 
 
 Ahead = Callable[[LoadedModel], Any]
@@ -87,7 +87,7 @@ def load_model(
     source: Source | str, options: LoadOptions | None = None, ahead: Ahead | None = None
 ) -> LoadedModel:
     """Load the model that SOURCE names."""
-    isolate_question()
+    isolate_in_process()
     options = options or LoadOptions()
     source = parse_source(source) if isinstance(source, str) else source
     choose_revision(source, options.revision)
@@ -125,7 +125,7 @@ def load_folder(
         dtype = torch.promote_types(dtype, torch.float32)
     refuse_prefix_duplicates(folder, weights, blank)
     if not options.allow_missing:
-        refuse_oversize(folder, blank, weights)
+        refuse_model_larger_than_files(folder, blank, weights)
     require_memory_for_weights(
         folder,
         blank,
@@ -135,7 +135,7 @@ def load_folder(
     )
     read_ahead = None if ahead is None else ahead(LoadedModel(blank, {}, folder))
     weight_sha256 = weights.sha256()
-    loaded, warnings = fill_model(folder, architecture, blank, weights, dtype, options)
+    loaded, warnings = fill_model_with_weights(folder, architecture, blank, weights, dtype, options)
     placed = options.device_map or options.tensor_parallel
     model = set_eval_mode(loaded.model, None if placed else device)
     refuse_meta_model(model)
@@ -159,7 +159,7 @@ def load_folder(
     return LoadedModel(model, identity, folder, notes, read_ahead=read_ahead)
 
 
-def fill_model(
+def fill_model_with_weights(
     folder: Path,
     architecture: Architecture,
     blank: PreTrainedModel,
@@ -168,21 +168,21 @@ def fill_model(
     options: LoadOptions,
 ) -> tuple[LoadingResult, list[str]]:
     """Fill the model with its weights and check the result."""
-    placing = placement_arguments(blank, options.device_map, options.tensor_parallel)
+    placing = build_placement_arguments(blank, options.device_map, options.tensor_parallel)
     with weights.opened() as state:
         usable = {name: state[name] for name in find_loadable_names(weights, blank)}
 
         def load_with_seed(seed: int) -> LoadingResult:
-            return place_tensors(folder, architecture, usable, dtype, placing, seed)
+            return assign_tensors(folder, architecture, usable, dtype, placing, seed)
 
         loaded = load_with_seed(options.seed)
-        refuse_mismatches(folder, loaded)
+        refuse_shape_mismatches(folder, loaded)
         refuse_integer_weights(folder, weights, set(usable), loaded)
-        computed = find_computed_weights(
+        computed = find_weights_computed_by_code(
             loaded.find_random_weights(), blank, loaded, lambda: load_with_seed(options.seed + 1)
         )
     judged = classify_issues(loaded, computed)
-    prefix = foreign_prefix(weights.dtypes, blank) if judged.missing else None
+    prefix = find_wrapper_prefix(weights.dtypes, blank) if judged.missing else None
     return loaded, report_issues(folder, judged, prefix, options.allow_missing)
 
 
@@ -236,6 +236,6 @@ def load_random_model(source: Source, options: LoadOptions, device: torch.device
         "parameters": model.num_parameters(),
         "dtype": dtype_name(dtype),
         "device": str(device),
-        "weight_sha256": hash_state(f"random:{source.name}", model.state_dict()),
+        "weight_sha256": hash_state_dict(f"random:{source.name}", model.state_dict()),
     }
     return LoadedModel(model, identity, None, (built.note,) if built.note else ())

@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError, format_count
-from attncli.models.loading.body import body_of
+from attncli.models.loading.body import remove_model_head
 
 POOLER = "pooler"
 """A head that transformers adds to many bodies; no block reads it."""
@@ -53,13 +53,13 @@ class LoadingIssues:
     unexpected_heads: tuple[str, ...] = ()
 
 
-def refuse_mismatches(where: Path, loaded: LoadingResult) -> None:
+def refuse_shape_mismatches(where: Path, loaded: LoadingResult) -> None:
     """Refuse weights of another shape: the config and the files belong to two models."""
     found = sorted(loaded.mismatched, key=lambda each: each[0])
     if found:
         shown = [f"{name} is {tuple(ours)} not {tuple(expected)}" for name, ours, expected in found]
         raise InputError(
-            f"{where}: config.json and the weights disagree about {format_count(len(found), 'shape')} ({first_names(shown)}): "
+            f"{where}: config.json and the weights disagree about {format_count(len(found), 'shape')} ({format_first_names(shown)}): "
             "one of them is of another model."
         )
 
@@ -69,7 +69,7 @@ def classify_issues(loaded: LoadingResult, computed: Collection[str]) -> Loading
     missing = [name for name in loaded.find_random_weights() if name not in computed]
     heads = {name for name in missing if is_head_weight(loaded.model, name)}
     unexpected = sorted(loaded.unexpected)
-    outside = {name for name in unexpected if not belongs_to_body(loaded.model, name)}
+    outside = {name for name in unexpected if not is_body_weight(loaded.model, name)}
     return LoadingIssues(
         missing=tuple(name for name in missing if name not in heads),
         missing_heads=tuple(name for name in missing if name in heads),
@@ -83,15 +83,15 @@ def is_head_weight(model: PreTrainedModel, name: str) -> bool:
     if POOLER in name.split("."):
         return True
     owner = model.get_submodule(name.rpartition(".")[0])
-    body = body_of(model)
+    body = remove_model_head(model)
     if body is not model:
         return all(owner is not module for module in body.modules())
     return owner is model.get_output_embeddings()  # type: ignore[no-untyped-call]
 
 
-def belongs_to_body(model: PreTrainedModel, name: str) -> bool:
+def is_body_weight(model: PreTrainedModel, name: str) -> bool:
     """Whether an unexpected weight belongs to the body: the body has a submodule of the name's first part."""
-    body, prefix = body_of(model), model.base_model_prefix
+    body, prefix = remove_model_head(model), model.base_model_prefix
     own = name if hasattr(body, prefix) else name.removeprefix(f"{prefix}.")
     first, *rest = own.split(".")
     if POOLER in (first, *rest):
@@ -130,15 +130,15 @@ def report_issues(
 
 
 def format_counted_names(names: Sequence[str], word: str) -> str:
-    return f"{format_count(len(names), word)} ({first_names(names)})"
+    return f"{format_count(len(names), word)} ({format_first_names(names)})"
 
 
-def first_names(names: Sequence[str]) -> str:
+def format_first_names(names: Sequence[str]) -> str:
     """Format the first few names."""
     return ", ".join([*names[:SHOWN], "…"] if len(names) > SHOWN else names)
 
 
-def foreign_prefix(stored: Iterable[str], model: PreTrainedModel) -> str | None:
+def find_wrapper_prefix(stored: Iterable[str], model: PreTrainedModel) -> str | None:
     """The prefix that all names of the files have and none of the model's, as wrappers add it."""
     stored = list(stored)
     known = set(model.state_dict())
@@ -152,7 +152,7 @@ def foreign_prefix(stored: Iterable[str], model: PreTrainedModel) -> str | None:
     return None
 
 
-def find_computed_weights(
+def find_weights_computed_by_code(
     names: Collection[str],
     blank: PreTrainedModel,
     loaded: LoadingResult,
@@ -172,10 +172,10 @@ def find_computed_weights(
     if not candidates:
         return set()
     first, second = loaded.model.state_dict(), again().model.state_dict()
-    return {name for name in candidates if is_computed_alike(name, first[name], second[name])}
+    return {name for name in candidates if is_computed_by_code(name, first[name], second[name])}
 
 
-def is_computed_alike(name: str, one: torch.Tensor, other: torch.Tensor) -> bool:
+def is_computed_by_code(name: str, one: torch.Tensor, other: torch.Tensor) -> bool:
     if name.endswith("num_batches_tracked"):  # counts training steps; evaluation never reads it
         return True
     constant = one.numel() > 0 and bool((one == one.flatten()[0]).all())

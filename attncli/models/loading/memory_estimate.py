@@ -48,7 +48,7 @@ def require_memory_to_run(
     """
     require_memory(
         estimate_run_memory(body, tokens, strip_memory, heads_at_once)
-        + 8 * kept_bytes * tokens * state_width(body),
+        + 8 * kept_bytes * tokens * find_state_width(body),
         f"a text of {format_count(tokens, 'token')}",
         advice,
     )
@@ -70,7 +70,7 @@ def max_head_count(body: nn.Module) -> int:
     return max((heads for config in configs for heads in head_counts(config)), default=1)
 
 
-def state_width(body: nn.Module) -> int:
+def find_state_width(body: nn.Module) -> int:
     """The width of a hidden state, at most the model's largest width."""
     own = vars(getattr(body, "config", body)).get("hidden_size")
     return own if isinstance(own, int) else widest_matrix_side(body)

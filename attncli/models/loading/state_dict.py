@@ -54,7 +54,7 @@ def refuse_integer_weights(
     others = [name for name in weights.dtypes if name not in usable]
     lacking = sorted(loaded.missing) if others else []
     for name in lacking:
-        holder = next((each for each in others if differ_by_prefix(each, name)), None)
+        holder = next((each for each in others if do_names_differ_by_prefix(each, name)), None)
         if holder is not None:
             raise InputError(
                 f"{folder}: tensor {holder} holds {weights.dtypes[holder]} where the model has floats, which is not read: give a "
@@ -62,7 +62,7 @@ def refuse_integer_weights(
             )
 
 
-def differ_by_prefix(one: str, other: str) -> bool:
+def do_names_differ_by_prefix(one: str, other: str) -> bool:
     """Whether two names differ by a prefix alone."""
     return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
 
@@ -71,7 +71,7 @@ def last_name_component(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def place_tensors(
+def assign_tensors(
     folder: Path,
     architecture: Architecture,
     state: State,
@@ -100,7 +100,9 @@ def place_tensors(
     )
 
 
-def refuse_oversize(folder: Path, blank: PreTrainedModel, weights: LoadedWeights) -> None:
+def refuse_model_larger_than_files(
+    folder: Path, blank: PreTrainedModel, weights: LoadedWeights
+) -> None:
     """Refuse a model that its files could never fill, before memory is taken for it."""
     needed = sum(parameter.numel() for parameter in blank.parameters())
     available = weights.floats()

@@ -12,7 +12,7 @@ from transformers.distributed.configuration_utils import DistributedConfig
 from attncli.capture.strips.attention_sites import ATTENDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError
-from attncli.models.layer_configs import config_value, per_layer_configs, text_config
+from attncli.models.layer_configs import config_value, list_layer_configs, text_config
 from attncli.processes.collectives import LINE
 from attncli.processes.work_sharing import WORK
 
@@ -29,15 +29,15 @@ UNDERSTOOD = {
 def tensor_parallel_arguments(blank: PreTrainedModel) -> dict[str, Any]:
     """Arguments that make transformers split the model; afterwards all processes work on every text together."""
     kind, size = blank.config.model_type, read_launch_environment().size
-    refuse_without_plan(blank, kind)
-    refuse_split_heads(text_config(blank.config), kind, size)
+    require_block_plan(blank, kind)
+    refuse_plan_splitting_heads(text_config(blank.config), kind, size)
     if not WORK.together:
         WORK.together = True
         LINE.work_together()
     return {"distributed_config": DistributedConfig(tp_plan="auto")}
 
 
-def refuse_without_plan(blank: PreTrainedModel, kind: str) -> None:
+def require_block_plan(blank: PreTrainedModel, kind: str) -> None:
     """Refuse a plan that only splits embeddings and outputs, not the blocks."""
     plan = blank.tp_plan or {}
     if not any("*" in name for name in plan):
@@ -52,9 +52,9 @@ def refuse_without_plan(blank: PreTrainedModel, kind: str) -> None:
             )
 
 
-def refuse_split_heads(config: PreTrainedConfig, kind: str, size: int) -> None:
+def refuse_plan_splitting_heads(config: PreTrainedConfig, kind: str, size: int) -> None:
     """Refuse plans that split a head of queries, keys or values over processes."""
-    counts = product(per_layer_configs(config), ("num_attention_heads", "num_key_value_heads"))
+    counts = product(list_layer_configs(config), ("num_attention_heads", "num_key_value_heads"))
     for each, name in counts:
         count = config_value(each, name)
         if isinstance(count, int) and count % size:

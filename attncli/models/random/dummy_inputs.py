@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attncli.capture.reruns.float64 import native_precision
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
-from attncli.models.forward_signatures import forward_signature, parameters_with_names
+from attncli.models.forward_signatures import forward_signature, select_named_parameters
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.makers import InputSampler, find_maker
 
@@ -123,24 +123,28 @@ def accepts_inputs(model: nn.Module, inputs: Inputs) -> bool:
 
 def list_required_inputs(model: PreTrainedModel) -> list[str]:
     """Names of the inputs to make, in the order of the signature."""
-    parameters = parameters_with_names(forward_signature(model))
+    parameters = select_named_parameters(forward_signature(model))
     names = {name: each.default is each.empty for name, each in parameters.items()}
     main = model.main_input_name
     given = {name for name, required in names.items() if required} | set(COMPANIONS)
     given |= {main} if isinstance(main, str) else set(main)
-    if has_separate_text(model.config):
+    if has_separate_text_input(model.config):
         given |= {"input_ids", "pixel_values", "input_features"}
     given |= {name for main in given & set(BESIDE) & set(names) for name in BESIDE[main]}
     given |= BY_TYPE.get(model.config.model_type, set())
     if not given & set(names):
         given.add("input_ids")
-    if "input_ids" in given & set(names) and "inputs_embeds" in names and not embeds_ids(model):
+    if (
+        "input_ids" in given & set(names)
+        and "inputs_embeds" in names
+        and not has_token_embedding(model)
+    ):
         given = given - {"input_ids"} | {"inputs_embeds"}
     passed_on = BY_TYPE.get(model.config.model_type, set()) - set(names)
     return [*(name for name in names if name in given), *sorted(passed_on)]
 
 
-def has_separate_text(config: PreTrainedConfig) -> bool:
+def has_separate_text_input(config: PreTrainedConfig) -> bool:
     """Whether the text is separate from the image or sound, as in CLIP: image features take no text positions."""
     places = (
         "image_token_id",
@@ -153,7 +157,7 @@ def has_separate_text(config: PreTrainedConfig) -> bool:
     return not any(hasattr(nested, name) for nested in iter_configs(config) for name in places)
 
 
-def embeds_ids(model: PreTrainedModel) -> bool:
+def has_token_embedding(model: PreTrainedModel) -> bool:
     """Whether it embeds ids itself, instead of another part of the model it belongs to."""
     if model.config.model_type in EMBEDDED_ELSEWHERE:
         return False

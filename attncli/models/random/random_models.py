@@ -24,12 +24,15 @@ from attncli.errors import (
 from attncli.models.casting import cast_model
 from attncli.models.files.folders import refuse_oversized_values
 from attncli.models.layer_configs import text_config
-from attncli.models.library_errors import describe_zero_division, name_missing_library
+from attncli.models.library_errors import (
+    describe_division_by_config_size,
+    find_missing_library_name,
+)
 from attncli.models.model_classes import body_class, body_classes, iter_configs
 from attncli.models.quiet_libraries import silence_libraries
-from attncli.models.random.size_overrides import apply_sizes, check_sizes, resolve_sizes
+from attncli.models.random.size_overrides import apply_sizes, check_size_overrides, resolve_sizes
 from attncli.models.random.tiny_configs import tiny_config
-from attncli.models.random.tiny_sizes import Units
+from attncli.models.random.tiny_sizes import TinySizeUnits
 from attncli.resource_limits import require_memory
 
 LARGEST_DEFAULT = 250_000_000
@@ -68,24 +71,28 @@ def make_random_model(
     refuse_many_layers(arch, sizes)
     with translate_build_errors(arch, sizes), silence_libraries():
         config, tiny, note = make_config(arch, sizes)
-        model, said = draw_model_or_text_part(config, seed)
+        model, said = draw_random_model_or_text_part(config, seed)
         cast_model(model, dtype)
         if dtype == torch.float64:
             model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
         return RandomModel(model, tiny, f"{note} {said}".strip())
 
 
-def draw_model_or_text_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, str]:
+def draw_random_model_or_text_part(
+    config: PreTrainedConfig, seed: int
+) -> tuple[PreTrainedModel, str]:
     """Draw the model, or its text part if a library that another part needs is missing; add a note about that."""
     whole = find_main_config(config)
     try:
-        model = draw_model(whole, seed)
+        model = draw_random_model(whole, seed)
     except ImportError as error:
         text = find_text_config(whole)
         if text is None:
             raise
-        needed = f"{config.model_type} needs {name_missing_library(error)}, which is not installed"
-        return draw_model(text, seed), f"{needed}: its text model alone was built."
+        needed = (
+            f"{config.model_type} needs {find_missing_library_name(error)}, which is not installed"
+        )
+        return draw_random_model(text, seed), f"{needed}: its text model alone was built."
     return (
         model,
         "" if whole is config else f"Of {config.model_type}, {whole.model_type} was built.",
@@ -129,12 +136,12 @@ def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig,
         except Exception:  # such as a list of another length; the tiny config then reports what does not fit it either
             note = f"{arch}'s own sizes do not go with these: what is not given is tiny instead."
             return make_tiny_config(arch, sizes), True, note
-        check_sizes(config)
+        check_size_overrides(config)
     config = set_image_token(config)
     try:
         count = count_parameters(config)
     except ImportError as error:
-        why = f"need {name_missing_library(error)}, which is not installed"
+        why = f"need {find_missing_library_name(error)}, which is not installed"
     else:
         if count is not None and count <= LARGEST_DEFAULT:
             return config, False, ""
@@ -163,9 +170,9 @@ def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
         if name.replace("_", "-") in UNITS
     }
     if "heads" in words:
-        words.setdefault("key_heads", gcd(words["heads"], Units().key_heads))
-    config = tiny_config(arch, replace(Units(), **words), resolved)
-    check_sizes(config)
+        words.setdefault("key_heads", gcd(words["heads"], TinySizeUnits().key_heads))
+    config = tiny_config(arch, replace(TinySizeUnits(), **words), resolved)
+    check_size_overrides(config)
     try:
         count = count_parameters(config) or 0
     except ImportError:  # reported where the model is built
@@ -190,7 +197,7 @@ def count_parameters(config: PreTrainedConfig) -> int | None:
     try:
         config = find_main_config(config)
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
-            model = build_first_class(config, lambda found: found(config))
+            model = build_first_working_class(config, lambda found: found(config))
     except ImportError:
         raise
     except Exception:  # whatever the class raises: the tiny config that is tried next reports why
@@ -199,11 +206,11 @@ def count_parameters(config: PreTrainedConfig) -> int | None:
     return sum(tensor.numel() for tensor in tensors)
 
 
-def draw_model(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
+def draw_random_model(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
     """Draw the body with its class's own initialisation; `_from_config` also runs for classes unknown to AutoModel."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build_first_class(config, lambda found: found._from_config(config))  # type: ignore[no-untyped-call]
+        model = build_first_working_class(config, lambda found: found._from_config(config))  # type: ignore[no-untyped-call]
     for nested in iter_configs(config):
         if hasattr(nested, "use_cache"):
             nested.use_cache = False  # one forward pass: nothing to cache
@@ -212,7 +219,7 @@ def draw_model(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
     return model
 
 
-def build_first_class(
+def build_first_working_class(
     config: PreTrainedConfig, make: Callable[[type[PreTrainedModel]], PreTrainedModel]
 ) -> PreTrainedModel:
     """Build the body's class, or the next one if that fails on its own config, as Musicgen's does."""
@@ -234,7 +241,7 @@ def translate_build_errors(arch: str, sizes: Mapping[str, Size]) -> Iterator[Non
         raise
     except ImportError as error:
         raise InputError(
-            f"model type '{arch}' needs {name_missing_library(error)}, which is not installed: install it or choose another type."
+            f"model type '{arch}' needs {find_missing_library_name(error)}, which is not installed: install it or choose another type."
         ) from error
     except Exception as error:
         if is_memory_error(error):
@@ -242,7 +249,7 @@ def translate_build_errors(arch: str, sizes: Mapping[str, Size]) -> Iterator[Non
                 f"random:{arch} does not fit into the memory at these sizes: choose smaller ones."
             ) from error
         if isinstance(error, ZeroDivisionError):
-            note = describe_zero_division(error)
+            note = describe_division_by_config_size(error)
         else:
             note = " ".join(str(error.__cause__ or error).split()).rstrip(".")
         if set(sizes) - {"tiny"}:

@@ -31,7 +31,7 @@ NOT_ONE_ROW = frozenset(
 def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
     """Make inputs under which the model's forward runs; full-sized ones if it takes no smaller ones."""
     usual = make_example_inputs(model, tokens)
-    if "pixel_values" not in usual or not accepts_batch_of_one(model):
+    if "pixel_values" not in usual or not can_run_batch_of_one(model):
         return usual
     small = make_example_inputs(model, tokens, small=True)
     if small["pixel_values"].numel() >= usual["pixel_values"].numel():
@@ -41,17 +41,17 @@ def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
     return small if accepts_inputs(model, small) else usual
 
 
-def find_short_streams(model: PreTrainedModel, inputs: Inputs, tokens: int) -> StreamTruncation:
+def find_stream_truncation(model: PreTrainedModel, inputs: Inputs, tokens: int) -> StreamTruncation:
     """Find where an image's or a sound's stream, too long for verification, can be truncated behind the embeddings."""
     measured = any(value.is_floating_point() for value in inputs.values())
     return (
-        find_truncation(model, inputs, tokens, runs_as_set_and_eager)
+        find_truncation(model, inputs, tokens, can_run_as_set_and_eager)
         if measured and not is_hierarchical(model)
         else StreamTruncation()
     )
 
 
-def runs_as_set_and_eager(model: nn.Module, inputs: Inputs) -> bool:
+def can_run_as_set_and_eager(model: nn.Module, inputs: Inputs) -> bool:
     """Whether the model runs on these inputs as it is set and with eager attention: only one may read a mask's width."""
     if not accepts_inputs(model, inputs):
         return False
@@ -59,7 +59,7 @@ def runs_as_set_and_eager(model: nn.Module, inputs: Inputs) -> bool:
         return accepts_inputs(model, inputs)
 
 
-def accepts_batch_of_one(model: PreTrainedModel) -> bool:
+def can_run_batch_of_one(model: PreTrainedModel) -> bool:
     with_patches = any("patch_size" in vars(config) for config in iter_configs(model.config))
     return with_patches and not is_hierarchical(model)
 

@@ -156,13 +156,13 @@ def parse_bool(name: str, value: Any) -> bool:
     return words[str(value).lower()]
 
 
-def check_sizes(config: PreTrainedConfig) -> None:
+def check_size_overrides(config: PreTrainedConfig) -> None:
     """Check that heads divide the width, and key heads the heads: many models would silently round."""
     nested = [value for value in vars(config).values() if isinstance(value, PreTrainedConfig)]
     for inner in nested:
-        check_sizes(inner)
+        check_size_overrides(inner)
     width, heads, key_heads = (
-        whole_size(config, name)
+        read_whole_size(config, name)
         for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")
     )
     if heads and width and "head_dim" not in vars(config) and width % heads:
@@ -175,7 +175,7 @@ def check_sizes(config: PreTrainedConfig) -> None:
         )
 
 
-def whole_size(config: PreTrainedConfig, name: str) -> int:
+def read_whole_size(config: PreTrainedConfig, name: str) -> int:
     """A size of the config, 0 where it has none."""
     value = config_value(config, name)
     return value if isinstance(value, int) else 0

@@ -15,7 +15,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.timm_backbones import replace_timm_backbone
 from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
-from attncli.models.random.tiny_sizes import Units, scale_stage_widths, tiny_size
+from attncli.models.random.tiny_sizes import TinySizeUnits, choose_tiny_size, scale_stage_widths
 
 LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth", "encoder_layers")
 """Names of the number of layers, the usual one first."""
@@ -35,15 +35,15 @@ COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"stag
 """Attributes that every config has: none is a size of the network."""
 
 
-def tiny_config(arch: str, units: Units, sizes: Mapping[str, Any]) -> PreTrainedConfig:
+def tiny_config(arch: str, units: TinySizeUnits, sizes: Mapping[str, Any]) -> PreTrainedConfig:
     """Make a model type's config with sizes from `units`; `sizes` attributes (dotted: nested) override every rule."""
-    return Shrinker(units, sizes).shrink(CONFIG_MAPPING[arch](), "")
+    return ConfigShrinker(units, sizes).shrink(CONFIG_MAPPING[arch](), "")
 
 
-class Shrinker:
+class ConfigShrinker:
     """Shrinks a config and those nested in it, which share the ids of special tokens."""
 
-    def __init__(self, units: Units, sizes: Mapping[str, Any]) -> None:
+    def __init__(self, units: TinySizeUnits, sizes: Mapping[str, Any]) -> None:
         self.units = units
         self.given = sizes
         self.ids: dict[int, int] = {}
@@ -113,10 +113,10 @@ class Shrinker:
         if name in LAYER_COUNTS and len(layers) > 0 and value == layer_count(config):
             return len(layers)
         if "depths" in vars(config) and name in ("embed_dim", "window_size"):
-            return 2 if name == "window_size" else narrow_stem(config, value)
+            return 2 if name == "window_size" else narrow_first_stage(config, value)
         if name == "num_key_value_heads" and value == vars(config).get("num_attention_heads"):
             return min(value, self.units.heads)
-        return tiny_size(name, value, self.units)
+        return choose_tiny_size(name, value, self.units)
 
     def small_list(
         self, config: PreTrainedConfig, name: str, values: Sequence[Any], kept: Sequence[int]
@@ -126,7 +126,10 @@ class Shrinker:
         layers = layer_count(config)
         if is_per_layer(config, name, values):
             entries = [values[index] for index in kept]
-            return [tiny_size(name, value, self.units) if integers else value for value in entries]
+            return [
+                choose_tiny_size(name, value, self.units) if integers else value
+                for value in entries
+            ]
         if name == "mrope_section":
             return self.sections(values)
         if not integers or not values:
@@ -160,7 +163,7 @@ class Shrinker:
         return self.ids[value]
 
 
-def narrow_stem(config: PreTrainedConfig, width: int) -> int:
+def narrow_first_stage(config: PreTrainedConfig, width: int) -> int:
     """The width of the first stage, which later ones double: a share that its heads divide."""
     heads = vars(config).get("num_heads")
     first = heads[0] if isinstance(heads, (list, tuple)) else 1
@@ -191,10 +194,10 @@ def is_per_layer(config: PreTrainedConfig, name: str, value: Any) -> bool:
     if len(value) != layer_count(config) or not value:
         return False
     are_texts = all(isinstance(entry, str) for entry in value)
-    return are_texts or (len(value) > 4 and not lists_layer_indices(value))
+    return are_texts or (len(value) > 4 and not is_layer_index_list(value))
 
 
-def lists_layer_indices(values: Sequence[Any]) -> bool:
+def is_layer_index_list(values: Sequence[Any]) -> bool:
     """Whether a list holds layer indices: rising whole numbers, even if all layers are listed."""
     integers = all(isinstance(value, int) for value in values)
     return integers and all(before < after for before, after in pairwise(values))

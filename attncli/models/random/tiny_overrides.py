@@ -6,16 +6,16 @@ Keyed by the model type of each config, or by its class where that has none, so 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attncli.models.random.tiny_sizes import Units
+from attncli.models.random.tiny_sizes import TinySizeUnits
 
-Overrides = Mapping[str, Any | Callable[[Units], Any]]
+Overrides = Mapping[str, Any | Callable[[TinySizeUnits], Any]]
 """Values of attributes; a function computes one from the units."""
 
 
 def rotary_sections(share: float = 1.0) -> Overrides:
     """Sections of rotary angles for time, rows and columns, which the default lacks or gives for heads of width 128."""
 
-    def build_rope(units: Units) -> dict[str, Any]:
+    def build_rope(units: TinySizeUnits) -> dict[str, Any]:
         half = int(units.head_width * share) // 2
         third = max(1, half // 3)
         angles = {
@@ -28,7 +28,7 @@ def rotary_sections(share: float = 1.0) -> Overrides:
     return {"rope_parameters": build_rope}
 
 
-def alternate_layer_kinds(*kinds: str) -> Callable[[Units], list[str]]:
+def alternate_layer_kinds(*kinds: str) -> Callable[[TinySizeUnits], list[str]]:
     """The kinds of all layers, alternating."""
     return lambda units: [kinds[layer % len(kinds)] for layer in range(units.layers)]
 

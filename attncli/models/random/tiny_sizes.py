@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class TinySizeUnits:
     """The base sizes that all others follow; the user's sizes replace them."""
 
     layers: int = 2
@@ -23,10 +23,10 @@ class Units:
         return max(1, self.width // self.heads)
 
 
-Rule = Callable[[Units], int]
+Rule = Callable[[TinySizeUnits], int]
 
 
-def constant_size(size: int) -> Rule:
+def keep_size_constant(size: int) -> Rule:
     return lambda units: size
 
 
@@ -39,7 +39,7 @@ RULES: Sequence[tuple[str, Rule]] = (
         r".*(key_value_heads|kv_heads|kv_n_heads|linear_num_key_heads)(_per_layer)?",
         lambda u: u.key_heads,
     ),
-    (r"mamba_n(um)?_heads|mamba_num_heads|n_mamba_heads", constant_size(8)),
+    (r"mamba_n(um)?_heads|mamba_num_heads|n_mamba_heads", keep_size_constant(8)),
     (r"qk_head_dim", lambda u: u.head_width + u.head_width // 2),
     (r".*rope_head_dim|rotary_dim", lambda u: u.head_width // 2),
     (r".*(head_dim|head_size|d_head|dim_head|d_kv|kv_channels)", lambda u: u.head_width),
@@ -47,22 +47,25 @@ RULES: Sequence[tuple[str, Rule]] = (
     # depth
     (r".*(layers|n_layer|num_blocks|depth)", lambda u: u.layers),
     # experts
-    (r".*(experts_per_tok(en)?|(?<!index_)top_?k|moe_k)", constant_size(2)),
-    (r".*(shared_experts?|n_group|num_expert_group|topk_group)", constant_size(1)),
-    (r".*experts", constant_size(4)),
-    (r"first_k_dense_replace|num_dense_layers|.*sparse_step", constant_size(1)),
-    (r"num_queries|two_stage_num_proposals|num_proposals", constant_size(8)),
+    (r".*(experts_per_tok(en)?|(?<!index_)top_?k|moe_k)", keep_size_constant(2)),
+    (r".*(shared_experts?|n_group|num_expert_group|topk_group)", keep_size_constant(1)),
+    (r".*experts", keep_size_constant(4)),
+    (r"first_k_dense_replace|num_dense_layers|.*sparse_step", keep_size_constant(1)),
+    (r"num_queries|two_stage_num_proposals|num_proposals", keep_size_constant(8)),
     # what a token sees
     (
         r"sliding_window(_size)?|local_attention|attention_chunk_size",
-        constant_size(4),
+        keep_size_constant(4),
     ),
     # state-space and linear layers
-    (r".*(d_state|state_size|dt_rank|time_step_rank|lora_rank|laurel_rank)", constant_size(16)),
-    (r".*chunk_size", constant_size(8)),
+    (
+        r".*(d_state|state_size|dt_rank|time_step_rank|lora_rank|laurel_rank)",
+        keep_size_constant(16),
+    ),
+    (r".*chunk_size", keep_size_constant(8)),
     # positions
-    (r"max_source_positions", constant_size(32)),
-    (r".*max_position_embeddings|n_positions|n_ctx|max_target_positions", constant_size(512)),
+    (r"max_source_positions", keep_size_constant(32)),
+    (r".*max_position_embeddings|n_positions|n_ctx|max_target_positions", keep_size_constant(512)),
     # widths
     (
         r".*(intermediate|ffn|mlp|feed_?forward|d_ff|d_inner|dim_ff|dff)(_size|_dim|_hidden_size|_hidden_dim|_mlp)*",
@@ -78,7 +81,7 @@ RULES: Sequence[tuple[str, Rule]] = (
 COMPILED = [(re.compile(pattern), rule) for pattern, rule in RULES]
 
 
-def tiny_size(name: str, value: int, units: Units) -> int:
+def choose_tiny_size(name: str, value: int, units: TinySizeUnits) -> int:
     """Shrink the size of one attribute; attributes without a rule stay."""
     for pattern, rule in COMPILED:
         if pattern.fullmatch(name):

@@ -20,7 +20,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
 )
 from attncli.errors import InputError, first_line_of_error, is_memory_error
 from attncli.forward_types import Args, Function, Inputs, Kwargs
-from attncli.models.loading.body import body_of
+from attncli.models.loading.body import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
 from attncli.tensor_subclasses.path_streams.path_attention import attend
@@ -142,7 +142,7 @@ def run_with_random_weights(
     """
     if not isinstance(model, PreTrainedModel):
         return None
-    random_init = body_of(make_random_init_model(model, seed=0))
+    random_init = remove_model_head(make_random_init_model(model, seed=0))
     alike = [each for each in find_stacks(random_init, inputs) if each.name == stack.name]
     if not alike or len(alike[0].calls) != len(stack.calls):
         return None

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals.scaled_arrays import Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import ScaledArray, make_scaled_array
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, rule
 
 
@@ -31,6 +31,8 @@ def conv1d(
     return mixed if bias is None else torch.add(mixed, bias[:, None])
 
 
-def convolve_part(part: Scaled, weight: Tensor, groups: int) -> Scaled:
+def convolve_part(part: ScaledArray, weight: Tensor, groups: int) -> ScaledArray:
     mantissa = torch.from_numpy(part.mantissa.copy())
-    return make_scaled(F.conv1d(mantissa, weight.double(), groups=groups).numpy(), part.exponent)
+    return make_scaled_array(
+        F.conv1d(mantissa, weight.double(), groups=groups).numpy(), part.exponent
+    )

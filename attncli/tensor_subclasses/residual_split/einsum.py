@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.maths.residuals.scaled_arrays import make_scaled
+from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.dispatch import StreamTensor
 from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
 from attncli.tensor_subclasses.residual_split.split_scores import SCORE_RULES, WEIGHT_RULES
@@ -46,7 +46,7 @@ def linear(x: SplitTensor, y: torch.Tensor, equation: str) -> SplitTensor:
     """Multiply c and V by the same numbers."""
     one, _, result = equation.replace("->", ",").split(",")
     common, varying = (
-        make_scaled(np.einsum(equation, part.mantissa, to_float64_array(y)), part.exponent)
+        make_scaled_array(np.einsum(equation, part.mantissa, to_float64_array(y)), part.exponent)
         for part in (x.common, x.varying)
     )
     return SplitTensor(common, varying, result.index(one[x.axis]))

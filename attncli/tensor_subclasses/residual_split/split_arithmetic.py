@@ -9,11 +9,11 @@ from torch import Tensor
 
 from attncli.maths.residuals.scaled_arrays import (
     Array,
-    Scaled,
-    add_scaled,
-    make_scaled,
-    multiply_by_plain,
-    multiply_scaled,
+    ScaledArray,
+    add_scaled_arrays,
+    make_scaled_array,
+    multiply_scaled_arrays,
+    multiply_scaled_by_plain,
 )
 from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms, terms_of_scores
@@ -76,11 +76,12 @@ def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
     if x.axis == x.dim() - 1:
         return mix_tokens_by_weights(x, weight, bias)
     common, varying = (
-        make_scaled(part.mantissa @ weight, part.exponent) for part in (x.common, x.varying)
+        make_scaled_array(part.mantissa @ weight, part.exponent) for part in (x.common, x.varying)
     )
     if bias is not None:
-        common = add_scaled(
-            common, make_scaled(np.broadcast_to(to_float64_array(bias), common.mantissa.shape))
+        common = add_scaled_arrays(
+            common,
+            make_scaled_array(np.broadcast_to(to_float64_array(bias), common.mantissa.shape)),
         )
     return SplitTensor(common, varying, x.axis)
 
@@ -100,7 +101,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
         require_same_axis(x, y)
         return centre_split(
-            add_scaled(x.common, y.common), add_scaled(x.varying, y.varying), x.axis
+            add_scaled_arrays(x.common, y.common), add_scaled_arrays(x.varying, y.varying), x.axis
         )
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     if is_score_mask(other) and split.axis == split.dim() - 2:
@@ -108,9 +109,11 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
     constant = align_plain(other, split)
     if constant.shape[split.axis] == 1:
         return SplitTensor(
-            add_scaled(split.common, make_scaled(constant)), split.varying, split.axis
+            add_scaled_arrays(split.common, make_scaled_array(constant)), split.varying, split.axis
         )
-    return centre_split(split.common, add_scaled(split.varying, make_scaled(constant)), split.axis)
+    return centre_split(
+        split.common, add_scaled_arrays(split.varying, make_scaled_array(constant)), split.axis
+    )
 
 
 def is_score_mask(other: Operand) -> bool:
@@ -138,28 +141,30 @@ def multiply(x: Any, y: Any) -> SplitTensor:
     """(a + r)(b + s) - ab = a s + r (b + s)."""
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
         require_same_axis(x, y)
-        whole = add_scaled(y.common, y.varying)
-        varying = add_scaled(
-            multiply_scaled(x.common, y.varying), multiply_scaled(x.varying, whole)
+        whole = add_scaled_arrays(y.common, y.varying)
+        varying = add_scaled_arrays(
+            multiply_scaled_arrays(x.common, y.varying), multiply_scaled_arrays(x.varying, whole)
         )
-        return centre_split(multiply_scaled(x.common, y.common), varying, x.axis)
+        return centre_split(multiply_scaled_arrays(x.common, y.common), varying, x.axis)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     factor = align_plain(other, split)
     if factor.shape[split.axis] != 1:
         return multiply_by_token(split, factor)
     return SplitTensor(
-        multiply_by_plain(split.common, factor),
-        multiply_by_plain(split.varying, factor),
+        multiply_scaled_by_plain(split.common, factor),
+        multiply_scaled_by_plain(split.varying, factor),
         split.axis,
     )
 
 
 def multiply_by_token(x: SplitTensor, factor: Array) -> SplitTensor:
     """Multiply every token by its own numbers g, such as its angle: c (g - ḡ) + V g is then the varying part."""
-    nothing = multiply_by_plain(x.common, 0.0)
+    nothing = multiply_scaled_by_plain(x.common, 0.0)
     return centre_split(
         nothing,
-        add_scaled(multiply_by_plain(x.common, factor), multiply_by_plain(x.varying, factor)),
+        add_scaled_arrays(
+            multiply_scaled_by_plain(x.common, factor), multiply_scaled_by_plain(x.varying, factor)
+        ),
         x.axis,
     )
 
@@ -180,20 +185,22 @@ def divide_by(x: SplitTensor, y: Operand) -> Tensor:
 @rule(torch.reciprocal, Tensor.reciprocal)
 def reciprocal(x: SplitTensor) -> SplitTensor:
     """1/(a + r) - 1/a = -r/(a (a + r))."""
-    whole = add_scaled(x.common, x.varying)
+    whole = add_scaled_arrays(x.common, x.varying)
     common, other = invert_part(x.common), invert_part(whole)
     return centre_split(
         common,
-        multiply_by_plain(multiply_scaled(multiply_scaled(x.varying, common), other), -1.0),
+        multiply_scaled_by_plain(
+            multiply_scaled_arrays(multiply_scaled_arrays(x.varying, common), other), -1.0
+        ),
         x.axis,
     )
 
 
-def invert_part(part: Scaled) -> Scaled:
+def invert_part(part: ScaledArray) -> ScaledArray:
     """1 over every entry, none of which may be zero."""
     if not np.all(part.mantissa):
         raise SplitTensor.refusal("a division by zero")
-    return make_scaled(1.0 / part.mantissa, -part.exponent)
+    return make_scaled_array(1.0 / part.mantissa, -part.exponent)
 
 
 @rule(torch.pow, Tensor.pow, Tensor.__pow__)

@@ -16,13 +16,17 @@ from attncli.errors import Unresolved
 from attncli.maths.residuals.logits import Logits
 from attncli.maths.residuals.scaled_arrays import (
     Array,
-    Scaled,
-    add_scaled,
-    make_scaled,
-    multiply_by_plain,
-    multiply_scaled,
+    ScaledArray,
+    add_scaled_arrays,
+    make_scaled_array,
+    multiply_scaled_arrays,
+    multiply_scaled_by_plain,
 )
-from attncli.maths.residuals.softmax import RESOLVED_BITS, reference_offset, softmax_deviation
+from attncli.maths.residuals.softmax import (
+    RESOLVED_BITS,
+    compute_reference_offset,
+    softmax_deviation,
+)
 from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms
 from attncli.tensor_subclasses.residual_split.split_tensor import (
@@ -61,32 +65,33 @@ def content_attention(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     (q_common, q), (_, k), (v_common, v) = (
         split_by_maps(side, lead) for side in (terms.query, terms.key, values)
     )
-    k, v = (make_scaled(part.mantissa[:, seen], part.exponent) for part in (k, v))
-    last = make_scaled(q.mantissa[:, -1:], q.exponent)
-    reference = add_scaled(q_common, last)
-    own = make_scaled(q.mantissa - q.mantissa[:, -1:], q.exponent)
-    row = make_scaled(
+    k, v = (make_scaled_array(part.mantissa[:, seen], part.exponent) for part in (k, v))
+    last = make_scaled_array(q.mantissa[:, -1:], q.exponent)
+    reference = add_scaled_arrays(q_common, last)
+    own = make_scaled_array(q.mantissa - q.mantissa[:, -1:], q.exponent)
+    row = make_scaled_array(
         (reference.mantissa @ k.mantissa.swapaxes(1, 2))[:, 0] * terms.scale,
         reference.exponent + k.exponent,
     )
     logits = Logits(
-        reference=row if bias is None else add_scaled(row, make_scaled(bias)),
-        queries=multiply_by_plain(own, terms.scale),
+        reference=row if bias is None else add_scaled_arrays(row, make_scaled_array(bias)),
+        queries=multiply_scaled_by_plain(own, terms.scale),
         keys=k,
     )
     varying, resolved = softmax_deviation(logits, v)
     if not resolved:
         raise Unresolved("tokens that share the attention coincide to the last bit.")
-    offset = reference_offset(logits)
-    mean = make_scaled(v.mantissa.mean(axis=1, keepdims=True), v.exponent)
-    shared = add_scaled(
-        mean, make_scaled(offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent)
+    offset = compute_reference_offset(logits)
+    mean = make_scaled_array(v.mantissa.mean(axis=1, keepdims=True), v.exponent)
+    shared = add_scaled_arrays(
+        mean,
+        make_scaled_array(offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent),
     )
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
-    varying = Scaled(
+    varying = ScaledArray(
         np.broadcast_to(varying.mantissa, rows), varying.exponent
     )  # with a single key it has one row
-    return merge_maps(add_scaled(v_common, shared), varying, lead)
+    return merge_maps(add_scaled_arrays(v_common, shared), varying, lead)
 
 
 def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
@@ -99,25 +104,27 @@ def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Ar
     return seen, bias
 
 
-def split_by_maps(side: Tensor, lead: tuple[int, ...]) -> tuple[Scaled, Scaled]:
+def split_by_maps(side: Tensor, lead: tuple[int, ...]) -> tuple[ScaledArray, ScaledArray]:
     """c [map, 1, width] and V [map, token, width], every leading axis flattened; of plain numbers c is the mean."""
     if isinstance(side, SplitTensor):
         common, varying = side.common, side.varying
     else:
         array = side.detach().to(torch.float64).numpy()
         mean = array.mean(axis=-2, keepdims=True)
-        common, varying = make_scaled(mean), make_scaled(array - mean)
+        common, varying = make_scaled_array(mean), make_scaled_array(array - mean)
     return flatten_lead(common, lead), flatten_lead(varying, lead)
 
 
-def flatten_lead(part: Scaled, lead: tuple[int, ...]) -> Scaled:
+def flatten_lead(part: ScaledArray, lead: tuple[int, ...]) -> ScaledArray:
     tail = part.mantissa.shape[-2:]
-    return Scaled(np.broadcast_to(part.mantissa, (*lead, *tail)).reshape(-1, *tail), part.exponent)
+    return ScaledArray(
+        np.broadcast_to(part.mantissa, (*lead, *tail)).reshape(-1, *tail), part.exponent
+    )
 
 
-def merge_maps(common: Scaled, varying: Scaled, lead: tuple[int, ...]) -> SplitTensor:
+def merge_maps(common: ScaledArray, varying: ScaledArray, lead: tuple[int, ...]) -> SplitTensor:
     inner, outer = (
-        Scaled(part.mantissa.reshape(*lead, *part.mantissa.shape[-2:]), part.exponent)
+        ScaledArray(part.mantissa.reshape(*lead, *part.mantissa.shape[-2:]), part.exponent)
         for part in (common, varying)
     )
     return centre_split(inner, outer, axis=len(lead))
@@ -130,15 +137,17 @@ def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
     if values.axis != values.dim() - 2:
         raise no_rule_error("weights that mix other axes than tokens")
     mantissa = torch.from_numpy(np.ascontiguousarray(values.varying.mantissa))
-    varying = make_scaled(torch.matmul(weights, mantissa).numpy(), values.varying.exponent)
+    varying = make_scaled_array(torch.matmul(weights, mantissa).numpy(), values.varying.exponent)
     common = values.common
     largest = values.varying
     if bool(missing.any()):
-        lacks = multiply_by_plain(multiply_scaled(make_scaled(missing.numpy()), common), -1.0)
+        lacks = multiply_scaled_by_plain(
+            multiply_scaled_arrays(make_scaled_array(missing.numpy()), common), -1.0
+        )
         largest = max(largest, lacks, key=lambda part: part.exponent)
-        varying = add_scaled(varying, lacks)
+        varying = add_scaled_arrays(varying, lacks)
     shape = (*varying.mantissa.shape[:-2], 1, varying.mantissa.shape[-1])
-    common = Scaled(np.broadcast_to(common.mantissa, shape), common.exponent)
+    common = ScaledArray(np.broadcast_to(common.mantissa, shape), common.exponent)
     result = centre_split(common, varying, varying.mantissa.ndim - 2)
     resolved = result.varying.exponent >= largest.exponent - RESOLVED_BITS
     if not largest.is_zero() and (result.varying.is_zero() or not resolved):

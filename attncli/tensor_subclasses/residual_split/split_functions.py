@@ -11,14 +11,14 @@ from torch import Tensor
 from attncli.maths.residuals import activations
 from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
-    Scaled,
-    add_scaled,
+    ScaledArray,
+    add_scaled_arrays,
     align_exponent,
     common_exponent,
     expm1_scaled,
-    make_scaled,
-    multiply_by_plain,
-    multiply_scaled,
+    make_scaled_array,
+    multiply_scaled_arrays,
+    multiply_scaled_by_plain,
 )
 from attncli.maths.residuals.split_state import SplitParts, SplitState, normalise_tokens
 from attncli.tensor_subclasses.residual_split.score_terms import terms_of_scores
@@ -76,18 +76,20 @@ def sigmoid(x: SplitTensor) -> SplitTensor:
 @rule(torch.exp, Tensor.exp)
 def exponential(x: SplitTensor) -> SplitTensor:
     """e^(a + r) - e^a = e^a (e^r - 1)."""
-    common = make_scaled(np.exp(x.common.value()))
-    return centre_split(common, multiply_scaled(common, expm1_scaled(x.varying)), x.axis)
+    common = make_scaled_array(np.exp(x.common.value()))
+    return centre_split(common, multiply_scaled_arrays(common, expm1_scaled(x.varying)), x.axis)
 
 
 @rule(torch.sqrt, Tensor.sqrt)
 def square_root(x: SplitTensor) -> SplitTensor:
     """√(a + r) - √a = r/(√(a + r) + √a)."""
     common, whole = (
-        square_root_of_part(part) for part in (x.common, add_scaled(x.common, x.varying))
+        square_root_of_part(part) for part in (x.common, add_scaled_arrays(x.common, x.varying))
     )
     return centre_split(
-        common, multiply_scaled(x.varying, invert_part(add_scaled(common, whole))), x.axis
+        common,
+        multiply_scaled_arrays(x.varying, invert_part(add_scaled_arrays(common, whole))),
+        x.axis,
     )
 
 
@@ -96,12 +98,12 @@ def inverse_square_root(x: SplitTensor) -> Tensor:
     return reciprocal(square_root(x))
 
 
-def square_root_of_part(part: Scaled) -> Scaled:
+def square_root_of_part(part: ScaledArray) -> ScaledArray:
     """The root of every entry; an odd exponent leaves one factor of 2."""
     if float(part.mantissa.min()) < 0.0:
         raise SplitTensor.refusal("the root of a negative number")
     odd = part.exponent % 2
-    return make_scaled(np.sqrt(part.mantissa * 2.0**odd), (part.exponent - odd) // 2)
+    return make_scaled_array(np.sqrt(part.mantissa * 2.0**odd), (part.exponent - odd) // 2)
 
 
 @rule(F.softplus)
@@ -110,19 +112,21 @@ def softplus(x: SplitTensor, beta: float = 1.0, threshold: float = 20.0) -> Spli
     a, r = (part.value() * beta for part in (x.common, x.varying))
     if float((a + r).max()) > threshold:
         raise SplitTensor.refusal("softplus beyond its threshold")
-    growth = multiply_scaled(
-        make_scaled(np.exp(-np.logaddexp(0.0, -a))),
-        expm1_scaled(multiply_by_plain(x.varying, beta)),
+    growth = multiply_scaled_arrays(
+        make_scaled_array(np.exp(-np.logaddexp(0.0, -a))),
+        expm1_scaled(multiply_scaled_by_plain(x.varying, beta)),
     )
     change = log1p_scaled(growth)
     return centre_split(
-        make_scaled(np.logaddexp(0.0, a) / beta), multiply_by_plain(change, 1.0 / beta), x.axis
+        make_scaled_array(np.logaddexp(0.0, a) / beta),
+        multiply_scaled_by_plain(change, 1.0 / beta),
+        x.axis,
     )
 
 
-def log1p_scaled(part: Scaled) -> Scaled:
+def log1p_scaled(part: ScaledArray) -> ScaledArray:
     """log(1 + x), to full relative accuracy however small x is."""
-    return part if part.exponent < NEGLIGIBLE else make_scaled(np.log1p(part.value()))
+    return part if part.exponent < NEGLIGIBLE else make_scaled_array(np.log1p(part.value()))
 
 
 @rule(torch.allclose)
@@ -177,7 +181,9 @@ def erf(x: SplitTensor) -> SplitTensor:
     from scipy.special import erf as of_numbers
 
     a = x.common.value()
-    return centre_split(make_scaled(of_numbers(a)), activations.erf_change(a, x.varying), x.axis)
+    return centre_split(
+        make_scaled_array(of_numbers(a)), activations.compute_erf_change(a, x.varying), x.axis
+    )
 
 
 @rule(torch.mean, Tensor.mean)
@@ -201,7 +207,7 @@ def reduce_features(
         result: Tensor = on_numbers(x.plain(), axes, keepdim)
         return result
     common, varying = (
-        make_scaled(linear(part.mantissa, axis=axes, keepdims=keepdim), part.exponent)
+        make_scaled_array(linear(part.mantissa, axis=axes, keepdims=keepdim), part.exponent)
         for part in (x.common, x.varying)
     )
     gone = 0 if keepdim else sum(axis < x.axis for axis in axes)
@@ -281,33 +287,33 @@ def norm(
     common, varying = reshape_like(x, common), reshape_like(x, varying)
     if gain is not None:
         common, varying = (
-            multiply_by_plain(common, to_float64_array(gain)),
-            multiply_by_plain(varying, to_float64_array(gain)),
+            multiply_scaled_by_plain(common, to_float64_array(gain)),
+            multiply_scaled_by_plain(varying, to_float64_array(gain)),
         )
     if bias is not None:
-        common = add_scaled(common, make_scaled(to_float64_array(bias)))
+        common = add_scaled_arrays(common, make_scaled_array(to_float64_array(bias)))
     return centre_split(common, varying, x.axis)
 
 
-def iter_heads(x: SplitTensor) -> Iterator[tuple[Scaled, Scaled]]:
+def iter_heads(x: SplitTensor) -> Iterator[tuple[ScaledArray, ScaledArray]]:
     """c [feature] and V [token, feature] of every index of the axes that are neither tokens nor features."""
     common, varying = (
         np.moveaxis(part.mantissa, x.axis, -2).reshape(-1, size, x.shape[-1])
         for part, size in ((x.common, 1), (x.varying, x.shape[x.axis]))
     )
     for c, v in zip(common, varying, strict=True):
-        yield make_scaled(c[0], x.common.exponent), make_scaled(v, x.varying.exponent)
+        yield make_scaled_array(c[0], x.common.exponent), make_scaled_array(v, x.varying.exponent)
 
 
-def stack_parts(parts: Sequence[Scaled]) -> Scaled:
+def stack_parts(parts: Sequence[ScaledArray]) -> ScaledArray:
     """Stack parts under one common exponent."""
     top = common_exponent(*parts)
-    return make_scaled(np.stack([align_exponent(part, top) for part in parts]), top)
+    return make_scaled_array(np.stack([align_exponent(part, top) for part in parts]), top)
 
 
-def reshape_like(x: SplitTensor, part: Scaled) -> Scaled:
+def reshape_like(x: SplitTensor, part: ScaledArray) -> ScaledArray:
     """Parts by heads [head, token or none, feature] in the shape of x."""
     width = x.shape[-1]
     others = [size for axis, size in enumerate(x.shape[:-1]) if axis != x.axis]
     array = part.mantissa.reshape(*others, -1, width)
-    return Scaled(np.moveaxis(array, -2, x.axis), part.exponent)
+    return ScaledArray(np.moveaxis(array, -2, x.axis), part.exponent)

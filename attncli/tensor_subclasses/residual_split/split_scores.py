@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map
 from attncli.capture.strips.masks import materialise_mask
 from attncli.errors import NoRule
 from attncli.forward_types import Args, Function, Kwargs
-from attncli.maths.residuals.scaled_arrays import make_scaled
+from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.dispatch import (
     KNOWN_WITHOUT_NUMBERS,
     Operand,
@@ -128,7 +128,8 @@ def scores_as_stream(terms: ScoreTerms) -> SplitTensor:
     query: Any = terms.query
     key = np.swapaxes(terms.key.to(torch.float64).numpy(), -1, -2) * terms.scale
     common, varying = (
-        make_scaled(part.mantissa @ key, part.exponent) for part in (query.common, query.varying)
+        make_scaled_array(part.mantissa @ key, part.exponent)
+        for part in (query.common, query.varying)
     )
     return SplitTensor(common, varying, len(terms.lead_shape))
 

@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.maths.residuals.scaled_arrays import (
-    Scaled,
-    add_scaled,
+    ScaledArray,
+    add_scaled_arrays,
     align_exponent,
     common_exponent,
-    make_scaled,
-    multiply_by_plain,
+    make_scaled_array,
+    multiply_scaled_by_plain,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
@@ -59,8 +59,8 @@ def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
     ]
     single = [1 if index == before + x.axis else size for index, size in enumerate(shape)]
     return SplitTensor(
-        Scaled(np.broadcast_to(x.common.mantissa, single), x.common.exponent),
-        Scaled(np.broadcast_to(x.varying.mantissa, shape), x.varying.exponent),
+        ScaledArray(np.broadcast_to(x.common.mantissa, single), x.common.exponent),
+        ScaledArray(np.broadcast_to(x.varying.mantissa, shape), x.varying.exponent),
         before + x.axis,
         view_of=x,
     )
@@ -77,7 +77,7 @@ def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> S
     if not isinstance(repeats, int) or dim is None or dim % x.dim() == x.axis:
         raise SplitTensor.refusal("a repetition of tokens")
     common, varying = (
-        Scaled(np.repeat(part.mantissa, repeats, axis=dim), part.exponent)
+        ScaledArray(np.repeat(part.mantissa, repeats, axis=dim), part.exponent)
         for part in (x.common, x.varying)
     )
     return SplitTensor(common, varying, x.axis)
@@ -134,8 +134,8 @@ def reshape_split(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
     axis = places[-1]
     single = [1 if index == axis else size for index, size in enumerate(sizes)]
     return SplitTensor(
-        Scaled(x.common.mantissa.reshape(single), x.common.exponent),
-        Scaled(x.varying.mantissa.reshape(sizes), x.varying.exponent),
+        ScaledArray(x.common.mantissa.reshape(single), x.common.exponent),
+        ScaledArray(x.varying.mantissa.reshape(sizes), x.varying.exponent),
         axis,
         view_of=x,
     )
@@ -166,7 +166,7 @@ def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
     axes = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     order = [dim % x.dim() for dim in axes]
     common, varying = (
-        Scaled(part.mantissa.transpose(order), part.exponent) for part in (x.common, x.varying)
+        ScaledArray(part.mantissa.transpose(order), part.exponent) for part in (x.common, x.varying)
     )
     return SplitTensor(common, varying, order.index(x.axis), view_of=x)
 
@@ -202,8 +202,8 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
     whole = np.broadcast_to(x.common.mantissa, x.shape)[tuple(indices)]
     common = np.take(whole, [0], axis=axis)
     return SplitTensor(
-        make_scaled(common, x.common.exponent),
-        make_scaled(x.varying.mantissa[tuple(indices)], x.varying.exponent),
+        make_scaled_array(common, x.common.exponent),
+        make_scaled_array(x.varying.mantissa[tuple(indices)], x.varying.exponent),
         axis,
         view_of=x,
     )
@@ -284,11 +284,16 @@ def concatenate_tokens(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
     for x in tensors:
         if isinstance(x, SplitTensor):
             pieces.append(
-                add_scaled(x.varying, add_scaled(x.common, multiply_by_plain(first, -1.0)))
+                add_scaled_arrays(
+                    x.varying, add_scaled_arrays(x.common, multiply_scaled_by_plain(first, -1.0))
+                )
             )
         else:
             pieces.append(
-                add_scaled(make_scaled(x.to(torch.float64).numpy()), multiply_by_plain(first, -1.0))
+                add_scaled_arrays(
+                    make_scaled_array(x.to(torch.float64).numpy()),
+                    multiply_scaled_by_plain(first, -1.0),
+                )
             )
     return centre_split(first, join_parts(pieces, axis), axis)
 
@@ -300,6 +305,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return torch.cat([torch.unsqueeze(x, dim) for x in tensors], dim)
 
 
-def join_parts(parts: Sequence[Scaled], dim: int) -> Scaled:
+def join_parts(parts: Sequence[ScaledArray], dim: int) -> ScaledArray:
     top = common_exponent(*parts)
-    return make_scaled(np.concatenate([align_exponent(part, top) for part in parts], axis=dim), top)
+    return make_scaled_array(
+        np.concatenate([align_exponent(part, top) for part in parts], axis=dim), top
+    )

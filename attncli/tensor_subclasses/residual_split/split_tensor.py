@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from attncli.errors import NoRule, Unresolved
-from attncli.maths.residuals.scaled_arrays import Scaled, add_scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import ScaledArray, add_scaled_arrays, make_scaled_array
 from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.maths.residuals.split_state import SplitState
 from attncli.tensor_subclasses.dispatch import (
@@ -42,7 +42,9 @@ class SplitNumbers:
 
     __slots__ = ("__weakref__", "common", "memory", "varying")
 
-    def __init__(self, common: Scaled, varying: Scaled, memory: "SharedMemory | None") -> None:
+    def __init__(
+        self, common: ScaledArray, varying: ScaledArray, memory: "SharedMemory | None"
+    ) -> None:
         self.common = common
         self.varying = varying
         self.memory = memory or SharedMemory()
@@ -74,7 +76,11 @@ class SplitTensor(StreamTensor):
 
     @staticmethod
     def __new__(
-        cls, common: Scaled, varying: Scaled, axis: int, view_of: "SplitTensor | None" = None
+        cls,
+        common: ScaledArray,
+        varying: ScaledArray,
+        axis: int,
+        view_of: "SplitTensor | None" = None,
     ) -> "SplitTensor":
         memory = None if view_of is None else view_of.numbers.memory
         return cls.of(SplitNumbers(common, varying, memory), axis)
@@ -87,11 +93,11 @@ class SplitTensor(StreamTensor):
         return made
 
     @property
-    def common(self) -> Scaled:
+    def common(self) -> ScaledArray:
         return self.numbers.common
 
     @property
-    def varying(self) -> Scaled:
+    def varying(self) -> ScaledArray:
         return self.numbers.varying
 
     @classmethod
@@ -103,13 +109,15 @@ class SplitTensor(StreamTensor):
 
     def plain(self) -> torch.Tensor:
         """The plain numbers, where V may vanish against c."""
-        return torch.from_numpy(np.ascontiguousarray(add_scaled(self.common, self.varying).value()))
+        return torch.from_numpy(
+            np.ascontiguousarray(add_scaled_arrays(self.common, self.varying).value())
+        )
 
     def state(self) -> SplitState:
         """The state that metrics measure; the token axis is the last but one."""
         width = self.shape[-1]
-        common = Scaled(self.common.mantissa.reshape(width), self.common.exponent)
-        varying = Scaled(self.varying.mantissa.reshape(-1, width), self.varying.exponent)
+        common = ScaledArray(self.common.mantissa.reshape(width), self.common.exponent)
+        varying = ScaledArray(self.varying.mantissa.reshape(-1, width), self.varying.exponent)
         return SplitState(common, varying, plain=False)
 
     def become(self, result: Any, name: str) -> "SplitTensor":
@@ -129,18 +137,20 @@ class SplitTensor(StreamTensor):
         return self
 
 
-def centre_split(common: Scaled, varying: Scaled, axis: int) -> SplitTensor:
+def centre_split(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitTensor:
     """Move the mean of V over tokens to c, so that V is the residual to the token mean.
 
     Where that leaves next to nothing of V, rounding has lost the differences between tokens.
     """
     mean = varying.mantissa.mean(axis=axis, keepdims=True)
-    rest = make_scaled(varying.mantissa - mean, varying.exponent)
+    rest = make_scaled_array(varying.mantissa - mean, varying.exponent)
     if not varying.is_zero() and (
         rest.is_zero() or rest.exponent < varying.exponent - RESOLVED_BITS
     ):
         raise Unresolved("what all tokens share drowns what sets them apart.")
-    return SplitTensor(add_scaled(common, make_scaled(mean, varying.exponent)), rest, axis)
+    return SplitTensor(
+        add_scaled_arrays(common, make_scaled_array(mean, varying.exponent)), rest, axis
+    )
 
 
 def split_states(states: torch.Tensor, axis: int) -> SplitTensor:
@@ -148,7 +158,7 @@ def split_states(states: torch.Tensor, axis: int) -> SplitTensor:
     array = states.detach().to(torch.float64).numpy()
     axis %= array.ndim
     shape = [1 if index == axis else size for index, size in enumerate(array.shape)]
-    return centre_split(make_scaled(np.zeros(shape)), make_scaled(array), axis)
+    return centre_split(make_scaled_array(np.zeros(shape)), make_scaled_array(array), axis)
 
 
 def to_plain(value: Any) -> Any:

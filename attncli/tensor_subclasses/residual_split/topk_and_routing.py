@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.maths.residuals.scaled_arrays import make_scaled
+from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.residual_split.split_shapes import getitem
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
 
@@ -54,8 +54,12 @@ def gather(x: SplitTensor, dim: int, index: Tensor) -> Tensor:
     if any(size != x.shape[axis] for axis, size in enumerate(index.shape) if axis != dim):
         return torch.gather(x.plain(), dim, index)
     return SplitTensor(
-        make_scaled(np.take_along_axis(x.common.mantissa, first.numpy(), dim), x.common.exponent),
-        make_scaled(np.take_along_axis(x.varying.mantissa, index.numpy(), dim), x.varying.exponent),
+        make_scaled_array(
+            np.take_along_axis(x.common.mantissa, first.numpy(), dim), x.common.exponent
+        ),
+        make_scaled_array(
+            np.take_along_axis(x.varying.mantissa, index.numpy(), dim), x.varying.exponent
+        ),
         x.axis,
     )
 
@@ -89,7 +93,9 @@ def zeros_like(x: SplitTensor, *_: object, dtype: Any = None, **__: object) -> T
     if dtype is not None and not dtype.is_floating_point:
         return torch.zeros(x.shape, dtype=dtype)
     shape = [1 if axis == x.axis else size for axis, size in enumerate(x.shape)]
-    return SplitTensor(make_scaled(np.zeros(shape)), make_scaled(np.zeros(tuple(x.shape))), x.axis)
+    return SplitTensor(
+        make_scaled_array(np.zeros(shape)), make_scaled_array(np.zeros(tuple(x.shape))), x.axis
+    )
 
 
 def new_plain(function: Any, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:

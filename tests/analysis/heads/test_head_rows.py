@@ -13,7 +13,7 @@ from attncli.analysis.heads.rows.head_rows import (
     warn_unconverged_spectra,
 )
 from attncli.capture import AttentionSite
-from attncli.metrics.activations._state import Peak
+from attncli.metrics.activations._state import ActivationPeak
 from attncli.records import Row
 
 SITE = AttentionSite("h", 2, "self", "full", "h.2.attn")
@@ -64,7 +64,7 @@ def test_the_head_and_the_text_that_had_not_settled_are_told() -> None:
 
 
 def state(value: float, token: int = 0, over_median: float | None = None) -> PassResult:
-    peak = Peak(token, 7, over_median)
+    peak = ActivationPeak(token, 7, over_median)
     return PassResult(states={("h", 1): {"max_activation": value}}, peaks={("h", 1): peak})
 
 

@@ -14,7 +14,7 @@ from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
 from attncli.analysis.heads.metric_selection import group_members
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 from attncli.metrics.attention._totals import MetricTotals, measure_maps
 
 torch.set_num_threads(1)
@@ -99,7 +99,7 @@ def test_a_built_sink_shows_all_its_parts() -> None:
 
 def of_sides(weights: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Any:
     totals = MetricTotals(SIDES)
-    totals.add(StripRows(weights, sides=(query, key, value)))
+    totals.add(MapStripRows(weights, sides=(query, key, value)))
     return totals.values()
 
 

@@ -10,7 +10,7 @@ from commands import attn as command
 import attncli as attn
 from attncli.analysis.states.value_gradients import GRADIENT, network_gradients
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import GeneratedNetwork
 
 torch.set_num_threads(1)
@@ -39,7 +39,7 @@ def by_autograd(network: GeneratedNetwork, outlier: float, visible: np.ndarray) 
 def test_norms_are_those_of_autograd(mask: str, remove: bool) -> None:
     spec = NetworkSpec(layers=3, tokens=6, width=5, heads=1, mask=mask)
     network = GeneratedNetwork(spec, 2)
-    switches = Switches(skip=False, mlp=False, mlp_skip=False, remove_outlier=remove)
+    switches = AblationSwitches(skip=False, mlp=False, mlp_skip=False, remove_outlier=remove)
     visible = np.tril(np.ones((6, 6), bool)) if mask == "causal" else np.ones((6, 6), bool)
     expected = by_autograd(network, 1 / 6 if remove else 0.0, visible)
     assert network_gradients(network, switches, "") == pytest.approx(expected, rel=1e-9)

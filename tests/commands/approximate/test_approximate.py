@@ -15,7 +15,7 @@ from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
 from attncli.fits._module_files import fit_metadata, fit_tensors, read_fits
-from attncli.maths.capacity.width_formulas import theorem_width
+from attncli.maths.capacity.width_formulas import compute_theorem_width
 from attncli.maths.number_format import format_approximately, format_number
 from attncli.patterns import build_pattern
 from attncli.records import Report
@@ -40,7 +40,7 @@ def values(report: Report, metric: str) -> dict[str, float | None]:
 @pytest.mark.slow
 def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     one = solve_pattern(targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0])
-    bound = format_approximately(theorem_width(48, 1, 0.2, 0.2, 1.0))
+    bound = format_approximately(compute_theorem_width(48, 1, 0.2, 0.2, 1.0))
     scale = format_number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
     assert approximate(one).headline == (
         f"d = 2 is enough (cyclic, logits to {scale}); the paper's construction would need d ≈ {bound}."

@@ -13,9 +13,9 @@ from commands import attn
 from scipy.sparse import csr_array, save_npz
 
 from attncli.commands.approximate.one_module import decide
-from attncli.fits import FitRequest, verify
+from attncli.fits import FitRequest, measure_fit
 from attncli.fits._width_one import WidthOneResult, fit_width_one
-from attncli.fits._width_search import find_narrowest
+from attncli.fits._width_search import find_narrowest_fit
 from attncli.patterns import build_pattern
 
 line = importlib.import_module("attncli.fits.line")
@@ -45,7 +45,7 @@ def test_width_one_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module of the decision is the one that the search would find again, and is not looked for twice."""
     target = build_pattern("previous", 24, np.random.default_rng(0), True)
     request = FitRequest(d=1, causal=True)
-    again = find_narrowest(target, request, [0], 1)
+    again = find_narrowest_fit(target, request, [0], 1)
     calls: list[FitRequest] = []
 
     def counted(pattern: csr_array, asked: FitRequest) -> WidthOneResult:
@@ -132,7 +132,7 @@ def test_modules_of_width_one_meet_the_request_after_rounding(
     request = FitRequest(d=1, causal=causal, dtype=dtype)
     found = fit_width_one(target, request)
     assert found.module is not None
-    again = verify(found.module, target)
+    again = measure_fit(found.module, target)
     assert again.meets(request)
     assert again.logit_scale >= found.answer.least
 

@@ -15,11 +15,11 @@ import attncli as attn
 from attncli.commands.rank_collapse.network_gates import gate_metrics
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._gates import Gates
+from attncli.metrics.attention._gates import GateObservations
 from attncli.networks.gated_heads import compute_gated_heads
 from attncli.networks.layer import apply_attention
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import GeneratedNetwork
 
 torch.set_num_threads(1)
@@ -61,20 +61,20 @@ def test_metrics_are_what_their_definitions_say(width: int) -> None:
     sink = np.where(np.arange(9) == 0, np.nan, stream.uniform(size=(3, 9)))
     expected = by_hand(gate, context, into, sink)
     for name in gate_metrics():
-        found = ATTENTION[name](Gates(gate, context, into, sink))
+        found = ATTENTION[name](GateObservations(gate, context, into, sink))
         assert found.tolist() == pytest.approx(expected[name], rel=1e-9), name
 
 
 def test_extremes() -> None:
     context, into = np.ones((1, 6, 2)), np.ones((1, 2, 3))
     sink = np.linspace(0.0, 1.0, 6)[None]
-    still = Gates(np.full((1, 6, 2), 0.3), context, into, sink)
+    still = GateObservations(np.full((1, 6, 2), 0.3), context, into, sink)
     assert ATTENTION["gate_effect"](still) == pytest.approx(0.0, abs=1e-12)
     assert ATTENTION["gate_sparsity"](still) == pytest.approx(0.0, abs=1e-12)
     assert np.isnan(ATTENTION["gate_sink_correlation"](still))
-    shuts = Gates(np.repeat(1.0 - sink[..., None], 2, axis=2), context, into, sink)
+    shuts = GateObservations(np.repeat(1.0 - sink[..., None], 2, axis=2), context, into, sink)
     assert ATTENTION["gate_sink_correlation"](shuts) == pytest.approx(-1.0)
-    shut = Gates(np.zeros((1, 6, 2)), context, into, sink)
+    shut = GateObservations(np.zeros((1, 6, 2)), context, into, sink)
     assert ATTENTION["gate_closed"](shut) == 1.0
     assert np.isnan(ATTENTION["gate_effect"](shut))
 
@@ -164,7 +164,7 @@ def test_synthetic_gates_are_those_that_the_network_applies(kind: dict[str, Any]
     x = network.embeddings()
     if spec.norm != "none" and spec.norm_position == "pre":
         x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
-    written = apply_attention(SplitState.of(x), layer, spec, Switches())
+    written = apply_attention(SplitState.of(x), layer, spec, AblationSwitches())
     expected = written.common.value() + written.varying.value()
     ours = np.einsum("hqv,hvf->qf", found.gate * found.context, layer.w_o)
     assert ours + (0.0 if layer.b_o is None else layer.b_o) == pytest.approx(expected, rel=1e-9)

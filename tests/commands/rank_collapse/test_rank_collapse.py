@@ -8,7 +8,7 @@ from attncli.analysis.states.network_collapse import explain_missing_order, rank
 from attncli.analysis.states.size_sweep import spec_at_point, sweep_sizes
 from attncli.analysis.statistics import summarize_values
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS, parse_variants, with_outlier_removed
+from attncli.networks.variants import VARIANTS, add_variants_without_outlier, parse_variants
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Report, Row
 
@@ -77,7 +77,7 @@ def test_what_keeps_the_law_and_what_breaks_it(kinds: dict[str, object], word: s
 
 def test_removing_the_outlier_holds_the_residual_up() -> None:
     spec = NetworkSpec()
-    variants = with_outlier_removed({"SAN": VARIANTS["SAN"]})
+    variants = add_variants_without_outlier({"SAN": VARIANTS["SAN"]})
     found = rank_collapse([GeneratedNetwork(spec, 0)], variants, ["log10_residual"], {})
     assert (value(found, "log10_residual", "SAN-outlier", 12).value or -9) > -0.2
     assert found.findings[1].text.startswith(
@@ -152,7 +152,7 @@ def test_width_collapse_and_its_remedy() -> None:
     """More tokens, deeper collapse in two layers; without the outlier more tokens mean more dimensions instead."""
     spec = NetworkSpec(layers=2, width=256, heads=1)
     specs = {float(n): spec_at_point(spec, "tokens", n) for n in (16, 256)}
-    variants = with_outlier_removed(parse_variants(["SAN"]))
+    variants = add_variants_without_outlier(parse_variants(["SAN"]))
     found = sweep_sizes(specs, "tokens", range(3), variants, ["stable_rank", "log10_residual"])
 
     def last(metric: str, variant: str, tokens: float) -> float:

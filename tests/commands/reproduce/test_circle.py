@@ -27,7 +27,7 @@ from attncli.commands.reproduce.circle.report import (
     format_headline,
     select_shown_steps,
 )
-from attncli.maths.residuals.scaled_arrays import make_scaled
+from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.records import Report, Row
 from attncli.render import FORMATS
@@ -126,13 +126,15 @@ def test_points_that_rounding_cannot_tell_apart_are_one(monkeypatch: pytest.Monk
     """The curve's null has a reason, and the order is that of what is resolved."""
     falling = [
         SplitState(
-            make_scaled(np.array([0.2, 0.1])),
-            make_scaled(np.array([[1.0], [-1.0]]) * 10.0**-power),
+            make_scaled_array(np.array([0.2, 0.1])),
+            make_scaled_array(np.array([[1.0], [-1.0]]) * 10.0**-power),
             False,
         )
         for power in (1, 3, 9, 27, 81)
     ]
-    one = SplitState(make_scaled(np.array([0.2, 0.1])), make_scaled(np.zeros((2, 2))), plain=False)
+    one = SplitState(
+        make_scaled_array(np.array([0.2, 0.1])), make_scaled_array(np.zeros((2, 2))), plain=False
+    )
 
     def walk(design: Design, weights: object, steps: int) -> Iterator[SplitState]:
         yield from [*falling, one, one]

@@ -29,7 +29,7 @@ from attncli.errors import Unresolved, UsageError
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.maths.residuals.split_state import SplitParts, SplitState
 from attncli.metrics.log10_residual import log10_residual
-from attncli.networks.variants import VARIANTS, Switches
+from attncli.networks.variants import VARIANTS, AblationSwitches
 
 torch.set_num_threads(1)
 
@@ -160,7 +160,7 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
 @pytest.mark.parametrize("running_sum", [False, True])
 def test_a_step_trains_on_its_batch(running_sum: bool) -> None:
     """In their order, the last one shorter; as published a batch stands on the one before it, the first on nothing."""
-    design = Design(4, Switches(mlp=False, mlp_skip=False), running_sum)
+    design = Design(4, AblationSwitches(mlp=False, mlp_skip=False), running_sum)
     network = CircleNetworks(design, [0, 1])
     loss = build_loss(network, [0, 1])
     walked = torch.from_numpy(arc_positions(PAIRS + 1)).float()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attncli.metrics.activations import ACTIVATIONS
-from attncli.metrics.activations._state import ActivationState, Peak
+from attncli.metrics.activations._state import ActivationPeak, ActivationState
 
 GAP, WITHOUT = "token_cosine_gap", "token_cosine_gap_without_spikes"
 
@@ -60,7 +60,9 @@ def test_a_token_spikes_above_100_and_above_1000_medians(size: float, spikes: bo
     values[4, 2] = -size
     rest = torch.cat([values[:4], values[5:]])
     assert of(WITHOUT, values) == pytest.approx(of(GAP, rest if spikes else values))
-    assert ActivationState(values).find_peak() == Peak(4, 2, size if size > 100.0 else None)
+    assert ActivationState(values).find_peak() == ActivationPeak(
+        4, 2, size if size > 100.0 else None
+    )
 
 
 def test_a_small_median_is_not_enough() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from attncli.errors import LimitError
 from attncli.metrics.attention import ATTENTION, HEAD_GROUPS, is_map_metric
 from attncli.metrics.attention._outputs import HeadOutputs
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 from attncli.metrics.attention._totals import COLLECTED, MetricTotals, measure_maps
 
 torch.set_num_threads(1)
@@ -311,7 +311,7 @@ def test_contributions_are_the_norms_of_what_heads_write(name: str, order: int) 
     context = torch.randn(1, 9, 3, 4, generator=generator, dtype=torch.float64)
     projection = torch.randn(3, 4, 7, generator=generator, dtype=torch.float64)
     totals = MetricTotals([name])
-    totals.add(StripRows(some_map("full", 9)[0][None, None].expand(1, 3, 9, 9)))
+    totals.add(MapStripRows(some_map("full", 9)[0][None, None].expand(1, 3, 9, 9)))
     totals.add_outputs(HeadOutputs(context, projection))
     written = torch.einsum("bqhv,hvf->bqhf", context, projection).norm(order, dim=-1)[0]
     expected = (written / written.sum(-1, keepdim=True)).median(dim=0).values
@@ -367,7 +367,7 @@ def in_strips(weights: Tensor, mask: Tensor, size: int, name: str) -> Any:
             seen = mask[:, :, part].any(dim=2).flatten().nonzero()
             first, last = int(seen[0]), int(seen[-1]) + 1
             totals.add(
-                StripRows(
+                MapStripRows(
                     weights[:, :, part, first:last],
                     start,
                     first,
@@ -460,7 +460,7 @@ def test_a_recurrence_leaves_the_rank_of_its_state() -> None:
     for tokens in (60, 700):
         sides = torch.randn(2, tokens, 5, generator=generator, dtype=torch.float64)
         weights = (sides[0] @ sides[1].T).tril()
-        given = StripRows(weights.abs()[None, None], applied=weights[None, None])
+        given = MapStripRows(weights.abs()[None, None], applied=weights[None, None])
         totals = MetricTotals(["off_diagonal_rank"], linear=True)
         totals.add(given)
         assert float(totals.values()["off_diagonal_rank"]) == 5  # type: ignore[arg-type]
@@ -474,7 +474,7 @@ def test_signs_are_those_of_what_is_applied() -> None:
     weights = torch.tensor([[1.0, 0.0], [-3.0, 1.0]], dtype=torch.float64)[None, None]
     shares = weights.abs() / weights.abs().sum(-1, keepdim=True)
     totals = MetricTotals(["negative_share", "row_size"], linear=True)
-    totals.add(StripRows(shares, applied=weights))
+    totals.add(MapStripRows(shares, applied=weights))
     assert totals.values() == {"negative_share": torch.tensor(0.375), "row_size": torch.tensor(2.5)}
 
 
@@ -492,15 +492,15 @@ def test_scores_give_the_entropy_that_logarithms_of_weights_give(
     scores = scale * torch.randn(1, 2, N, N, generator=generator, dtype=torch.float64) + 1e3
     scores = scores.masked_fill(~CAUSAL, HIDDEN_SCORES[hidden])
     weights = scores.softmax(-1) * (1.0 - taken)
-    found = StripRows(weights, visible=CAUSAL[None, None], scores=scores).entropy
+    found = MapStripRows(weights, visible=CAUSAL[None, None], scores=scores).entropy
     assert torch.allclose(found, torch.special.entr(weights).sum(-1), rtol=1e-12, atol=1e-13)
-    rough = StripRows(weights.float(), visible=CAUSAL[None, None], scores=scores.float()).entropy
+    rough = MapStripRows(weights.float(), visible=CAUSAL[None, None], scores=scores.float()).entropy
     if scale <= 1.0:  # larger scores are not the same numbers in float32
         assert torch.allclose(rough.double(), found, rtol=1e-4, atol=1e-4)
 
 
 def spectrum_of(weights: Tensor) -> MetricTotals:
-    totals, rows = MetricTotals(["s1", "s2_over_s1"]), StripRows(weights)
+    totals, rows = MetricTotals(["s1", "s2_over_s1"]), MapStripRows(weights)
     totals.add(rows)
     while totals.wants_another_round():
         totals.add(rows)

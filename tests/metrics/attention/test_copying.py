@@ -11,7 +11,7 @@ from torch import Tensor
 
 import attncli as attn
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 from attncli.metrics.attention._totals import MetricTotals, measure_maps
 from attncli.models.inputs.synthetic_texts import COPIED, NEEDLES, TEXTS, make_synthetic_texts
 from attncli.records import Report
@@ -73,7 +73,7 @@ def test_copying_is_what_a_loop_over_tokens_says(name: str, kind: str) -> None:
         first = int(mask[start:stop].any(dim=0).nonzero()[0])
         part = weights[None, :, start:stop, first:]
         seen = mask[None, None, start:stop, first:]
-        totals.add(StripRows(part, start, first, n, n, seen, ids=IDS))
+        totals.add(MapStripRows(part, start, first, n, n, seen, ids=IDS))
     again = totals.values()[name]
     assert isinstance(again, Tensor)
     assert again.tolist() == pytest.approx(wanted, rel=1e-12)

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli.maths.residuals.scaled_arrays import Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import ScaledArray, make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.steps import STEPS
 
@@ -48,7 +48,7 @@ def test_order_of_tokens_and_a_common_scale_do_not_matter(name: str) -> None:
         whole
     )
     large = [
-        SplitState(make_scaled(np.zeros(5)), Scaled(x / 8.0, 5000), plain=True)
+        SplitState(make_scaled_array(np.zeros(5)), ScaledArray(x / 8.0, 5000), plain=True)
         for x in (BEFORE, AFTER)
     ]
     assert STEPS[name](*large) == pytest.approx(whole)
@@ -59,7 +59,7 @@ def test_order_of_tokens_and_a_common_scale_do_not_matter(name: str) -> None:
 def test_metrics_are_finite_and_read_only_however_deep(name: str, power: int) -> None:
     varying = BEFORE - BEFORE.mean(axis=0)
     states = [
-        SplitState(make_scaled(common), Scaled(varying / 8.0, power), plain=False)
+        SplitState(make_scaled_array(common), ScaledArray(varying / 8.0, power), plain=False)
         for common in (np.ones(5), np.arange(1.0, 6.0))
     ]
     for state in states:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attncli.errors import Unresolved
-from attncli.maths.matrices.low_rank_product import Factored
+from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 
 NAMES = WEIGHTS.names()
@@ -17,13 +17,13 @@ POWERS = {"qk_trace_square": 2, "qk_eigenvalue_variance": 2}
 """How a metric grows with the product, where it is neither with its size nor not at all."""
 
 
-def drawn(wide: int, thin: int, seed: int = 0) -> Factored:
+def drawn(wide: int, thin: int, seed: int = 0) -> LowRankProduct:
     """With a share of the identity in it, so that no trace is near zero."""
     left, right = np.random.default_rng(seed).normal(size=(2, wide, thin))
-    return Factored(left, right + 0.5 * left)
+    return LowRankProduct(left, right + 0.5 * left)
 
 
-def of(name: str, product: Factored) -> float:
+def of(name: str, product: LowRankProduct) -> float:
     return float(WEIGHTS[name](product))
 
 
@@ -63,14 +63,18 @@ def test_closed_forms(name: str) -> None:
     basis = np.linalg.qr(np.random.default_rng(1).normal(size=(10, 4)))[0]
     known = {"trace": 8, "trace_square": 16, "eigenvalue_mean": 0.8, "eigenvalue_variance": 0.96}
     known |= {"positive_share": 1, "frobenius": 4, "stable_rank": 4, "effective_rank": 4}
-    assert of(name, Factored(basis, 2 * basis)) == pytest.approx(known[name.partition("_")[2]])
+    assert of(name, LowRankProduct(basis, 2 * basis)) == pytest.approx(
+        known[name.partition("_")[2]]
+    )
 
 
 def test_a_rotation_has_a_negative_variance() -> None:
     """Its eigenvalues are imaginary, so their squares are negative."""
     basis = np.eye(6)[:, :2]
     quarter = np.array([[0.0, 1.0], [-1.0, 0.0]])
-    assert of("qk_eigenvalue_variance", Factored(basis, basis @ quarter)) == pytest.approx(-2 / 6)
+    assert of("qk_eigenvalue_variance", LowRankProduct(basis, basis @ quarter)) == pytest.approx(
+        -2 / 6
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -78,7 +82,7 @@ def test_a_factor_on_the_weights(name: str) -> None:
     """What counts as free of scale is; everything else grows with the product."""
     product = drawn(20, 5)
     power = 0 if WEIGHTS.definition(name).unit in SCALE_FREE else POWERS.get(name, 1)
-    larger = of(name, Factored(3.0 * product.left, product.right))
+    larger = of(name, LowRankProduct(3.0 * product.left, product.right))
     assert larger == pytest.approx(3.0**power * of(name, product))
 
 
@@ -87,7 +91,7 @@ def test_the_inner_basis_does_not_matter(name: str) -> None:
     """W_Q M and W_K M^-T make the same product."""
     product = drawn(20, 5)
     mix = np.random.default_rng(2).normal(size=(5, 5))
-    other = Factored(product.left @ mix, product.right @ np.linalg.inv(mix).T)
+    other = LowRankProduct(product.left @ mix, product.right @ np.linalg.inv(mix).T)
     assert of(name, other) == pytest.approx(of(name, product), rel=1e-9)
 
 
@@ -95,13 +99,13 @@ def test_the_inner_basis_does_not_matter(name: str) -> None:
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_extreme_weights(name: str, scale: float) -> None:
     product = drawn(20, 5)
-    found = of(name, Factored(scale * product.left, product.right / scale))
+    found = of(name, LowRankProduct(scale * product.left, product.right / scale))
     assert found == pytest.approx(of(name, product), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_zero_product(name: str) -> None:
-    zero = Factored(np.zeros((7, 3)), np.ones((7, 3)))
+    zero = LowRankProduct(np.zeros((7, 3)), np.ones((7, 3)))
     if name.partition("_")[2] in DIVIDES:
         with pytest.raises(Unresolved, match="zero"):
             of(name, zero)
@@ -131,6 +135,6 @@ def test_eigenvalues_that_are_zero_are_not_counted(wide: int, thin: int, deficie
             values = mpmath.eig(mpmath.matrix(left.tolist()) * mpmath.matrix(right.tolist()).T)[0]
             nonzero = [each for each in values if abs(each) > max(map(abs, values)) * 1e-20]
         expected = sum(each.real > 0 for each in nonzero) / len(nonzero)
-        product = Factored(left, right)
+        product = LowRankProduct(left, right)
         assert len(product.eigenvalues) == len(nonzero)
         assert of("qk_positive_share", product) == pytest.approx(expected)

@@ -28,10 +28,10 @@ from attncli.errors import InputError, NotFinite
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
-from attncli.metrics.activations._state import ActivationState, Peak
+from attncli.metrics.activations._state import ActivationPeak, ActivationState
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._outputs import HeadOutputs
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 from attncli.metrics.attention._totals import MetricTotals, Values
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import NOT_APPLICABLE
@@ -82,7 +82,7 @@ class PassResult:
     """The strongest pairs of tokens of each head."""
     states: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     """By stack and state; 0 is the first block's input."""
-    peaks: dict[tuple[str, int], Peak] = field(default_factory=dict)
+    peaks: dict[tuple[str, int], ActivationPeak] = field(default_factory=dict)
     """The largest activation of a state."""
     silent: dict[AttentionSite, Tensor] = field(default_factory=dict)
     """[head]: whether all weights of its map are zero, for attention layers with such heads."""
@@ -244,10 +244,10 @@ def uniform_output_shares(values: Values) -> Values:
     }
 
 
-def strip_to_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -> StripRows:
+def strip_to_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -> MapStripRows:
     if strip.statistics is not None:
         return strip.statistics.as_rows(strip.keys, strip.scores is not None, period, ids)
-    return StripRows(
+    return MapStripRows(
         strip.weights,
         strip.first_query,
         strip.first_key,

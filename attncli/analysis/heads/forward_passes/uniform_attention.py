@@ -9,7 +9,7 @@ from torch import Tensor
 from attncli.capture import Strip
 from attncli.capture.strips.visible_keys import span_ends
 from attncli.metrics.attention import is_map_metric
-from attncli.metrics.attention._strip_rows import StripRows
+from attncli.metrics.attention._strip_rows import MapStripRows
 from attncli.metrics.attention._totals import MetricTotals, Values
 from attncli.records import NOT_APPLICABLE
 
@@ -89,7 +89,7 @@ def uniform_rows(
     period: int | None,
     total: float,
     ids: Tensor | None,
-) -> Iterable[StripRows]:
+) -> Iterable[MapStripRows]:
     """Yield strips of the map of one head with uniform attention over all visible keys."""
     queries, keys = shape
     step = max(1, ELEMENTS // keys)
@@ -100,4 +100,4 @@ def uniform_rows(
         visible = (key >= first) & (key < last)
         weights = visible.float() * total / (last - first)
         place = (start, low, queries, keys)
-        yield StripRows(weights[None, None], *place, visible[None, None], period, ids=ids)
+        yield MapStripRows(weights[None, None], *place, visible[None, None], period, ids=ids)

@@ -16,7 +16,7 @@ from attncli.capture import AttentionSite
 from attncli.capture.stacks.blocks import Stack
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import format_count
-from attncli.metrics.activations._state import Peak
+from attncli.metrics.activations._state import ActivationPeak
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
 from attncli.records import NOT_APPLICABLE, UNIFORM, Row, Scalar
@@ -289,7 +289,7 @@ def build_state_rows(
             )
 
 
-def locate_peak(peaks: Sequence[Peak], values: Sequence[float]) -> dict[str, Scalar]:
+def locate_peak(peaks: Sequence[ActivationPeak], values: Sequence[float]) -> dict[str, Scalar]:
     """Locate the largest value of all texts; with several texts, also which one and how large."""
     text = max(range(len(values)), key=lambda index: values[index])
     place = {name: value for name, value in peaks[text]._asdict().items() if value is not None}

@@ -8,10 +8,10 @@ from scipy.sparse import csr_array
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_unmet_verdicts, max_keys_per_row
-from attncli.fits._registry import auto_methods, is_width_one_method
+from attncli.fits._registry import is_width_one_method, list_auto_methods
 from attncli.fits._types import FitRequest
-from attncli.fits._width_one import request_tolerances
-from attncli.fits._width_search import Attempt, try_width
+from attncli.fits._width_one import read_tolerances
+from attncli.fits._width_search import FitAttempt, try_fit_at_width
 from attncli.maths.capacity.width_formulas import width_limit_for_fixed_keys
 from attncli.maths.capacity.width_lower_bounds import MOST_BOUNDED, min_logit_bound
 from attncli.maths.capacity.width_one.constraints import necessary_constraints
@@ -91,7 +91,7 @@ def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
     length, d = target.shape[0], request.d
     if length > MOST_BOUNDED:
         return 0.0
-    limits = request_tolerances(request)
+    limits = read_tolerances(request)
     constraints = necessary_constraints(target, request.causal, limits)
     least = min_logit_bound(constraints, d, limits.variation)
     if d > 1:
@@ -102,9 +102,9 @@ def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
 
 def minimize_logits(
     target: csr_array, request: FitRequest, seeds: Sequence[int]
-) -> tuple[Attempt | None, int, str]:
+) -> tuple[FitAttempt | None, int, str]:
     """Tighten the logit budget until no method follows."""
-    best: Attempt | None = None
+    best: FitAttempt | None = None
     probes, why = 0, "no method applies"
     request = replace(request, logit_budget=min(request.logit_budget, GENEROUS))
     for _ in range(ROUNDS):
@@ -119,12 +119,12 @@ def minimize_logits(
 
 def try_methods(
     target: csr_array, request: FitRequest, seeds: Sequence[int]
-) -> tuple[Attempt | None, int, str]:
+) -> tuple[FitAttempt | None, int, str]:
     """The first method that meets the request, the modules tried, and the last reason against."""
     probes, reason = 0, "no method applies"
     # one number a key serves every width, rarely with the smallest logits: last
-    for method in sorted(auto_methods(), key=is_width_one_method):
-        attempt = try_width(method, target, request, seeds)
+    for method in sorted(list_auto_methods(), key=is_width_one_method):
+        attempt = try_fit_at_width(method, target, request, seeds)
         probes += attempt.probes
         if attempt.met:
             return attempt, probes, ""
@@ -136,7 +136,7 @@ def try_methods(
 def build_frontier_rows(
     target: csr_array,
     request: FitRequest,
-    best: Attempt | None,
+    best: FitAttempt | None,
     probes: int,
     why: str,
     proved: float | None,

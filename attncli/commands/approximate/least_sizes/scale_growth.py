@@ -10,8 +10,8 @@ from attncli.analysis.fits.fit_rows import FIT_METRICS, build_unmet_verdicts, ma
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.approximate.least_sizes.width_growth import Make
 from attncli.fits._types import FitRequest
-from attncli.fits._width_search import try_width
-from attncli.maths.capacity.width_formulas import permutation_exponent
+from attncli.fits._width_search import try_fit_at_width
+from attncli.maths.capacity.width_formulas import compute_permutation_exponent
 from attncli.maths.curves.width_growth import FEWEST_LENGTHS, least_squares
 from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
@@ -90,7 +90,7 @@ def smallest_scales(
     target: csr_array, methods: Sequence[str], request: FitRequest, seed: int
 ) -> list[float]:
     """Return the smallest logit scale among the methods that meet the request; empty if none does."""
-    attempts = [try_width(method, target, request, [seed]) for method in methods]
+    attempts = [try_fit_at_width(method, target, request, [seed]) for method in methods]
     reached = [a.evidence.logit_scale for a in attempts if a.met and a.evidence is not None]
     return [min(reached)] if reached else []
 
@@ -109,7 +109,7 @@ def build_exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> It
         (_, slope), error = least_squares(design, values)
         yield Row("scale_exponent", float(slope), "1", spread=error, n=len(points), keys=keys)
     if most == 1 and d > 1:
-        yield Row("permutation_exponent", permutation_exponent(d), "1", keys=keys)
+        yield Row("permutation_exponent", compute_permutation_exponent(d), "1", keys=keys)
 
 
 def describe_exponent(rows: Sequence[Row], d: int) -> str:

@@ -12,7 +12,7 @@ from attncli.analysis.fits.fit_rows import FIT_METRICS, build_unmet_verdicts
 from attncli.analysis.statistics import summarize_values
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest
-from attncli.fits._width_search import find_narrowest, find_width
+from attncli.fits._width_search import find_narrowest_fit, find_width
 from attncli.maths.curves.evaluate_law import RATES
 from attncli.maths.curves.width_growth import FEWEST_LENGTHS, GrowthLaw, fit_laws
 from attncli.maths.significance import mean
@@ -105,7 +105,7 @@ def search_width(
 ) -> Point:
     target = make(pattern, length, np.random.default_rng(seed))
     if method == "auto":
-        attempt = find_narrowest(target, request, [seed], widest)
+        attempt = find_narrowest_fit(target, request, [seed], widest)
     else:
         attempt = find_width(method, target, request, [seed], widest)
     if not attempt.met or attempt.fit is None or attempt.evidence is None:

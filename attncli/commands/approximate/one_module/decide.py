@@ -11,19 +11,19 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import build_row
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest
-from attncli.fits._width_one import WidthOneResult, fit_width_one, request_tolerances
-from attncli.fits._width_search import Attempt, find_narrowest
+from attncli.fits._width_one import WidthOneResult, fit_width_one, read_tolerances
+from attncli.fits._width_search import FitAttempt, find_narrowest_fit
 from attncli.maths.capacity.width_lower_bounds import (
     MOST_BOUNDED,
     LeastWidth,
-    bound_by_face_chain,
-    bound_by_logit_budget,
-    bound_by_planarity,
-    bound_by_shattering,
+    bound_width_by_faces,
+    bound_width_by_logit_budget,
+    bound_width_by_planarity,
+    bound_width_by_shattering,
     min_logit_bound,
 )
 from attncli.maths.capacity.width_one.constraints import necessary_constraints
-from attncli.maths.capacity.width_one.infeasibility_proof import LineProof
+from attncli.maths.capacity.width_one.infeasibility_proof import WidthOneProof
 from attncli.maths.number_format import format_number
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
 
@@ -64,7 +64,7 @@ class Decision:
     edges: LeastWidth | None
     budget_d: int
     """Budget of this width; 0: nothing is known."""
-    attempt: Attempt | None
+    attempt: FitAttempt | None
     """The narrowest module; None where the requested width is proved impossible."""
     logits: float
     """Lower bound on the logits at the width found."""
@@ -144,12 +144,12 @@ def decide_pattern(
     line = fit_width_one(target, request.at(1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
-    constraints = necessary_constraints(target, request.causal, request_tolerances(request))
-    cut = bound_by_shattering(constraints) if small else nothing
-    faces = bound_by_face_chain(constraints) if small and not request.causal else None
-    edges = bound_by_planarity(constraints) if small and not request.causal else None
+    constraints = necessary_constraints(target, request.causal, read_tolerances(request))
+    cut = bound_width_by_shattering(constraints) if small else nothing
+    faces = bound_width_by_faces(constraints) if small and not request.causal else None
+    edges = bound_width_by_planarity(constraints) if small and not request.causal else None
     limit = (
-        bound_by_logit_budget(constraints, request.logit_budget, request.total_variation)
+        bound_width_by_logit_budget(constraints, request.logit_budget, request.total_variation)
         if small
         else 0
     )
@@ -159,7 +159,7 @@ def decide_pattern(
     if width is not None and width < known.proved_width:
         return known
     ceiling = widest if width is None else width
-    attempt = line_attempt(line) or find_narrowest(
+    attempt = line_attempt(line) or find_narrowest_fit(
         target, request, seeds, ceiling, impossible=known.proved_width - 1
     )
     d = attempt.fit.d if attempt.met and attempt.fit else known.proved_width
@@ -178,11 +178,11 @@ def decide_pattern(
     )
 
 
-def line_attempt(line: WidthOneResult) -> Attempt | None:
+def line_attempt(line: WidthOneResult) -> FitAttempt | None:
     """The module of width 1 that the decision has found: the search would find it again."""
     if line.module is None:
         return None
-    return Attempt("line", line.module, line.evidence, True, 1, 1, tried=(1, 1))
+    return FitAttempt("line", line.module, line.evidence, True, 1, 1, tried=(1, 1))
 
 
 def build_rows(one: Decision) -> Iterator[Row]:
@@ -258,7 +258,7 @@ def describe_impossibility(one: Decision) -> str:
     return f"logits up to the budget need d ≥ {d}"
 
 
-def describe_proof(proof: LineProof) -> str:
+def describe_proof(proof: WidthOneProof) -> str:
     """A contradiction of width 1 as a sentence."""
     rows = format_list(proof.rows)
     if proof.cases:

@@ -11,12 +11,12 @@ from attncli.fits._module_files import ModuleArrays, SavedFit
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import (
     DENSE_LIMIT,
-    Attempt,
+    FitAttempt,
     best_attempt,
-    find_narrowest,
-    find_smallest_logits,
+    find_fit_with_smallest_logits,
+    find_narrowest_fit,
     find_width,
-    try_width,
+    try_fit_at_width,
 )
 from attncli.resource_limits import refuse_endless_work
 
@@ -33,8 +33,8 @@ class SolvedPattern:
 
     pattern: str
     target: csr_array
-    attempts: tuple[Attempt, ...]
-    chosen: Attempt
+    attempts: tuple[FitAttempt, ...]
+    chosen: FitAttempt
     seconds: tuple[float, ...]
 
 
@@ -67,7 +67,7 @@ def solve_pattern(
     total = len(targets) * len(methods)
     solved: list[SolvedPattern] = []
     for pattern, target in targets.items():
-        attempts: list[Attempt] = []
+        attempts: list[FitAttempt] = []
         seconds: list[float] = []
         watch = progress if target.shape[0] > DENSE_LIMIT else ignore_progress
         for method in methods:
@@ -101,14 +101,14 @@ def attempt_fit(
     search: bool,
     widest: int,
     watch: Progress,
-) -> Attempt:
+) -> FitAttempt:
     if method == "auto":
         if search:
-            return find_narrowest(target, request, seeds, widest, watch)
-        return find_smallest_logits(target, request, seeds, watch)
+            return find_narrowest_fit(target, request, seeds, widest, watch)
+        return find_fit_with_smallest_logits(target, request, seeds, watch)
     if search:
         return find_width(method, target, request, seeds, widest, watch)
-    return try_width(method, target, request, seeds, watch)
+    return try_fit_at_width(method, target, request, seeds, watch)
 
 
 def fit_at_width(
@@ -120,9 +120,9 @@ def fit_at_width(
     if not own.met or own.fit is None or own.fit.d == request.d:
         return one
     found = [
-        find_smallest_logits(one.target, request, seeds)
+        find_fit_with_smallest_logits(one.target, request, seeds)
         if method == "auto"
-        else try_width(method, one.target, request, seeds)
+        else try_fit_at_width(method, one.target, request, seeds)
         for method in methods
     ]
     best = best_attempt(found)

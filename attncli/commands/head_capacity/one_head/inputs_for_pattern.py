@@ -9,18 +9,18 @@ from scipy.sparse import csr_array
 from attncli.analysis import Progress, ignore_progress
 from attncli.errors import InputError, UsageError
 from attncli.fits._module_files import ModuleArrays, SavedFit
-from attncli.fits._registry import head_methods
+from attncli.fits._registry import list_head_methods
 from attncli.fits._types import FitRequest
-from attncli.fits._verify import Evidence, measure_module
-from attncli.fits._width_search import Attempt, best_attempt, try_width
+from attncli.fits._verify import FitEvidence, measure_module
+from attncli.fits._width_search import FitAttempt, best_attempt, try_fit_at_width
 from attncli.head_weights.head import Head
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.inputs_for_scores import (
     ProjectionInverse,
     invert_projections,
     project_inputs,
-    projections_for_scores,
-    solve_inputs,
+    solve_inputs_for_projections,
+    solve_projections_for_scores,
 )
 from attncli.maths.rounding import DTYPES, Floats
 
@@ -34,7 +34,7 @@ class ShownPattern:
 
     dtype: str
     x: Floats
-    evidence: Evidence
+    evidence: FitEvidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class FoundInputs:
 
     pattern: str
     target: csr_array
-    attempt: Attempt
+    attempt: FitAttempt
     shown: tuple[ShownPattern, ...]
 
 
@@ -65,7 +65,7 @@ def find_inputs(
         if attempt.fit is None:
             raise InputError(f"{pattern}: no queries and keys of width {head.d}: {attempt.reason}.")
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
-        projections = projections_for_scores(head, queries, keys)
+        projections = solve_projections_for_scores(head, queries, keys)
         shown = tuple(
             show_pattern(head, projections, target, dtype, invert_projections(head, dtype))
             for dtype in DTYPES
@@ -84,16 +84,18 @@ def validate_window(head: Head, target: csr_array) -> None:
 
 def fit_queries_and_keys(
     target: csr_array, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
-) -> Attempt:
+) -> FitAttempt:
     """Queries and keys in float64, by the first method that meets the request, else the nearest."""
     budget = min(request.logit_budget, QUIET)
     request = replace(request, dtype="float64", logit_budget=budget)
     names = [
-        name for method in methods for name in (head_methods() if method == "auto" else (method,))
+        name
+        for method in methods
+        for name in (list_head_methods() if method == "auto" else (method,))
     ]
-    attempts: list[Attempt] = []
+    attempts: list[FitAttempt] = []
     for name in names:
-        attempts.append(try_width(name, target, request, seeds))
+        attempts.append(try_fit_at_width(name, target, request, seeds))
         if attempts[-1].met:
             break
     return best_attempt(attempts)
@@ -103,7 +105,7 @@ def show_pattern(
     head: Head, wanted: Array, target: csr_array, dtype: str, pseudo: ProjectionInverse
 ) -> ShownPattern:
     """Round the weights, solve for x, round x, and compute the map as the model would; `pseudo`: of those weights."""
-    x = solve_inputs(head, wanted, pseudo, dtype)
+    x = solve_inputs_for_projections(head, wanted, pseudo, dtype)
     queries, keys = project_inputs(head, x, dtype)
     return ShownPattern(
         dtype, x, measure_module(queries, keys, target, dtype, head.causal, head.scale)

@@ -26,11 +26,11 @@ from attncli.commands.head_capacity.one_head.trained_head import (
 )
 from attncli.errors import AttnError, InputError
 from attncli.fits._types import FitRequest
-from attncli.fits._verify import Evidence, measure_module
+from attncli.fits._verify import FitEvidence, measure_module
 from attncli.head_weights.head import Head
 from attncli.maths.number_format import format_number
 from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.tokenizing import label_ids, load_tokenizer
+from attncli.models.inputs.tokenizing import label_tokens_by_ids, load_tokenizer
 from attncli.models.loading.load import LoadedModel
 from attncli.records import Finding, Report, Row, Scalar
 from attncli.tolerances import HEAD_MAP
@@ -47,7 +47,7 @@ class ShownByTokens:
     pattern: str
     ids: tuple[int, ...]
     words: tuple[str, ...]
-    evidence: Evidence
+    evidence: FitEvidence
     free: float
     """Total variation of the worst row by free inputs, in float64."""
     candidates: int
@@ -148,7 +148,7 @@ def refuse_other_map(
     head: Head,
     ids: Sequence[int],
     target: Array,
-    evidence: Evidence,
+    evidence: FitEvidence,
 ) -> None:
     """Refuse a head whose map, when the model runs on the text, differs from the one computed from
     its weights."""
@@ -168,4 +168,4 @@ def decode_tokens(checkpoint: LoadedModel, ids: Sequence[int]) -> list[str]:
     try:
         return load_tokenizer(checkpoint).words(ids)
     except AttnError:
-        return label_ids(ids)
+        return label_tokens_by_ids(ids)

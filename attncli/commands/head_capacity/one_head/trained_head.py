@@ -16,7 +16,7 @@ from attncli.analysis.fits.fit_rows import (
 )
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs, ShownPattern
 from attncli.fits._types import FitRequest
-from attncli.fits._width_search import describe_shortfall
+from attncli.fits._width_search import describe_missed_limits
 from attncli.head_weights.head import Head
 from attncli.head_weights.inputs_for_scores import invert_projections, largest_input_norm
 from attncli.maths.number_format import format_number
@@ -125,7 +125,7 @@ def build_finite_row(metric: str, value: float | None, why: str, keys: Mapping[s
 def describe_shown_pattern(shown: ShownPattern, request: FitRequest) -> str:
     rounded_request = replace(request, dtype=shown.dtype)
     met = shown.evidence.meets(rounded_request)
-    return "meets the request" if met else describe_shortfall(shown.evidence, rounded_request)
+    return "meets the request" if met else describe_missed_limits(shown.evidence, rounded_request)
 
 
 def build_warnings(head: Head, inputs: Sequence[FoundInputs]) -> Iterator[str]:

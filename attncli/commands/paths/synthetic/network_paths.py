@@ -26,7 +26,7 @@ from attncli.commands.paths.synthetic.path_measures import (
 )
 from attncli.commands.paths.synthetic.path_samples import describe_source
 from attncli.commands.paths.synthetic.path_terms import decompose_output
-from attncli.maths.path_counts import count_paths_by_length, length_shares
+from attncli.maths.path_counts import compute_length_shares, count_paths_by_length
 from attncli.maths.significance import mean
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
@@ -91,7 +91,7 @@ def build_finding(
 ) -> Finding:
     """The headline's sentence, from means over seeds or texts."""
     up_to = mean_by_length(measurements, CUMULATIVE)
-    by_count = cumulative_sums(length_shares(counts))
+    by_count = cumulative_sums(compute_length_shares(counts))
     known = {length: by_count.get(length, 0.0) for length in up_to}
     text = describe_short_paths(up_to, known, mean_by_length(measurements, ERROR))
     cancellation = mean([one.cancellation for one in measurements])

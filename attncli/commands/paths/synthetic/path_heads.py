@@ -19,7 +19,7 @@ from attncli.commands.paths.synthetic.path_terms import (
 from attncli.errors import InputError, format_count
 from attncli.maths.number_format import format_with_deviation
 from attncli.maths.residuals.split_state import SplitState
-from attncli.networks.frozen_layers import FrozenLayer, add_states
+from attncli.networks.frozen_layers import LayerWithFrozenMaps, add_states
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Definition, Finding, Report, Row, View
@@ -149,7 +149,7 @@ def part_norms(parts: Mapping[PassagePoint, SplitState]) -> dict[PassagePoint, f
 
 
 def split_layer(
-    state: SplitState, frozen: FrozenLayer, layer: int
+    state: SplitState, frozen: LayerWithFrozenMaps, layer: int
 ) -> Iterator[tuple[PassagePoint, SplitState]]:
     """Split the output of a layer by passage point; the values' biases go through their heads."""
     for head in range(len(frozen.one_head)):
@@ -167,7 +167,7 @@ def split_layer(
 
 
 def advance_parts(
-    parts: Mapping[PassagePoint, SplitState], frozen: FrozenLayer
+    parts: Mapping[PassagePoint, SplitState], frozen: LayerWithFrozenMaps
 ) -> dict[PassagePoint, SplitState]:
     """Propagate the parts of earlier layers through this one; its biases join theirs."""
     moved = {door: frozen.apply_layer(part) for door, part in parts.items()}

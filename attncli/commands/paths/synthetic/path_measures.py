@@ -13,7 +13,7 @@ from attncli.commands.paths.synthetic.path_terms import (
 )
 from attncli.errors import Imprecise
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
-from attncli.maths.residuals.scaled_arrays import Scaled
+from attncli.maths.residuals.scaled_arrays import ScaledArray
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import METRICS
 
@@ -128,7 +128,7 @@ def norm_ratio(part: SplitState, whole: SplitState) -> float:
     return power_of_ten(log10_array_norm(part.states) - log10_array_norm(whole.states))
 
 
-def log10_array_norm(array: Scaled) -> float:
+def log10_array_norm(array: ScaledArray) -> float:
     return log10_norm(array, frobenius_norm)
 
 

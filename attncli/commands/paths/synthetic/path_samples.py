@@ -14,11 +14,11 @@ from attncli.analysis.quantiles import quantile_errors
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.paths.synthetic.path_measures import log10_array_norm
 from attncli.commands.paths.synthetic.path_terms import freeze_layers, require_enough_memory
-from attncli.maths.curves.collapse_regime import single_rate
+from attncli.maths.curves.collapse_regime import find_single_rate
 from attncli.maths.number_format import format_power_of_ten
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.log10_residual import log10_residual
-from attncli.networks.frozen_layers import FrozenLayer
+from attncli.networks.frozen_layers import LayerWithFrozenMaps
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
@@ -54,7 +54,7 @@ class FrozenNetwork(NamedTuple):
     """A network after its full pass."""
 
     start: SplitState
-    layers: Sequence[FrozenLayer]
+    layers: Sequence[LayerWithFrozenMaps]
     output: SplitState
 
 
@@ -279,5 +279,5 @@ def describe_trend(medians: Sequence[Median]) -> str:
 def describe_rate(medians: Mapping[int, float]) -> str:
     """The factor, where one explains all lengths."""
     curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
-    factor = single_rate(curve)
+    factor = find_single_rate(curve)
     return "" if factor is None else f", × {format_power_of_ten(factor)} with every head"

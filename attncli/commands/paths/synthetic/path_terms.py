@@ -7,11 +7,11 @@ import numpy as np
 
 from attncli.analysis.states.trajectories import estimate_memory
 from attncli.errors import InputError
-from attncli.maths.residuals.scaled_arrays import make_scaled
+from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
-from attncli.networks.frozen_layers import FrozenLayer, add_states, freeze_step
+from attncli.networks.frozen_layers import LayerWithFrozenMaps, add_states, run_and_freeze_layer
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import Network
 from attncli.resource_limits import require_memory
 
@@ -33,20 +33,22 @@ def require_enough_memory(spec: NetworkSpec, streams: int, layers_held: int = 1)
 
 
 def freeze_layers(
-    network: Network, switches: Switches, where: str
-) -> Iterator[tuple[SplitState, FrozenLayer]]:
+    network: Network, switches: AblationSwitches, where: str
+) -> Iterator[tuple[SplitState, LayerWithFrozenMaps]]:
     """Every layer as the full pass leaves it frozen, with the state that comes out of it."""
     state = SplitState.of(network.embeddings())
     for index in range(network.spec.layers):
         try:
-            state, frozen = freeze_step(state, network.layer(index), network.spec, switches)
+            state, frozen = run_and_freeze_layer(
+                state, network.layer(index), network.spec, switches
+            )
         except InputError as error:
             raise type(error)(f"{where}, layer {index}: {error}") from None
         yield state, frozen
 
 
 def decompose_output(
-    network: Network, switches: Switches, where: str, advance: Callable[[], None]
+    network: Network, switches: AblationSwitches, where: str, advance: Callable[[], None]
 ) -> Decomposition:
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
     require_enough_memory(network.spec, streams=network.spec.layers + 1)
@@ -58,7 +60,7 @@ def decompose_output(
     return Decomposition(output, terms)
 
 
-def advance_terms(terms: Terms, frozen: FrozenLayer) -> Terms:
+def advance_terms(terms: Terms, frozen: LayerWithFrozenMaps) -> Terms:
     """The terms after one more layer; a bias starts a path where it is added, so the values' biases
     go through one head."""
     result: Terms = {}
@@ -91,7 +93,7 @@ def subtract_states(first: SplitState, second: SplitState) -> SplitState:
 
 
 def negate_state(state: SplitState) -> SplitState:
-    common, varying = (make_scaled(-part.mantissa, part.exponent) for part in state.parts)
+    common, varying = (make_scaled_array(-part.mantissa, part.exponent) for part in state.parts)
     return SplitState(common, varying, plain=False)
 
 
@@ -100,4 +102,6 @@ def inner_share(part: SplitState, whole: SplitState) -> float:
     own, other = part.states, whole.states
     cross = float(np.vdot(own.mantissa, other.mantissa))
     square = float(np.vdot(other.mantissa, other.mantissa))
-    return float(make_scaled(np.full(1, cross / square), own.exponent - other.exponent).value()[0])
+    return float(
+        make_scaled_array(np.full(1, cross / square), own.exponent - other.exponent).value()[0]
+    )

@@ -8,7 +8,7 @@ from attncli.analysis.paths.path_model import PathModel
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import InputError
-from attncli.maths.residuals.scaled_arrays import Array, Scaled, make_scaled
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.texts import ModelInput
@@ -62,8 +62,8 @@ class StackMaps:
         product = SplitState.of(np.eye(self.layers[0].shape[1])).split()
         for choice, maps in zip(path, self.layers, strict=True):
             if choice:
-                varying = make_scaled(
+                varying = make_scaled_array(
                     maps[choice - 1] @ product.varying.mantissa, product.varying.exponent
                 )
-                product = SplitState(product.common, Scaled(*varying), plain=False)
+                product = SplitState(product.common, ScaledArray(*varying), plain=False)
         return log10_residual(product)

@@ -50,8 +50,8 @@ def circle(
     study = prepare_circle(
         asked, training, list(resolve_variants(variants, switches)), metrics, run
     )
-    from attncli.models.loading.isolate_global_state import isolate_question
+    from attncli.models.loading.isolate_global_state import isolate_in_process
 
-    isolate_question()
+    isolate_in_process()
     how.doing(MEASURING)
     return study(progress=how.progress)

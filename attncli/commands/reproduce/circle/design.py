@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from attncli.errors import UsageError
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS, Switches, require_known
+from attncli.networks.variants import VARIANTS, AblationSwitches, require_known_switches
 
 HEADS = 2
 NORM_EPSILON = 1e-12
@@ -31,14 +31,14 @@ class Design:
     """The parts and sizes of one network, without its weights."""
 
     width: int
-    switches: Switches
+    switches: AblationSwitches
     """Of the layer."""
     running_sum: bool = False
     """A step's input is the sum of the start and all predictions so far."""
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        require_known(self.switches, KNOWN, "a network of the circle")
+        require_known_switches(self.switches, KNOWN, "a network of the circle")
         if self.width < HEADS or self.width % HEADS:
             raise UsageError(
                 f"`width={self.width!r}` must be a positive multiple of the {HEADS} heads."

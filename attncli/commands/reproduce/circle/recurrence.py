@@ -12,7 +12,7 @@ import numpy as np
 from attncli.commands.reproduce.circle.arcs import arc_positions
 from attncli.commands.reproduce.circle.design import NORM_EPSILON, Design
 from attncli.errors import Unresolved
-from attncli.maths.residuals.scaled_arrays import Array, make_scaled, multiply_scaled
+from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array, multiply_scaled_arrays
 from attncli.maths.residuals.split_state import (
     SplitParts,
     SplitState,
@@ -50,7 +50,7 @@ def predict_next(states: SplitState, design: Design, weights: Weights) -> SplitS
 def merge_points(state: SplitState) -> SplitState:
     """Move both points to their mean."""
     common, varying = state.split().parts
-    return SplitState(common, make_scaled(np.zeros_like(varying.mantissa)), plain=False)
+    return SplitState(common, make_scaled_array(np.zeros_like(varying.mantissa)), plain=False)
 
 
 def apply_network(states: SplitState, design: Design, weights: Weights) -> SplitParts:
@@ -78,9 +78,9 @@ def add_optional_skip(hidden: SplitState, update: SplitParts, skip: bool) -> Spl
 
 def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitState:
     """Layer norm with its gain and shift."""
-    gain = make_scaled(weights[f"{name}_gain"])
+    gain = make_scaled_array(weights[f"{name}_gain"])
     common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).parts
-    grown = SplitParts(multiply_scaled(common, gain), multiply_scaled(varying, gain))
+    grown = SplitParts(multiply_scaled_arrays(common, gain), multiply_scaled_arrays(varying, gain))
     return SplitState(*add_bias(grown, weights[f"{name}_shift"]), state.plain)
 
 

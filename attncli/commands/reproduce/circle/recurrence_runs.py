@@ -10,7 +10,7 @@ from attncli.analysis.states.trajectories import RESIDUAL
 from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, arc_positions
 from attncli.commands.reproduce.circle.design import Design
 from attncli.commands.reproduce.circle.recurrence import Weights, iterate_recurrence
-from attncli.maths.curves.convergence import late_order
+from attncli.maths.curves.convergence import estimate_late_order
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 
@@ -52,7 +52,7 @@ class CircleRun:
     def collapse_order(self) -> float | None:
         """Order of convergence of the residual from there on, as far as it is resolved."""
         resolved = [value for value in self.curves[RESIDUAL] if math.isfinite(value)]
-        return None if self.collapse_step is None else late_order(resolved)
+        return None if self.collapse_step is None else estimate_late_order(resolved)
 
     @property
     def arc_error(self) -> float:

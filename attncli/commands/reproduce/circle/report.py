@@ -9,7 +9,7 @@ from attncli.analysis.statistics import summarize_values
 from attncli.commands.reproduce.circle.arcs import RADIUS, STEP
 from attncli.commands.reproduce.circle.recurrence_runs import ASTRAY, STILL, TOGETHER, CircleRun
 from attncli.errors import format_count
-from attncli.maths.significance import share_standard_deviation, standard_deviation
+from attncli.maths.significance import estimate_share_deviation, standard_deviation
 from attncli.metrics import METRICS
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
 
@@ -98,7 +98,7 @@ def build_summary_rows(group: Sequence[CircleRun], width: int, variant: str) -> 
         if metric in SHARES:
             ended = collect_values(group, SHARES[metric])
             value = len(ended) / len(group)
-            deviation = share_standard_deviation(value, len(group))
+            deviation = estimate_share_deviation(value, len(group))
             yield Row(
                 metric, value, meaning.unit, variant, spread=deviation, n=len(group), keys=keys
             )

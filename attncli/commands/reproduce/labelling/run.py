@@ -39,9 +39,9 @@ def run_task(
 ) -> "Report":
     """Train the networks of a task and measure sums of their paths."""
     study = prepare_task(name, options, training, run, how.conditions, memory)
-    from attncli.models.loading.isolate_global_state import isolate_question
+    from attncli.models.loading.isolate_global_state import isolate_in_process
 
-    isolate_question()
+    isolate_in_process()
     how.doing(MEASURING)
     return study(progress=how.progress)
 

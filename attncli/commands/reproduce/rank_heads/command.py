@@ -29,8 +29,8 @@ def rank_heads(
 
     refuse_other_gates(how.conditions)
     study = prepare_rank_heads(asked, training, run)
-    from attncli.models.loading.isolate_global_state import isolate_question
+    from attncli.models.loading.isolate_global_state import isolate_in_process
 
-    isolate_question()
+    isolate_in_process()
     how.doing(MEASURING)
     return study(progress=how.progress)

@@ -24,10 +24,10 @@ from attncli.maths.capacity.low_rank_head import head_mean_squared_error
 from attncli.maths.number_format import format_with_deviation
 from attncli.maths.significance import (
     CONFIDENCE,
+    compute_welch_freedom,
     mean,
     standard_deviation,
     two_sided_p_value,
-    welch_freedom,
 )
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
 from attncli.resource_limits import require_memory
@@ -210,7 +210,7 @@ def is_significant(first: Sequence[float], second: Sequence[float]) -> bool:
     apart = mean(first) - mean(second)
     if not error:
         return apart != 0.0
-    return two_sided_p_value(apart / error, welch_freedom(*parts)) < 1.0 - CONFIDENCE
+    return two_sided_p_value(apart / error, compute_welch_freedom(*parts)) < 1.0 - CONFIDENCE
 
 
 def describe_source(setting: RankHeads) -> dict[str, Scalar | dict[str, Scalar]]:

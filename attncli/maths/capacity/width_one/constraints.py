@@ -24,7 +24,7 @@ class Tolerances(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LineConstraints:
+class WidthOneConstraints:
     """Bounds of all rows on differences of logits; arrays over entries follow the target's data.
 
     l_x - l_y ≤ min over ceilings of above[x] - below[y]    both keys in the support
@@ -68,7 +68,7 @@ class LineConstraints:
             order[np.ix_(keys, keys)] |= (high[part][:, None] - low[part][None, :] < 0.0).T
         return order
 
-    def select_rows(self, rows: Index) -> "LineConstraints":
+    def select_rows(self, rows: Index) -> "WidthOneConstraints":
         """The constraints of these rows alone, which are weaker."""
         return replace(self, rows=rows)
 
@@ -88,7 +88,7 @@ class LineConstraints:
 
 def necessary_constraints(
     target: csr_array, causal: bool, tolerances: Tolerances
-) -> LineConstraints:
+) -> WidthOneConstraints:
     """Bounds that every map within the tolerances satisfies: if they are contradictory, no such map exists.
 
     From the total variation τ: no weight is further than τ from its target, so that M_x / M_y ≤ (A_x + τ) / (A_y - τ).
@@ -104,20 +104,20 @@ def necessary_constraints(
         ceilings.append((high, np.where(large, np.log(rest), -np.inf)))
         off = np.where(large, np.minimum(off, math.log(tau) - np.log(rest)), off)
     seen = visible_counts(target.shape[0], causal)
-    return LineConstraints(
+    return WidthOneConstraints(
         target, seen, tuple(ceilings), off, nonuniform_rows(target, seen, tolerances)
     )
 
 
 def sufficient_constraints(
-    constraints: LineConstraints, spread: Array, gap: Array
-) -> LineConstraints:
+    constraints: WidthOneConstraints, spread: Array, gap: Array
+) -> WidthOneConstraints:
     """Tighter bounds for the same rows: errors on the support within `spread` [row], keys off it at least `gap` [row]
     below."""
     counts = np.diff(constraints.target.indptr)
     log_weight = np.log(constraints.target.data)
     ceilings = ((log_weight, log_weight - np.repeat(spread, counts)),)
-    return LineConstraints(
+    return WidthOneConstraints(
         constraints.target, constraints.seen, ceilings, np.repeat(-gap, counts), constraints.rows
     )
 

@@ -7,17 +7,25 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.width_one.constraints import Array, LineConstraints
-from attncli.maths.capacity.width_one.growing_logits import Tower, is_solved, solve_tower
-from attncli.maths.capacity.width_one.infeasibility_proof import LineProof, proof_holds
-from attncli.maths.capacity.width_one.linear_programme import SMALLEST, LineProgramme, LineSolution
-from attncli.maths.capacity.width_one.nested_order import (
-    chain_positions,
-    find_contradiction,
-    find_nested_order,
-    least_gaps,
+from attncli.maths.capacity.width_one.constraints import Array, WidthOneConstraints
+from attncli.maths.capacity.width_one.growing_logits import (
+    GrowingLogits,
+    is_programme_solved,
+    solve_growing_logits,
 )
-from attncli.maths.capacity.width_one.row_signs import Signs, find_signs, tree_links
+from attncli.maths.capacity.width_one.infeasibility_proof import WidthOneProof, verify_proof
+from attncli.maths.capacity.width_one.linear_programme import (
+    SMALLEST,
+    WidthOneProgramme,
+    WidthOneSolution,
+)
+from attncli.maths.capacity.width_one.nested_order import (
+    compute_key_positions,
+    find_gap_contradiction,
+    find_nested_order,
+    find_smallest_key_gaps,
+)
+from attncli.maths.capacity.width_one.row_signs import RowSigns, find_row_signs, list_tree_links
 
 MOST_TOKENS = 8192
 """Above, supports are not compared row by row: the tables of rows against rows take ten times n² numbers, 2.7 GB here."""
@@ -31,59 +39,67 @@ PREFIXES = (4, 6, 8, 12, 16, 24, 32, 48)
 
 
 @dataclass(frozen=True)
-class LineDecision:
+class WidthOneDecision:
     """What is known about width 1; keys and reaches are those of the solution with the smallest logits."""
 
     possible: bool | None
     """None: not decided."""
     reason: str
-    proof: LineProof | None = None
+    proof: WidthOneProof | None = None
     """Of no."""
     least: float = 0.0
     """No logits below it do."""
-    least_proof: LineProof | None = None
+    least_proof: WidthOneProof | None = None
     keys: Array | None = None
     reach: Array | None = None
     """g of every row that asks."""
     sign: NDArray[np.int64] | None = None
 
 
-def decide_width_one(constraints: LineConstraints, budget: float) -> LineDecision:
+def decide_width_one(constraints: WidthOneConstraints, budget: float) -> WidthOneDecision:
     """Whether keys on a line can meet the request with logits up to the budget, in exact arithmetic."""
     length = constraints.target.shape[0]
     if not len(constraints.rows):
         nothing = np.zeros(length), np.zeros(0), np.ones(length, dtype=np.int64)
-        return LineDecision(True, "equal weights serve every row", None, 0.0, None, *nothing)
+        return WidthOneDecision(True, "equal weights serve every row", None, 0.0, None, *nothing)
     if length > MOST_TOKENS:
-        return LineDecision(None, f"more than {MOST_TOKENS:,} tokens are not compared row by row")
-    found = find_signs(constraints)
+        return WidthOneDecision(
+            None, f"more than {MOST_TOKENS:,} tokens are not compared row by row"
+        )
+    found = find_row_signs(constraints)
     if found.odd:
-        return refute_with_proof(constraints, LineProof(found.odd), "rows pull against each other")
+        return refute_with_proof(
+            constraints, WidthOneProof(found.odd), "rows pull against each other"
+        )
     if constraints.is_uniform and not constraints.masked:
-        answer = decide_by_chain(constraints, found, budget)
+        answer = decide_by_nested_order(constraints, found, budget)
         if answer is not None:
             return answer
-    return decide_by_programme(constraints, found, budget)
+    return decide_by_linear_programme(constraints, found, budget)
 
 
-def refute_with_proof(constraints: LineConstraints, proof: LineProof, why: str) -> LineDecision:
+def refute_with_proof(
+    constraints: WidthOneConstraints, proof: WidthOneProof, why: str
+) -> WidthOneDecision:
     """Return a "no" if its proof is verified, else "undecided"."""
-    if proof_holds(proof, constraints):
-        return LineDecision(False, why, proof)
-    return LineDecision(None, f"{why}, but the proof does not outlast rounding")
+    if verify_proof(proof, constraints):
+        return WidthOneDecision(False, why, proof)
+    return WidthOneDecision(None, f"{why}, but the proof does not outlast rounding")
 
 
-def decide_by_chain(
-    constraints: LineConstraints, signs: Signs, budget: float
-) -> LineDecision | None:
+def decide_by_nested_order(
+    constraints: WidthOneConstraints, signs: RowSigns, budget: float
+) -> WidthOneDecision | None:
     chain = find_nested_order(constraints, signs)
     if chain is None:
         return None
-    least = least_gaps(chain)
+    least = find_smallest_key_gaps(chain)
 
-    def build_proof(limit: float | None) -> LineProof:
-        steps = find_contradiction(chain, least, limit)
-        return LineProof(tree_links(constraints, signs, {step.row for step in steps}), steps, limit)
+    def build_proof(limit: float | None) -> WidthOneProof:
+        steps = find_gap_contradiction(chain, least, limit)
+        return WidthOneProof(
+            list_tree_links(constraints, signs, {step.row for step in steps}), steps, limit
+        )
 
     if least.circular:
         return refute_with_proof(
@@ -93,10 +109,10 @@ def decide_by_chain(
         return refute_with_proof(
             constraints, build_proof(budget), f"logits above {budget:.4g} are needed"
         )
-    keys, reach = chain_positions(chain, least)
+    keys, reach = compute_key_positions(chain, least)
     lower = build_proof(least.logits * SHORT)
-    proved = proof_holds(lower, constraints)
-    return LineDecision(
+    proved = verify_proof(lower, constraints)
+    return WidthOneDecision(
         True,
         "the order of the keys is settled, and their gaps",
         None,
@@ -108,14 +124,16 @@ def decide_by_chain(
     )
 
 
-def decide_by_programme(constraints: LineConstraints, signs: Signs, budget: float) -> LineDecision:
+def decide_by_linear_programme(
+    constraints: WidthOneConstraints, signs: RowSigns, budget: float
+) -> WidthOneDecision:
     """Solve one linear programme for each choice of signs that the links between rows leave open."""
     trees = np.unique(signs.component[constraints.rows])
-    cases: list[LineProof] = []
+    cases: list[WidthOneProof] = []
     exact = True
-    for count, flips in enumerate(iter_sign_choices(len(trees))):
+    for count, flips in enumerate(iter_row_sign_choices(len(trees))):
         if count >= SEARCHED:
-            return LineDecision(
+            return WidthOneDecision(
                 None,
                 f"{SEARCHED} of {2.0 ** (len(trees) - 1):.4g} sign choices were tried: not exact",
             )
@@ -123,7 +141,7 @@ def decide_by_programme(constraints: LineConstraints, signs: Signs, budget: floa
         for tree, flip in zip(trees, flips, strict=True):
             sign[signs.component == tree] *= flip
         chosen = signs._replace(sign=sign)
-        answer = solve_sign_choice(constraints, chosen, budget, len(trees) == 1)
+        answer = solve_for_row_signs(constraints, chosen, budget, len(trees) == 1)
         if answer.possible:
             return answer
         exact &= answer.proof is not None
@@ -132,18 +150,18 @@ def decide_by_programme(constraints: LineConstraints, signs: Signs, budget: floa
         elif len(trees) > 1:
             break
     if not exact:
-        return LineDecision(None, "the linear programme comes too near to zero for a proof")
+        return WidthOneDecision(None, "the linear programme comes too near to zero for a proof")
     if len(trees) == 1:
-        return LineDecision(False, describe_proof(cases[0]), cases[0])
+        return WidthOneDecision(False, describe_proof(cases[0]), cases[0])
     rows = {row for case in cases for row in case.rows}
     return refute_with_proof(
         constraints,
-        LineProof(tree_links(constraints, signs, rows), cases=tuple(cases)),
+        WidthOneProof(list_tree_links(constraints, signs, rows), cases=tuple(cases)),
         "no choice of signs works",
     )
 
 
-def iter_sign_choices(trees: int) -> Iterator[tuple[int, ...]]:
+def iter_row_sign_choices(trees: int) -> Iterator[tuple[int, ...]]:
     """Iterate over choices of signs, up to a global flip: all equal, alternating, then all others."""
     first = [(1,) * trees, tuple(1 - 2 * (place % 2) for place in range(trees))]
     yield from dict.fromkeys(first)
@@ -152,7 +170,7 @@ def iter_sign_choices(trees: int) -> Iterator[tuple[int, ...]]:
             yield (1, *rest)
 
 
-def describe_proof(proof: LineProof) -> str:
+def describe_proof(proof: WidthOneProof) -> str:
     return (
         "the conditions contradict one another"
         if proof.budget is None
@@ -160,28 +178,28 @@ def describe_proof(proof: LineProof) -> str:
     )
 
 
-def solve_sign_choice(
-    constraints: LineConstraints, signs: Signs, budget: float, alone: bool
-) -> LineDecision:
+def solve_for_row_signs(
+    constraints: WidthOneConstraints, signs: RowSigns, budget: float, alone: bool
+) -> WidthOneDecision:
     """Solve the linear programme without a budget, then with smaller and smaller budgets."""
-    programme = LineProgramme(constraints, signs.sign)
+    programme = WidthOneProgramme(constraints, signs.sign)
     placed = programme.solve(None)
     if placed.room < SMALLEST or not placed.finished:
         proof = make_proof(constraints, signs, placed, None, alone) or prove_by_few_rows(
             constraints, signs, None, alone
         )
         if proof is not None:
-            return LineDecision(False, "", proof)
-        high = solve_tower(constraints, signs.sign, budget)
-        if high is None or not is_solved(high.placed):
-            proof = prove_by_tower(signs, high, budget, alone)
-            return LineDecision(False if proof else None, "", proof)
+            return WidthOneDecision(False, "", proof)
+        high = solve_growing_logits(constraints, signs.sign, budget)
+        if high is None or not is_programme_solved(high.placed):
+            proof = prove_by_growing_logits(signs, high, budget, alone)
+            return WidthOneDecision(False if proof else None, "", proof)
         programme, placed = high.programme, high.placed
-    best, low, proof = least_budget(programme, constraints, signs, placed, budget, alone)
+    best, low, proof = find_smallest_budget(programme, constraints, signs, placed, budget, alone)
     if best is None:
         limited = proof if proof is not None and proof.budget == budget else None
-        return LineDecision(False if limited else None, "", limited)
-    return LineDecision(
+        return WidthOneDecision(False if limited else None, "", limited)
+    return WidthOneDecision(
         True,
         "a linear programme places the keys",
         None,
@@ -194,24 +212,24 @@ def solve_sign_choice(
 
 
 def make_proof(
-    constraints: LineConstraints,
-    signs: Signs,
-    placed: LineSolution,
+    constraints: WidthOneConstraints,
+    signs: RowSigns,
+    placed: WidthOneSolution,
     budget: float | None,
     alone: bool,
-) -> LineProof | None:
+) -> WidthOneProof | None:
     """Make a proof from the dual solution if it is valid; with open signs it is one case, checked together with the
     others."""
     if not placed.steps:
         return None
-    links = tree_links(constraints, signs, {step.row for step in placed.steps})
-    proof = LineProof(links, placed.steps, budget)
-    return proof if not alone or proof_holds(proof, constraints) else None
+    links = list_tree_links(constraints, signs, {step.row for step in placed.steps})
+    proof = WidthOneProof(links, placed.steps, budget)
+    return proof if not alone or verify_proof(proof, constraints) else None
 
 
-def prove_by_tower(
-    signs: Signs, high: Tower | None, budget: float, alone: bool
-) -> LineProof | None:
+def prove_by_growing_logits(
+    signs: RowSigns, high: GrowingLogits | None, budget: float, alone: bool
+) -> WidthOneProof | None:
     """Prove that the rows of the tower contradict the budget."""
     if high is None or high.budget != budget:
         return None
@@ -219,28 +237,28 @@ def prove_by_tower(
 
 
 def prove_by_few_rows(
-    constraints: LineConstraints, signs: Signs, budget: float | None, alone: bool
-) -> LineProof | None:
+    constraints: WidthOneConstraints, signs: RowSigns, budget: float | None, alone: bool
+) -> WidthOneProof | None:
     """Prove by a programme of a few rows alone, with smaller numbers."""
     for count in PREFIXES:
         if count >= len(constraints.rows):
             return None
         few = constraints.select_rows(constraints.rows[:count])
-        placed = LineProgramme(few, signs.sign).solve(budget)
+        placed = WidthOneProgramme(few, signs.sign).solve(budget)
         proof = make_proof(few, signs, placed, budget, alone)
         if proof is not None:
             return proof
     return None
 
 
-def least_budget(
-    programme: LineProgramme,
-    constraints: LineConstraints,
-    signs: Signs,
-    placed: LineSolution,
+def find_smallest_budget(
+    programme: WidthOneProgramme,
+    constraints: WidthOneConstraints,
+    signs: RowSigns,
+    placed: WidthOneSolution,
     budget: float,
     alone: bool,
-) -> tuple[LineSolution | None, float, LineProof | None]:
+) -> tuple[WidthOneSolution | None, float, WidthOneProof | None]:
     """The solution with the smallest logits, the largest budget proved too small, and the proof."""
     reached = largest_logit(constraints, centre_keys(constraints, placed))
     best = placed if reached <= budget else None
@@ -262,38 +280,38 @@ def least_budget(
     return best, low, proof
 
 
-def count_bisection_steps(constraints: LineConstraints) -> int:
+def count_bisection_steps(constraints: WidthOneConstraints) -> int:
     """How many bisection steps the search for the smallest budget takes: each is a programme as large as the pattern."""
     return HALVINGS if len(constraints.rows) <= MANY_ROWS else FEW_HALVINGS
 
 
-def centre_keys(constraints: LineConstraints, placed: LineSolution) -> LineSolution:
+def centre_keys(constraints: WidthOneConstraints, placed: WidthOneSolution) -> WidthOneSolution:
     """Centre the keys at 0, which gives the smallest logits: without a mask, only differences of keys matter."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
     return placed if constraints.masked else placed._replace(keys=placed.keys - middle)
 
 
-def largest_logit(constraints: LineConstraints, placed: LineSolution) -> float:
+def largest_logit(constraints: WidthOneConstraints, placed: WidthOneSolution) -> float:
     """The largest |logit| of a visible pair."""
     largest = np.maximum.accumulate(np.abs(placed.keys))[constraints.seen[constraints.rows] - 1]
     return float((largest / placed.reach).max())
 
 
 def place_keys(
-    constraints: LineConstraints, sign: NDArray[np.int64], budget: float
+    constraints: WidthOneConstraints, sign: NDArray[np.int64], budget: float
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
-    found = Signs(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
+    found = RowSigns(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
     if constraints.is_uniform and not constraints.masked:
         chain = find_nested_order(constraints, found)
         if chain is not None:
-            least = least_gaps(chain)
-            return chain_positions(chain, least) if least.logits <= budget else (None, None)
-    programme = LineProgramme(constraints, sign)
+            least = find_smallest_key_gaps(chain)
+            return compute_key_positions(chain, least) if least.logits <= budget else (None, None)
+    programme = WidthOneProgramme(constraints, sign)
     best = programme.solve(None)
-    if not is_solved(best):
-        high = solve_tower(constraints, sign, budget)
-        if high is None or not is_solved(high.placed):
+    if not is_programme_solved(best):
+        high = solve_growing_logits(constraints, sign, budget)
+        if high is None or not is_programme_solved(high.placed):
             return None, None
         programme, best = high.programme, high.placed
     now = largest_logit(constraints, centre_keys(constraints, best))

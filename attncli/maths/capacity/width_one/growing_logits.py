@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.width_one.constraints import Array, LineConstraints
+from attncli.maths.capacity.width_one.constraints import Array, WidthOneConstraints
 from attncli.maths.capacity.width_one.linear_programme import (
     SMALLEST,
-    LineProgramme,
-    LineSolution,
-    LineUnits,
+    ProgrammeUnits,
+    WidthOneProgramme,
+    WidthOneSolution,
     rank_keys,
 )
 
@@ -34,58 +34,58 @@ HIGHEST = 1e290
 MOST_ROWS = 600
 
 
-class Tower(NamedTuple):
+class GrowingLogits(NamedTuple):
     """The rows added so far, and their solution."""
 
-    programme: LineProgramme
-    placed: LineSolution
+    programme: WidthOneProgramme
+    placed: WidthOneSolution
     """Of all rows, or where it cannot be had, the contradiction of the first of them."""
     budget: float
     """That the places keep, or that the contradiction is of."""
 
 
-def solve_tower(
-    constraints: LineConstraints, sign: NDArray[np.int64], budget: float
-) -> Tower | None:
+def solve_growing_logits(
+    constraints: WidthOneConstraints, sign: NDArray[np.int64], budget: float
+) -> GrowingLogits | None:
     """Find keys for all rows within the budget, or rows that contradict it; None where neither was found."""
     rank = rank_keys(constraints, sign[constraints.rows])
     if rank is None or len(constraints.rows) > MOST_ROWS:
         return None
     order = np.argsort(rank)
-    found: list[Tower] = []
+    found: list[GrowingLogits] = []
     for count in range(min(FIRST, len(constraints.rows)), len(constraints.rows) + 1):
         few = constraints.select_rows(constraints.rows[:count])
-        higher = add_tower_row(few, sign, order, found[-2:], min(budget, HIGHEST))
-        if higher is None or not is_solved(higher.placed):
+        higher = add_row_to_growing_logits(few, sign, order, found[-2:], min(budget, HIGHEST))
+        if higher is None or not is_programme_solved(higher.placed):
             return higher
         found.append(higher)
     return found[-1]
 
 
-def add_tower_row(
-    few: LineConstraints,
+def add_row_to_growing_logits(
+    few: WidthOneConstraints,
     sign: NDArray[np.int64],
     order: NDArray[np.intp],
-    before: list[Tower],
+    before: list[GrowingLogits],
     ceiling: float,
-) -> Tower | None:
+) -> GrowingLogits | None:
     """Add a row: raise the budget until it fits, then lower the budget to near the smallest possible; units follow
     the solution."""
-    programme = LineProgramme(few, sign, first_units(few, order, before))
+    programme = WidthOneProgramme(few, sign, choose_units_before_solution(few, order, before))
     now = 1.0
     if before:
         programme.held = dict(before[-1].programme.held)
         now = before[-1].budget * (before[-1].budget / before[0].budget if before[1:] else FURTHER)
-    best: Tower | None = None
+    best: GrowingLogits | None = None
     blind = 0.0
     for _ in range(TRIES):
         now = min(now, ceiling)
         placed = programme.solve(now)
-        if is_solved(placed):
-            best = Tower(programme, placed, now)
-            programme.units = units_from_solution(few, order, placed)
+        if is_programme_solved(placed):
+            best = GrowingLogits(programme, placed, now)
+            programme.units = choose_units_from_solution(few, order, placed)
         elif now >= ceiling:
-            return Tower(programme, placed, now) if placed.steps else None
+            return GrowingLogits(programme, placed, now) if placed.steps else None
         else:
             blind = now
         if best is not None and best.budget <= CLOSE * blind:
@@ -97,22 +97,22 @@ def add_tower_row(
     return best
 
 
-def is_solved(placed: LineSolution) -> bool:
+def is_programme_solved(placed: WidthOneSolution) -> bool:
     return placed.room >= SMALLEST and placed.finished
 
 
-def units_from_solution(
-    few: LineConstraints, order: NDArray[np.intp], placed: LineSolution
-) -> LineUnits:
+def choose_units_from_solution(
+    few: WidthOneConstraints, order: NDArray[np.intp], placed: WidthOneSolution
+) -> ProgrammeUnits:
     """Take gaps between neighbouring keys as units, in the sizes of the last solution, from the smallest gap
     outwards."""
     chosen = order[order < few.seen[few.rows].max()]
-    least = least_reach(few, chosen, placed.reach)
+    least = find_smallest_reach(few, chosen, placed.reach)
     sizes = np.maximum(np.abs(np.diff(placed.keys[chosen])), TIED * least)
-    return gap_units(few, chosen, sizes, placed.reach)
+    return build_gap_units(few, chosen, sizes, placed.reach)
 
 
-def least_reach(few: LineConstraints, chosen: NDArray[np.intp], reach: Array) -> Array:
+def find_smallest_reach(few: WidthOneConstraints, chosen: NDArray[np.intp], reach: Array) -> Array:
     """[gap]: the smallest g of the rows that see both of its keys."""
     later = np.maximum(chosen[1:], chosen[:-1])
     sees = later[None, :] < few.seen[few.rows][:, None]
@@ -120,24 +120,28 @@ def least_reach(few: LineConstraints, chosen: NDArray[np.intp], reach: Array) ->
     return found
 
 
-def first_units(few: LineConstraints, order: NDArray[np.intp], before: list[Tower]) -> LineUnits:
+def choose_units_before_solution(
+    few: WidthOneConstraints, order: NDArray[np.intp], before: list[GrowingLogits]
+) -> ProgrammeUnits:
     """Units from the solution with one row less; new gaps continue at the rate of the last rows."""
     chosen = order[order < few.seen[few.rows].max()]
     if not before:
-        return gap_units(few, chosen, np.ones(len(chosen) - 1), np.ones(len(few.rows)))
+        return build_gap_units(few, chosen, np.ones(len(chosen) - 1), np.ones(len(few.rows)))
     known = before[-1].placed
     step = float(known.reach[-1] / known.reach[-2])
     reach = np.append(known.reach, known.reach[-1] * step)
     seen = before[-1].programme.asked
     new = chosen >= seen.seen[seen.rows].max()
-    gaps = np.maximum(np.abs(np.diff(known.keys[chosen])), TIED * least_reach(few, chosen, reach))
+    gaps = np.maximum(
+        np.abs(np.diff(known.keys[chosen])), TIED * find_smallest_reach(few, chosen, reach)
+    )
     gaps = np.where(new[1:] | new[:-1], reach[-1], gaps)
-    return gap_units(few, chosen, gaps, reach)
+    return build_gap_units(few, chosen, gaps, reach)
 
 
-def gap_units(
-    few: LineConstraints, chosen: NDArray[np.intp], sizes: Array, reach: Array
-) -> LineUnits:
+def build_gap_units(
+    few: WidthOneConstraints, chosen: NDArray[np.intp], sizes: Array, reach: Array
+) -> ProgrammeUnits:
     """Write keys as sums of gaps from the key next to the smallest gap, and the distance of that key from 0."""
     count = len(sizes)
     origin = int(np.argmin(sizes)) if count else 0
@@ -148,4 +152,4 @@ def gap_units(
     sums = np.zeros((few.target.shape[0], count + 1))
     sums[chosen, :count] = above.astype(float) - below
     sums[chosen, count] = 1.0
-    return LineUnits(np.append(sizes, sizes.sum()), reach, sums)
+    return ProgrammeUnits(np.append(sizes, sizes.sum()), reach, sums)

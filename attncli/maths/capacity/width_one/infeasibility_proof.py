@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import Any, NamedTuple
 
-from attncli.maths.capacity.width_one.constraints import LineConstraints
-from attncli.maths.capacity.width_one.row_signs import SignLink, link_holds
+from attncli.maths.capacity.width_one.constraints import WidthOneConstraints
+from attncli.maths.capacity.width_one.row_signs import RowSignLink, is_link_valid
 
 MOST_TREES = 16
 """Signs that links may leave open in one proof."""
@@ -33,15 +33,15 @@ class ProofStep(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LineProof:
+class WidthOneProof:
     """A proof that no module of width 1 exists."""
 
-    links: tuple[SignLink, ...]
+    links: tuple[RowSignLink, ...]
     """What forces the signs; without steps, a closed walk that contradicts itself."""
     steps: tuple[ProofStep, ...] = ()
     budget: float | None = None
     """The limit on the logits that it holds for; None: any."""
-    cases: tuple["LineProof", ...] = ()
+    cases: tuple["WidthOneProof", ...] = ()
     """Where links leave signs open: one contradiction for every way to choose them."""
 
     @property
@@ -72,25 +72,27 @@ class LineProof:
         )
 
 
-def proof_holds(proof: LineProof, constraints: LineConstraints) -> bool:
+def verify_proof(proof: WidthOneProof, constraints: WidthOneConstraints) -> bool:
     """Verify the proof in whole numbers, from the request alone."""
-    if not all(link_holds(link, constraints) for link in proof.links):
+    if not all(is_link_valid(link, constraints) for link in proof.links):
         return False
     if proof.cases:
-        return covers_every_choice(proof, constraints)
+        return covers_every_sign_choice(proof, constraints)
     if not proof.steps:
-        walk = proof.links or (SignLink((0, 0), (0, 0), True),)
+        walk = proof.links or (RowSignLink((0, 0), (0, 0), True),)
         closed = all(
             a.rows[1] == b.rows[0] for a, b in zip(walk, [*walk[1:], walk[0]], strict=True)
         )
         both = {link.rows for link in walk}
         return (closed or len(both) == 1) and sum(not link.same for link in walk) % 2 == 1
-    return len(set(link_trees(proof, proof.links).values())) == 1 and sums_to_contradiction(
+    return len(set(build_link_trees(proof, proof.links).values())) == 1 and is_sum_contradictory(
         proof, constraints
     )
 
 
-def link_trees(proof: LineProof, links: Sequence[SignLink]) -> dict[int, tuple[int, int]]:
+def build_link_trees(
+    proof: WidthOneProof, links: Sequence[RowSignLink]
+) -> dict[int, tuple[int, int]]:
     """Of every row of the steps, its tree of links and the tree's flip; rows against their links are a tree of no one."""
     sign = {step.row: step.sign for step in proof.steps}
     tree = {row: (row, 1) for row in sign} | {row: (row, 1) for link in links for row in link.rows}
@@ -105,14 +107,14 @@ def link_trees(proof: LineProof, links: Sequence[SignLink]) -> dict[int, tuple[i
     return {row: (tree[row][0], tree[row][1] * sign[row]) for row in sign}
 
 
-def covers_every_choice(proof: LineProof, constraints: LineConstraints) -> bool:
+def covers_every_sign_choice(proof: WidthOneProof, constraints: WidthOneConstraints) -> bool:
     """Whether the cases together contradict every choice of the signs that links leave open."""
     chosen = []
     for case in proof.cases:
         flips: dict[int, set[int]] = defaultdict(set)
-        for tree, flip in link_trees(case, proof.links).values():
+        for tree, flip in build_link_trees(case, proof.links).values():
             flips[tree].add(flip)
-        if any(len(both) > 1 for both in flips.values()) or not sums_to_contradiction(
+        if any(len(both) > 1 for both in flips.values()) or not is_sum_contradictory(
             case, constraints
         ):
             return False
@@ -128,13 +130,13 @@ def covers_every_choice(proof: LineProof, constraints: LineConstraints) -> bool:
     )
 
 
-def sums_to_contradiction(proof: LineProof, constraints: LineConstraints) -> bool:
+def is_sum_contradictory(proof: WidthOneProof, constraints: WidthOneConstraints) -> bool:
     """Check that keys cancel, factors are negative, and no bound is below the request's."""
     keys: dict[int | None, int] = defaultdict(int)
     factor: dict[int, Fraction] = defaultdict(Fraction)
     size: dict[int, Fraction] = defaultdict(Fraction)
     for step in proof.steps:
-        if step.weight < 0 or step.bound < step_bound(step, proof, constraints):
+        if step.weight < 0 or step.bound < find_step_bound(step, proof, constraints):
             return False
         keys[step.x] += step.sign * step.weight
         keys[step.y] -= step.sign * step.weight
@@ -146,7 +148,9 @@ def sums_to_contradiction(proof: LineProof, constraints: LineConstraints) -> boo
     return balanced and all(factor[row] < -margin * size[row] for row in factor)
 
 
-def step_bound(step: ProofStep, proof: LineProof, constraints: LineConstraints) -> float:
+def find_step_bound(
+    step: ProofStep, proof: WidthOneProof, constraints: WidthOneConstraints
+) -> float:
     """The bound that the request, or the budget, sets on the two keys of a step."""
     if step.x is None or step.y is None:
         known = (
@@ -164,7 +168,7 @@ NOTHING = 1e-13
 """Of the largest dual value: what a solver means by 0."""
 
 
-def balance_steps(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
+def round_step_weights(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     """Round to whole weights near the given ones such that every key cancels.
 
     The conditions are arrows from y to x; the given weights are nearly a flow in circles. What rounding leaves over at a
@@ -179,7 +183,7 @@ def balance_steps(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     unit = Fraction(2**BITS) / Fraction(min(weights) if wide else max(weights))
     amounts = [round(Fraction(each[5]) * unit) for each in chosen]
     arrows = [(y, x) if sign > 0 else (x, y) for _, sign, x, y, _, _ in chosen]
-    balance_flow(arrows, amounts, find_slack(chosen))
+    balance_flow_between_keys(arrows, amounts, find_condition_slack(chosen))
     return tuple(
         ProofStep(row, sign, x, y, bound, amount)
         for (row, sign, x, y, bound, _), amount in zip(chosen, amounts, strict=True)
@@ -187,7 +191,7 @@ def balance_steps(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     )
 
 
-def find_slack(weighed: Sequence[Weighed]) -> list[float]:
+def find_condition_slack(weighed: Sequence[Weighed]) -> list[float]:
     """How large a multiple of each condition its row can balance; unlimited for negative bounds, which force a strict
     order."""
     size: dict[int, float] = defaultdict(float)
@@ -198,7 +202,7 @@ def find_slack(weighed: Sequence[Weighed]) -> list[float]:
     ]
 
 
-def balance_flow(
+def balance_flow_between_keys(
     arrows: Sequence[tuple[int | None, int | None]], amounts: list[int], thick: Sequence[float]
 ) -> None:
     """Raise amounts until the flow into every key equals the flow out of it."""

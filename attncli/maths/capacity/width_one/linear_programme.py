@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
-from attncli.maths.capacity.width_one.constraints import Array, LineConstraints
+from attncli.maths.capacity.width_one.constraints import Array, WidthOneConstraints
 from attncli.maths.capacity.width_one.infeasibility_proof import (
     NOTHING,
     ProofStep,
     Weighed,
-    balance_steps,
+    round_step_weights,
 )
 from attncli.maths.capacity.width_one.row_signs import PAIRWISE_LIMIT
 
@@ -31,7 +31,7 @@ RELAXED = 1e-7
 """Bounds are relaxed by this much, so that a proof from the dual solution has a margin for rounding."""
 
 
-class LineCondition(NamedTuple):
+class KeyOrderCondition(NamedTuple):
     """s (k_x - k_y) ≤ bound · g; row is a number within the rows that ask."""
 
     number: int
@@ -40,7 +40,7 @@ class LineCondition(NamedTuple):
     bound: float
 
 
-class LineUnits(NamedTuple):
+class ProgrammeUnits(NamedTuple):
     """The unknowns, and their units in the solver."""
 
     unknown: Array
@@ -52,7 +52,7 @@ class LineUnits(NamedTuple):
     the keys themselves are unknown."""
 
 
-class LineSolution(NamedTuple):
+class WidthOneSolution(NamedTuple):
     """The solution of a programme."""
 
     keys: Array
@@ -68,21 +68,24 @@ class LineSolution(NamedTuple):
     """How far above the ground the keys lie as a whole."""
 
 
-class LineProgramme:
+class WidthOneProgramme:
     """A linear programme that keeps its conditions from one budget to the next."""
 
     def __init__(
-        self, constraints: LineConstraints, sign: NDArray[np.int64], units: LineUnits | None = None
+        self,
+        constraints: WidthOneConstraints,
+        sign: NDArray[np.int64],
+        units: ProgrammeUnits | None = None,
     ) -> None:
         self.asked = constraints
-        self.units = units or LineUnits(
+        self.units = units or ProgrammeUnits(
             np.ones(constraints.target.shape[0]), np.ones(len(constraints.rows))
         )
         self.sign = sign[constraints.rows]
-        self.held: dict[LineCondition, None] = {}
+        self.held: dict[KeyOrderCondition, None] = {}
         self.rank = rank_keys(constraints, self.sign)
 
-    def solve(self, budget: float | None, rounds: int = ROUNDS) -> LineSolution:
+    def solve(self, budget: float | None, rounds: int = ROUNDS) -> WidthOneSolution:
         """Solve to within rounding, or as far as the rounds allow."""
         self.held = {each: None for each in self.held if None not in (each.x, each.y)}
         self.held |= dict.fromkeys(self.first_guess(budget))
@@ -102,7 +105,7 @@ class LineProgramme:
             placed = self.solve_current()
         return placed
 
-    def first_guess(self, budget: float | None) -> Iterator[LineCondition]:
+    def first_guess(self, budget: float | None) -> Iterator[KeyOrderCondition]:
         """Iterate over the conditions that would be active if keys were placed in the required order."""
         if self.rank is not None:
             for number in range(len(self.asked.rows)):
@@ -110,8 +113,8 @@ class LineProgramme:
                     yield self.exactly(number, x, y, bound)
 
     def iter_violations(
-        self, number: int, placed: LineSolution, budget: float | None
-    ) -> Iterator[LineCondition]:
+        self, number: int, placed: WidthOneSolution, budget: float | None
+    ) -> Iterator[KeyOrderCondition]:
         """Iterate over conditions of one row that the present keys violate."""
         reach = float(placed.reach[number])
         ground = {None: -placed.shift}
@@ -143,15 +146,15 @@ class LineProgramme:
             yield int(np.argmax(logit)), None, budget
             yield None, int(np.argmin(logit)), budget
 
-    def exactly(self, number: int, x: int | None, y: int | None, bound: float) -> LineCondition:
+    def exactly(self, number: int, x: int | None, y: int | None, bound: float) -> KeyOrderCondition:
         exact = (
             self.asked.bound(int(self.asked.rows[number]), x, y)
             if x is not None and y is not None
             else bound
         )
-        return LineCondition(number, x, y, exact)
+        return KeyOrderCondition(number, x, y, exact)
 
-    def solve_current(self) -> LineSolution:
+    def solve_current(self) -> WidthOneSolution:
         """Solve with the present conditions."""
         units = self.units
         places, count = len(units.unknown), len(self.asked.rows)
@@ -168,7 +171,7 @@ class LineProgramme:
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if result.x is None:
-            return LineSolution(
+            return WidthOneSolution(
                 np.zeros(self.asked.target.shape[0]), np.ones(count), 0.0, (), False
             )
         found, reach = result.x[:places] * units.unknown, result.x[places:-1] * units.reach
@@ -176,7 +179,7 @@ class LineProgramme:
         room = float(result.x[-1])
         duals = -result.ineqlin.marginals[: len(self.held)]
         steps = self.build_contradiction(duals, sizes) if room < SMALLEST else ()
-        return LineSolution(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
+        return WidthOneSolution(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
 
     def key_places(self, unknown: Array) -> tuple[Array, float]:
         """Of the keys, and how far above the ground they lie as a whole."""
@@ -184,7 +187,7 @@ class LineProgramme:
             return unknown, 0.0
         return self.units.sums[:, :-1] @ unknown[:-1], float(unknown[-1])
 
-    def difference(self, each: LineCondition) -> tuple[list[int], Array]:
+    def difference(self, each: KeyOrderCondition) -> tuple[list[int], Array]:
         """k_x - k_y: which unknowns, and how many units of each."""
         unknown, sums = self.units.unknown, self.units.sums
         signed = [(key, way) for key, way in ((each.x, 1.0), (each.y, -1.0)) if key is not None]
@@ -194,7 +197,7 @@ class LineProgramme:
         at = np.flatnonzero(total)
         return at.tolist(), total[at] * unknown[at]
 
-    def size(self, each: LineCondition) -> float:
+    def size(self, each: KeyOrderCondition) -> float:
         """The largest coefficient of a condition, in the solver's units, by which it is scaled."""
         largest = np.abs(self.difference(each)[1]).max(initial=0.0)
         return max(abs(each.bound), float(largest / self.units.reach[each.number]))
@@ -235,9 +238,9 @@ class LineProgramme:
             )
             for each, weight in weights.items()
         ]
-        return balance_steps(weighed)
+        return round_step_weights(weighed)
 
-    def iter_loose_conditions(self) -> Iterator[LineCondition]:
+    def iter_loose_conditions(self) -> Iterator[KeyOrderCondition]:
         """Repeat the strict-order conditions for every key of the row's support: where units differ widely, some
         multipliers are too small for the solver."""
         for each in list(self.held):
@@ -247,7 +250,7 @@ class LineProgramme:
                     yield self.exactly(each.number, each.x, y, each.bound)
 
 
-def rank_keys(constraints: LineConstraints, sign: NDArray[np.int64]) -> Array | None:
+def rank_keys(constraints: WidthOneConstraints, sign: NDArray[np.int64]) -> Array | None:
     """Sort keys so that every row's strict order holds; None where the orders are cyclic."""
     above = find_order_constraints(constraints, sign)
     length = len(above)
@@ -264,7 +267,7 @@ def rank_keys(constraints: LineConstraints, sign: NDArray[np.int64]) -> Array | 
 
 
 def find_order_constraints(
-    constraints: LineConstraints, sign: NDArray[np.int64]
+    constraints: WidthOneConstraints, sign: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """[x, y]: whether some row requires x above y on the line."""
     length = constraints.target.shape[0]

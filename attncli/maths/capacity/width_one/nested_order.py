@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.width_one.constraints import Array, Index, LineConstraints
+from attncli.maths.capacity.width_one.constraints import Array, Index, WidthOneConstraints
 from attncli.maths.capacity.width_one.infeasibility_proof import ProofStep
-from attncli.maths.capacity.width_one.row_signs import Signs
+from attncli.maths.capacity.width_one.row_signs import RowSigns
 
 SWEEPS = 500
 FAR = 1e300
@@ -29,7 +29,7 @@ DIGITS = 64
 
 
 @dataclass(frozen=True)
-class Chain:
+class NestedOrder:
     """Keys in order, and the rows whose supports are cut off between them."""
 
     cell: Index
@@ -54,7 +54,7 @@ class Chain:
         return int(self.cell.max())
 
 
-class LeastGaps(NamedTuple):
+class SmallestKeyGaps(NamedTuple):
     """The smallest gaps between neighbouring keys, if there is a solution."""
 
     gaps: Array
@@ -65,7 +65,7 @@ class LeastGaps(NamedTuple):
     """R / 2: the least logit scale."""
 
 
-def find_nested_order(constraints: LineConstraints, signs: Signs) -> Chain | None:
+def find_nested_order(constraints: WidthOneConstraints, signs: RowSigns) -> NestedOrder | None:
     """Order the keys so that every support is an interval at one end; None where supports are not nested."""
     length, rows = constraints.target.shape[0], constraints.rows
     sign = signs.sign[rows]
@@ -84,10 +84,10 @@ def find_nested_order(constraints: LineConstraints, signs: Signs) -> Chain | Non
     starts = constraints.target.indptr[rows]
     drop = -constraints.off[starts]
     spread = np.min([high[starts] - low[starts] for high, low in constraints.ceilings], axis=0)
-    return Chain(cell, rows, sign, place - 1, drop, spread)
+    return NestedOrder(cell, rows, sign, place - 1, drop, spread)
 
 
-def least_gaps(chain: Chain) -> LeastGaps:
+def find_smallest_key_gaps(chain: NestedOrder) -> SmallestKeyGaps:
     """The smallest x with x_t ≥ b and x_t ≥ (b / r) · (gaps within the support), by sweeps from both ends."""
     need, rising, falling = (np.zeros(chain.gaps) for _ in range(3))
     np.maximum.at(need, chain.cut, chain.drop)
@@ -98,17 +98,17 @@ def least_gaps(chain: Chain) -> LeastGaps:
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(SWEEPS):
             before = gaps.copy()
-            sweep_gaps(gaps[::-1], rising[::-1])
-            sweep_gaps(gaps, falling)
+            raise_gaps_in_order(gaps[::-1], rising[::-1])
+            raise_gaps_in_order(gaps, falling)
             settled = bool((gaps <= before * (1.0 + CLOSE)).all())
             if settled or not gaps.max() < FAR:
                 break
-    return LeastGaps(
-        gaps, not settled and supports_conflict(rising, falling), 0.5 * float(gaps.sum())
+    return SmallestKeyGaps(
+        gaps, not settled and are_supports_in_conflict(rising, falling), 0.5 * float(gaps.sum())
     )
 
 
-def sweep_gaps(gaps: Array, steep: Array) -> None:
+def raise_gaps_in_order(gaps: Array, steep: Array) -> None:
     """Raise gaps in place, in one sweep: each to at least `steep` times the sum of all before it."""
     total = 0.0
     for place in range(len(gaps)):
@@ -117,7 +117,7 @@ def sweep_gaps(gaps: Array, steep: Array) -> None:
         total += gaps[place]
 
 
-def supports_conflict(rising: Array, falling: Array) -> bool:
+def are_supports_in_conflict(rising: Array, falling: Array) -> bool:
     """Whether each of two sweeps needs the other: a support that ends upwards contains a gap of one that ends
     downwards, and vice versa."""
     if not (rising.any() and falling.any()):
@@ -126,7 +126,7 @@ def supports_conflict(rising: Array, falling: Array) -> bool:
     return last_falling > int(np.argmax(rising > 0.0))
 
 
-def chain_positions(chain: Chain, least: LeastGaps) -> tuple[Array, Array]:
+def compute_key_positions(chain: NestedOrder, least: SmallestKeyGaps) -> tuple[Array, Array]:
     """The position of every key, and the largest g of every row; keys are measured from where gaps are small, to keep
     digits."""
     origin = int(np.argmin(least.gaps))
@@ -135,20 +135,20 @@ def chain_positions(chain: Chain, least: LeastGaps) -> tuple[Array, Array]:
     return np.concatenate([down, up])[chain.cell], least.gaps[chain.cut] / chain.drop
 
 
-def find_contradiction(
-    chain: Chain, least: LeastGaps, budget: float | None
+def find_gap_contradiction(
+    chain: NestedOrder, least: SmallestKeyGaps, budget: float | None
 ) -> tuple[ProofStep, ...]:
     """Multiples of conditions that no keys can satisfy at this budget (None: at any budget)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        policy = steepest_policy(chain, least)
+        policy = choose_steepest_rows(chain, least)
     if budget is None:
-        return to_proof_steps(chain, policy, weights_of_cyclic_gaps(chain, policy), None)
+        return to_proof_steps(chain, policy, solve_cyclic_gap_weights(chain, policy), None)
     return to_proof_steps(
-        chain, policy, weights_of_nested_gaps(chain, policy, least, budget), budget
+        chain, policy, solve_nested_gap_weights(chain, policy, least, budget), budget
     )
 
 
-class GapPolicy(NamedTuple):
+class GapRowChoice(NamedTuple):
     """For every gap, the row whose condition determines its size."""
 
     row: Index
@@ -159,7 +159,7 @@ class GapPolicy(NamedTuple):
     """b where b alone does, else 0."""
 
 
-def steepest_policy(chain: Chain, least: LeastGaps) -> GapPolicy:
+def choose_steepest_rows(chain: NestedOrder, least: SmallestKeyGaps) -> GapRowChoice:
     total = np.concatenate([[0.0], np.cumsum(least.gaps)])
     above, below = np.cumsum(least.gaps[::-1])[::-1] - least.gaps, total[:-1]
     side = np.where(chain.sign > 0, above[chain.cut], below[chain.cut])
@@ -168,12 +168,12 @@ def steepest_policy(chain: Chain, least: LeastGaps) -> GapPolicy:
     last = np.searchsorted(chain.cut[order], np.arange(chain.gaps), side="right") - 1
     row = order[last]
     by_side = np.where(side[row] > 0.0, chain.slopes[row] * side[row], 0.0) > chain.drop[row]
-    return GapPolicy(
+    return GapRowChoice(
         row, np.where(by_side, chain.slopes[row], 0.0), np.where(by_side, 0.0, chain.drop[row])
     )
 
 
-def gaps_inside_support(chain: Chain, policy: GapPolicy) -> NDArray[np.bool_]:
+def gaps_inside_support(chain: NestedOrder, policy: GapRowChoice) -> NDArray[np.bool_]:
     """[gap, gap]: whether the second lies within the support of the first's row."""
     gap = np.arange(chain.gaps)
     up = chain.sign[policy.row] > 0
@@ -183,14 +183,14 @@ def gaps_inside_support(chain: Chain, policy: GapPolicy) -> NDArray[np.bool_]:
     return found
 
 
-def weights_of_nested_gaps(
-    chain: Chain, policy: GapPolicy, least: LeastGaps, budget: float
+def solve_nested_gap_weights(
+    chain: NestedOrder, policy: GapRowChoice, least: SmallestKeyGaps, budget: float
 ) -> Array:
     """Solve λ y = F^T y + (b · y / 2B) 1, λ > 1, on gaps whose sum already exceeds the budget.
 
     y^T x ≥ y^T (F x + (b / 2B) R) = λ y^T x is what no x > 0 can do. F leads one way, so λ is found by halving.
     """
-    chosen = smallest_gaps_over_budget(least, budget)
+    chosen = select_gaps_over_budget(least, budget)
     share = np.where(chosen, policy.budget, 0.0) / (2.0 * budget)
     steep = np.where(chosen, policy.steep, 0.0)
     up = chain.sign[policy.row] > 0
@@ -202,7 +202,7 @@ def weights_of_nested_gaps(
     return np.where(chosen, sum_over_nested_gaps(steep, up, low), 0.0)
 
 
-def smallest_gaps_over_budget(least: LeastGaps, budget: float) -> NDArray[np.bool_]:
+def select_gaps_over_budget(least: SmallestKeyGaps, budget: float) -> NDArray[np.bool_]:
     """Select as few gaps, smallest first, as sum to more than the budget."""
     sizes = np.where(least.gaps < FAR, least.gaps, np.inf)
     order = np.argsort(sizes, kind="stable")
@@ -226,7 +226,7 @@ def sum_over_nested_gaps(steep: Array, up: NDArray[np.bool_], growth: float) -> 
     return weights
 
 
-def weights_of_cyclic_gaps(chain: Chain, policy: GapPolicy) -> Array:
+def solve_cyclic_gap_weights(chain: NestedOrder, policy: GapRowChoice) -> Array:
     """Left eigenvector of gaps that raise one another without end; of 1 + F, which has the same vector and no
     oscillation."""
     flow = gaps_inside_support(chain, policy) * policy.steep[:, None]
@@ -239,7 +239,7 @@ def weights_of_cyclic_gaps(chain: Chain, policy: GapPolicy) -> Array:
 
 
 def to_proof_steps(
-    chain: Chain, policy: GapPolicy, weights: Array, budget: float | None
+    chain: NestedOrder, policy: GapRowChoice, weights: Array, budget: float | None
 ) -> tuple[ProofStep, ...]:
     """Write the contradiction as proof steps: conditions of rows, and gaps as often as rows cross them."""
     first = np.unique(chain.cell, return_index=True)[1]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.width_one.constraints import LineConstraints
+from attncli.maths.capacity.width_one.constraints import WidthOneConstraints
 
 Flags = NDArray[np.bool_]
 Counts = NDArray[np.float32]
@@ -26,7 +26,7 @@ PAIRWISE_LIMIT = 256
 """Tokens up to which unequal weights are compared pair of keys by pair of keys; above, supports alone link rows."""
 
 
-class SignLink(NamedTuple):
+class RowSignLink(NamedTuple):
     """Two rows and two keys: the first row wants l_x > l_y; the second too (same) or l_y > l_x (not)."""
 
     rows: tuple[int, int]
@@ -34,7 +34,7 @@ class SignLink(NamedTuple):
     same: bool
 
 
-class Signs(NamedTuple):
+class RowSigns(NamedTuple):
     """The signs that the links imply."""
 
     sign: NDArray[np.int64]
@@ -42,31 +42,31 @@ class Signs(NamedTuple):
     component: NDArray[np.int64]
     parent: NDArray[np.int64]
     """The row that a row's sign was taken from; -1 for the first of a component."""
-    odd: tuple[SignLink, ...]
+    odd: tuple[RowSignLink, ...]
     """A closed walk of links that contradict one another; empty if there is none."""
 
 
-def find_signs(constraints: LineConstraints) -> Signs:
+def find_row_signs(constraints: WidthOneConstraints) -> RowSigns:
     same, opposite = find_sign_links(constraints)
     crossing = np.argwhere(same & opposite)
     length = constraints.target.shape[0]
     empty = np.zeros(length, np.int64), np.full(length, -1), np.full(length, -1)
     if len(crossing):
         i, j = sorted(map(int, crossing[0]))
-        return Signs(
+        return RowSigns(
             *empty,
             (
-                find_sign_witness(constraints, i, j, True),
-                find_sign_witness(constraints, i, j, False),
+                find_keys_linking_rows(constraints, i, j, True),
+                find_keys_linking_rows(constraints, i, j, False),
             ),
         )
-    return colour_rows(constraints, same, opposite)
+    return assign_row_signs(constraints, same, opposite)
 
 
-def find_sign_links(constraints: LineConstraints) -> tuple[Flags, Flags]:
+def find_sign_links(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     """[row, row]: whether two keys force equal signs on two rows, and whether two keys force opposite ones."""
     length = constraints.target.shape[0]
-    same, opposite = links_by_counting(constraints)
+    same, opposite = find_links_by_counting(constraints)
     crossing = bool((same & opposite).any())
     if length <= PAIRWISE_LIMIT and not constraints.is_uniform and not crossing:
         order = np.zeros((length, length, length), dtype=np.float32)
@@ -79,13 +79,13 @@ def find_sign_links(constraints: LineConstraints) -> tuple[Flags, Flags]:
     return same, opposite
 
 
-def links_by_counting(constraints: LineConstraints) -> tuple[Flags, Flags]:
+def find_links_by_counting(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     """Find links from the numbers of keys that two supports share and do not share, among keys visible to both rows.
 
     Block of rows by block of rows: nothing of n² numbers is held but the answers, a byte each.
     """
     length = constraints.target.shape[0]
-    support = find_keen_supports(constraints)
+    support = find_sign_fixing_supports(constraints)
     keen = np.diff(support.indptr) > 0
     whole = support.toarray() if support.nnz > DENSE * length**2 else support
     same, opposite = np.zeros((2, length, length), dtype=bool)
@@ -99,7 +99,7 @@ def links_by_counting(constraints: LineConstraints) -> tuple[Flags, Flags]:
     return same, opposite
 
 
-def find_keen_supports(constraints: LineConstraints) -> csr_array:
+def find_sign_fixing_supports(constraints: WidthOneConstraints) -> csr_array:
     """1 where a row that asks for an order between its keys and all others has a key."""
     target = constraints.target
     keen = np.zeros(target.shape[0], dtype=bool)
@@ -123,37 +123,39 @@ def count_keys(
     return shared, own.cumsum(axis=1)[:, seen - 1] - shared, (support @ visible).T - shared
 
 
-def find_sign_witness(constraints: LineConstraints, i: int, j: int, same: bool) -> SignLink:
+def find_keys_linking_rows(
+    constraints: WidthOneConstraints, i: int, j: int, same: bool
+) -> RowSignLink:
     """Two keys that force the signs of two rows to be equal or opposite."""
     count = int(min(constraints.seen[i], constraints.seen[j]))
-    on_i, on_j = (support_flags(constraints, row, count) for row in (i, j))
+    on_i, on_j = (mark_supported_keys(constraints, row, count) for row in (i, j))
     x = np.flatnonzero(on_i & on_j if same else on_i & ~on_j)
     y = np.flatnonzero(~on_i & ~on_j if same else on_j & ~on_i)
     for first, second in zip(x[:4], y[:4], strict=False):
-        link = SignLink((i, j), (int(first), int(second)), same)
-        if link_holds(link, constraints):
+        link = RowSignLink((i, j), (int(first), int(second)), same)
+        if is_link_valid(link, constraints):
             return link
     order = constraints.strict_order(i)[:count, :count]
     other = constraints.strict_order(j)[:count, :count]
     first, second = np.argwhere(order & (other if same else other.T))[0]
-    return SignLink((i, j), (int(first), int(second)), same)
+    return RowSignLink((i, j), (int(first), int(second)), same)
 
 
-def support_flags(constraints: LineConstraints, row: int, count: int) -> Flags:
+def mark_supported_keys(constraints: WidthOneConstraints, row: int, count: int) -> Flags:
     found = np.zeros(count, dtype=bool)
     keys = constraints.keys(row)
     found[keys[keys < count]] = True
     return found
 
 
-def link_holds(link: SignLink, constraints: LineConstraints) -> bool:
+def is_link_valid(link: RowSignLink, constraints: WidthOneConstraints) -> bool:
     """Whether both rows require the order of keys that the link claims."""
     (i, j), (x, y) = link.rows, link.keys
     other = constraints.bound(j, y, x) if link.same else constraints.bound(j, x, y)
     return constraints.bound(i, y, x) < 0.0 and other < 0.0
 
 
-def colour_rows(constraints: LineConstraints, same: Flags, opposite: Flags) -> Signs:
+def assign_row_signs(constraints: WidthOneConstraints, same: Flags, opposite: Flags) -> RowSigns:
     """Assign signs breadth first, so that an odd cycle is found at its shortest."""
     length = len(same)
     sign, component = np.zeros(length, np.int64), np.full(length, -1)
@@ -172,38 +174,40 @@ def colour_rows(constraints: LineConstraints, same: Flags, opposite: Flags) -> S
             wrong = np.flatnonzero((pull != 0) & (sign * sign[row] != pull))
             if len(wrong):
                 odd = find_odd_cycle(constraints, row, int(wrong[0]), parent, same)
-                return Signs(sign, component, parent, odd)
-    return Signs(sign, component, parent, ())
+                return RowSigns(sign, component, parent, odd)
+    return RowSigns(sign, component, parent, ())
 
 
 def find_odd_cycle(
-    constraints: LineConstraints, row: int, other: int, parent: NDArray[np.int64], same: Flags
-) -> tuple[SignLink, ...]:
+    constraints: WidthOneConstraints, row: int, other: int, parent: NDArray[np.int64], same: Flags
+) -> tuple[RowSignLink, ...]:
     """The cycle through two rows in conflict: up to their common ancestor, down to the other row, and back over the
     violated link."""
-    left, right = ancestors(row, parent), ancestors(other, parent)
+    left, right = list_ancestors(row, parent), list_ancestors(other, parent)
     meeting = next(each for each in left if each in right)
     path = left[: left.index(meeting) + 1] + right[: right.index(meeting)][::-1]
     steps = zip(path, [*path[1:], path[0]], strict=True)
-    return tuple(find_sign_witness(constraints, a, b, bool(same[a, b])) for a, b in steps)
+    return tuple(find_keys_linking_rows(constraints, a, b, bool(same[a, b])) for a, b in steps)
 
 
-def ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
+def list_ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
     path = [row]
     while parent[path[-1]] >= 0:
         path.append(int(parent[path[-1]]))
     return path
 
 
-def tree_links(constraints: LineConstraints, signs: Signs, rows: set[int]) -> tuple[SignLink, ...]:
+def list_tree_links(
+    constraints: WidthOneConstraints, signs: RowSigns, rows: set[int]
+) -> tuple[RowSignLink, ...]:
     """Links that determine the signs of these rows relative to one another, up to one flip for each component."""
-    needed = {each for row in rows for each in ancestors(row, signs.parent)}
+    needed = {each for row in rows for each in list_ancestors(row, signs.parent)}
     made = []
     for row in sorted(needed):
         above = int(signs.parent[row])
         if above >= 0:
             made.append(
-                find_sign_witness(
+                find_keys_linking_rows(
                     constraints, above, row, bool(signs.sign[row] == signs.sign[above])
                 )
             )

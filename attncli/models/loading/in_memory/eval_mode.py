@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.errors import InputError
-from attncli.models.loading.in_memory.restore_state import restore_state
+from attncli.models.loading.in_memory.restore_state import restore_model_state
 from attncli.models.loading.isolate_global_state import disable_compiler, without_autocast
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
@@ -26,8 +26,8 @@ ANGLES = "inv_freq"
 def set_eval_mode(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
     """Put the model in evaluation mode on its device, without gradients and cache."""
     nn.Module.eval(model).requires_grad_(False)
-    disable_returned_states(model)
-    refuse_non_finite_angles(model)
+    disable_returned_caches(model)
+    refuse_non_finite_rotary_angles(model)
     if model.dtype == torch.float64 and not isinstance(model, ForeignModule):
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     if device is not None and device.type != "cpu":
@@ -35,7 +35,7 @@ def set_eval_mode(model: PreTrainedModel, device: torch.device | None) -> PreTra
     return model
 
 
-def disable_returned_states(model: nn.Module) -> None:
+def disable_returned_caches(model: nn.Module) -> None:
     """Turn off the options of configs by which forward passes return caches, maps and states."""
     configs = (getattr(module, "config", None) for module in model.modules())
     for config in configs:
@@ -44,7 +44,7 @@ def disable_returned_states(model: nn.Module) -> None:
                 setattr(config, name, False)
 
 
-def refuse_non_finite_angles(model: PreTrainedModel) -> None:
+def refuse_non_finite_rotary_angles(model: PreTrainedModel) -> None:
     """Refuse rotary frequencies that are not finite: they are computed from the config, and no loader checks them."""
     for name, tensor in model.named_buffers():
         known = name.endswith(ANGLES) and not tensor.is_meta
@@ -59,10 +59,10 @@ def refuse_non_finite_angles(model: PreTrainedModel) -> None:
 def eval_mode(model: nn.Module) -> Iterator[None]:
     """Within: evaluation mode, no gradients, no autocast, no compiled code, no cache."""
     with ExitStack() as stack:
-        stack.enter_context(restore_state(model))
+        stack.enter_context(restore_model_state(model))
         for module in model.modules():
             module.training = False
-        disable_returned_states(model)
+        disable_returned_caches(model)
         stack.callback(reshard_parameters, model)
         stack.enter_context(without_autocast())
         stack.enter_context(disable_compiler())

@@ -17,8 +17,8 @@ from transformers import PreTrainedModel
 
 from attncli.capture.stacks.foreign_modules import ForeignModule, wrap_foreign_module
 from attncli.errors import InputError, UsageError, with_article
-from attncli.models.files.load_weights import hash_state
-from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_state
+from attncli.models.files.load_weights import hash_state_dict
+from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_model_state
 from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.models.loading.precision import dtype_name
 
@@ -50,7 +50,7 @@ class InMemoryModel:
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "dtype": dtype_name(model.dtype),
             "device": str(model.device),
-            "weight_sha256": hash_state(str(self), checkpoint_state(model)),
+            "weight_sha256": hash_state_dict(str(self), build_checkpoint_state(model)),
         }
 
     def of_transformers(self) -> dict[str, str]:
@@ -62,20 +62,20 @@ class InMemoryModel:
         )
 
 
-def checkpoint_state(model: nn.Module) -> dict[str, torch.Tensor]:
+def build_checkpoint_state(model: nn.Module) -> dict[str, torch.Tensor]:
     """The state dict as a checkpoint would have it: tied weights appear once."""
     tied = getattr(model, "all_tied_weights_keys", None) or {}
     return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
-def state_with_saved_names(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+def rename_state_to_saved_names(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """The state dict under the names that a checkpoint has for them, which newer code may have changed.
 
     Of fused experts a checkpoint holds the parts, which would be copies: they stay as they are.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
-    state = checkpoint_state(model)
+    state = build_checkpoint_state(model)
     fused = {name: tensor for name, tensor in state.items() if tensor.ndim > 2}
     others = {name: tensor for name, tensor in state.items() if name not in fused}
     return {**fused, **revert_weight_conversion(model, others)}
@@ -137,7 +137,7 @@ def layer_weight_classes(module: nn.Module) -> set[type]:
 def restore_model(model: nn.Module) -> Iterator[None]:
     """Restore the module and torch's random state afterwards, also after an error."""
     with ExitStack() as stack:
-        stack.enter_context(restore_state(model))
+        stack.enter_context(restore_model_state(model))
         for tensor in iter_tensors(model):
             stack.callback(restore_tensor, tensor, tensor.data, tensor.grad, tensor.requires_grad)
             tensor.grad = None  # a gradient must have the type of its tensor at every moment

@@ -24,19 +24,19 @@ SEQUENCES = (list, deque)
 
 
 @contextmanager
-def restore_state(model: nn.Module) -> Iterator[None]:
+def restore_model_state(model: nn.Module) -> Iterator[None]:
     """Restore attributes, mode, hooks, submodules, buffers and configs of every module, and torch's random state."""
     with ExitStack() as undone:
         undone.enter_context(torch.random.fork_rng(cuda_devices(model)))
         undone.enter_context(
             replace_inference_tensors(model)
         )  # tensors made in inference mode have no version counter that shows a write
-        for put_back in reversed([*record_state(model)]):
+        for put_back in reversed([*record_model_state(model)]):
             undone.callback(put_back)
         yield
 
 
-def record_state(model: nn.Module) -> Iterator[PutBack]:
+def record_model_state(model: nn.Module) -> Iterator[PutBack]:
     """Record what is restored, in this order: attributes, the contents of their containers, then numbers."""
     modules = list(model.modules())
     configs = (getattr(module, "config", None) for module in modules)
@@ -49,7 +49,7 @@ def record_state(model: nn.Module) -> Iterator[PutBack]:
         for each in (*module._buffers.values(), *iter_renormed_weights(module))
     ]
     for tensor in {id(each): each for each in tensors if each is not None}.values():
-        yield partial(restore_numbers, tensor, tensor._version, tensor.detach().clone())
+        yield partial(restore_tensor_numbers, tensor, tensor._version, tensor.detach().clone())
 
 
 def cuda_devices(model: nn.Module) -> list[int]:
@@ -110,7 +110,7 @@ def iter_renormed_weights(module: nn.Module) -> Iterator[Tensor]:
         yield module.weight
 
 
-def restore_numbers(tensor: Tensor, version: int, numbers: Tensor) -> None:
+def restore_tensor_numbers(tensor: Tensor, version: int, numbers: Tensor) -> None:
     """Restore numbers only where they may have changed: autograd refuses a backward pass through tensors written to since."""
     if tensor._version != version:
         with torch.no_grad():

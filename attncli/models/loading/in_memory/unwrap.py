@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from attncli.capture.stacks.foreign_modules import wrap_foreign_module
 from attncli.errors import UsageError
-from attncli.models.loading.body import body_of
+from attncli.models.loading.body import remove_model_head
 
 
 class UnwrappedModel(NamedTuple):
@@ -52,7 +52,11 @@ def unwrap_model(module: nn.Module) -> UnwrappedModel:
     refuse_missing_weights(inner)
     if stepped is None and getattr(inner, "_compiled_call_impl", None) is not None:
         stepped = inner
-    bare = body_of(inner) if isinstance(inner, PreTrainedModel) else wrap_foreign_module(inner)
+    bare = (
+        remove_model_head(inner)
+        if isinstance(inner, PreTrainedModel)
+        else wrap_foreign_module(inner)
+    )
     parts = any(isinstance(each, FSDPModule) for each in inner.modules())
     body = (inner if root is None else root) if parts else bare
     return UnwrappedModel(inner, body, inner if stepped is None else stepped, stepped is not None)

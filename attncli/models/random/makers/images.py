@@ -10,7 +10,7 @@ from attncli.models.random.makers.input_sampler import (
     InputSampler,
     Maker,
     feature_sequence,
-    features_maker,
+    make_features_maker,
 )
 
 FRAMES = 4
@@ -32,17 +32,17 @@ GRID_SIDE = 4
 def pixel_values(drawn: InputSampler) -> Tensor:
     """[image, channel, row, column], or the patches of one image for models that take those."""
     if drawn.kind in PATCH_IMAGES:
-        return patch_images(drawn)
+        return make_patch_images(drawn)
     if drawn.kind == "mllama_vision_model":
         return make_image(drawn)[:, None, None].repeat(1, 1, drawn.size("max_num_tiles"), 1, 1, 1)
     if "grid_thw" in drawn.names:
-        return patches(drawn)
+        return make_flat_patches(drawn)
     if drawn.kind == "inkling2_vision":
-        return patches_merged_into_tokens(drawn)
+        return make_merged_patches(drawn)
     if drawn.kind == "inkling_vision":
-        return patch_cubes(drawn)
+        return make_video_patches(drawn)
     if BATCHED_PATCHES & drawn.names or drawn.kind in ("siglip2", "molmo2_vision"):
-        return patches(drawn).unsqueeze(0)
+        return make_flat_patches(drawn).unsqueeze(0)
     if drawn.kind in FRAMES_FIRST_IMAGES:
         return make_video(drawn)
     if drawn.kind == "xclip_vision_model":
@@ -103,7 +103,7 @@ def make_video(drawn: InputSampler) -> Tensor:
     return torch.stack([make_image(drawn) for _ in range(frames)], dim=1)
 
 
-def patch_noise(drawn: InputSampler) -> Tensor:
+def make_patch_noise(drawn: InputSampler) -> Tensor:
     """One number per patch, by which MAE chooses the patches to hide."""
     rows, columns = (side // drawn.size("patch_size") for side in image_sides(drawn))
     return drawn.floats(1, rows * columns)
@@ -119,13 +119,13 @@ def patch_count(drawn: InputSampler) -> int:
     )
 
 
-def patches_merged_into_tokens(drawn: InputSampler) -> Tensor:
+def make_merged_patches(drawn: InputSampler) -> Tensor:
     """[token, row, column, channel]: the neighbouring patches that become one token."""
     side = drawn.size("patch_size") * drawn.size("spatial_merge_size")
     return drawn.floats(GRID_SIDE**2, side, side, drawn.size("num_channels"))
 
 
-def patch_cubes(drawn: InputSampler) -> Tensor:
+def make_video_patches(drawn: InputSampler) -> Tensor:
     """[patch, frame, row, column, channel]"""
     side = drawn.size("patch_size")
     return drawn.floats(
@@ -139,7 +139,7 @@ def patch_positions(drawn: InputSampler) -> Tensor:
     return torch.cartesian_prod(*[torch.arange(side)] * 2).flip(1).unsqueeze(0)
 
 
-def patches(drawn: InputSampler) -> Tensor:
+def make_flat_patches(drawn: InputSampler) -> Tensor:
     """[patch, channel · frame · row · column] of one image."""
     patch = drawn.size("patch_size")
     channels = drawn.size("in_channels", "in_chans", "num_channels", default=3)
@@ -147,19 +147,19 @@ def patches(drawn: InputSampler) -> Tensor:
     return drawn.floats(patch_count(drawn), channels * depth * patch**2)
 
 
-def patch_images(drawn: InputSampler) -> Tensor:
+def make_patch_images(drawn: InputSampler) -> Tensor:
     """[patch, channel, row, column], behind an axis of items for PaddleOCR."""
     patch = drawn.size("patch_size")
-    found = patches(drawn).reshape(GRID_SIDE**2, -1, patch, patch)
+    found = make_flat_patches(drawn).reshape(GRID_SIDE**2, -1, patch, patch)
     return found if drawn.kind == "kimi_k25_vision" else found.unsqueeze(0)
 
 
 def patch_grid(drawn: InputSampler) -> Tensor:
-    """[image, (frames, rows, columns)] of `patches`."""
+    """[image, (frames, rows, columns)] of `make_flat_patches`."""
     return torch.tensor([[1, GRID_SIDE, GRID_SIDE]])
 
 
-def patches_with_positions(drawn: InputSampler) -> Tensor:
+def make_patches_with_positions(drawn: InputSampler) -> Tensor:
     """[image, patch, (row, column, pixels …)], rows and columns counted from 1."""
     features = drawn.size("patch_embed_hidden_size", default=0)
     features = features or drawn.size("num_channels", default=3) * drawn.size("patch_size") ** 2
@@ -172,7 +172,7 @@ IMAGES: Mapping[str, Maker] = {
     "pixel_values": pixel_values,
     "image": make_image,
     "pixel_values_videos": make_video,
-    "flattened_patches": patches_with_positions,
+    "flattened_patches": make_patches_with_positions,
     "grid_thw": patch_grid,
     "image_grid_thw": patch_grid,
     "spatial_shapes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
@@ -194,7 +194,7 @@ IMAGES: Mapping[str, Maker] = {
     "aspect_ratio_mask": lambda drawn: torch.ones(
         1, 1, drawn.size("max_num_tiles"), dtype=torch.long
     ),
-    "noise": patch_noise,
-    "visual_feats": features_maker("visual_feat_dim"),
-    "visual_pos": features_maker("visual_pos_dim"),
+    "noise": make_patch_noise,
+    "visual_feats": make_features_maker("visual_feat_dim"),
+    "visual_pos": make_features_maker("visual_pos_dim"),
 }

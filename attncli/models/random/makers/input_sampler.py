@@ -83,6 +83,6 @@ def feature_sequence(drawn: InputSampler) -> Tensor:
     return drawn.floats(1, drawn.tokens, drawn.width)
 
 
-def features_maker(name: str, default: int = 1) -> Callable[[InputSampler], Tensor]:
+def make_features_maker(name: str, default: int = 1) -> Callable[[InputSampler], Tensor]:
     """[item, token, feature], the number of features given by an attribute."""
     return lambda drawn: drawn.floats(1, drawn.tokens, drawn.size(name, default=default))

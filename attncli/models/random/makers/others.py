@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attncli.models.random.makers.images import make_image, patches
+from attncli.models.random.makers.images import make_flat_patches, make_image
 from attncli.models.random.makers.input_sampler import (
     InputSampler,
     Maker,
     feature_sequence,
-    features_maker,
+    make_features_maker,
 )
 from attncli.models.random.makers.sound import waveform
 
@@ -18,7 +18,7 @@ from attncli.models.random.makers.sound import waveform
 def hidden_states(drawn: InputSampler) -> Tensor:
     """Patches for image encoders, otherwise a sequence."""
     if "grid_thw" in drawn.names:
-        return patches(drawn)
+        return make_flat_patches(drawn)
     if "mask" in drawn.names:
         return drawn.floats(1, 4 * drawn.tokens, drawn.size("input_size"))
     if drawn.kind == "lw_detr_vit":
@@ -36,7 +36,7 @@ def encoder_states(drawn: InputSampler) -> Tensor:
     return drawn.floats(1, drawn.tokens, drawn.size(*widths, default=drawn.width))
 
 
-def past_values(drawn: InputSampler) -> Tensor:
+def make_past_values(drawn: InputSampler) -> Tensor:
     """The history of a time series; lagged values reach back behind the context."""
     length = drawn.size("context_length", default=32)
     if drawn.kind.startswith("patchts"):
@@ -46,7 +46,7 @@ def past_values(drawn: InputSampler) -> Tensor:
 
 
 def past_time_features(drawn: InputSampler) -> Tensor:
-    return drawn.floats(*past_values(drawn).shape, drawn.size("num_time_features"))
+    return drawn.floats(*make_past_values(drawn).shape, drawn.size("num_time_features"))
 
 
 OTHERS: Mapping[str, Maker] = {
@@ -66,14 +66,14 @@ OTHERS: Mapping[str, Maker] = {
     "context": feature_sequence,
     "inputs": lambda drawn: waveform(drawn) if "speech" in drawn.kind else feature_sequence(drawn),
     # time series and decisions
-    "past_values": past_values,
+    "past_values": make_past_values,
     "past_time_features": past_time_features,
-    "past_observed_mask": lambda drawn: torch.ones_like(past_values(drawn)),
-    "past_values_padding": lambda drawn: torch.zeros_like(past_values(drawn)),
+    "past_observed_mask": lambda drawn: torch.ones_like(make_past_values(drawn)),
+    "past_values_padding": lambda drawn: torch.zeros_like(make_past_values(drawn)),
     "freq": lambda drawn: torch.zeros(1, 1, dtype=torch.long),
-    "states": features_maker("state_dim"),
-    "actions": features_maker("act_dim"),
-    "rewards": features_maker("reward_dim"),
-    "returns_to_go": features_maker("return_dim"),
+    "states": make_features_maker("state_dim"),
+    "actions": make_features_maker("act_dim"),
+    "rewards": make_features_maker("reward_dim"),
+    "returns_to_go": make_features_maker("return_dim"),
     "timesteps": lambda drawn: torch.arange(drawn.tokens).unsqueeze(0),
 }

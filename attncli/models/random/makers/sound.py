@@ -11,7 +11,7 @@ from attncli.models.random.makers.input_sampler import (
     InputSampler,
     Maker,
     feature_sequence,
-    features_maker,
+    make_features_maker,
 )
 
 WITH_CHANNEL_AXIS = re.compile(
@@ -105,7 +105,7 @@ SOUND: Mapping[str, Maker] = {
     "input_features": input_features,
     "input_features_mask": mask_of_all_frames,
     "feature_lens": lambda drawn: torch.tensor([frame_count(drawn)]),
-    "spectrogram": features_maker("model_in_dim"),
+    "spectrogram": make_features_maker("model_in_dim"),
     "mel_spectrogram": lambda drawn: drawn.floats(1, drawn.size("mel_dim"), drawn.tokens),
     "audio_mel": lambda drawn: drawn.floats(1, frame_count(drawn), frequency_bins(drawn)),
     "audio_mel_mask": lambda drawn: torch.zeros(1, frame_count(drawn), dtype=torch.bool),

@@ -18,26 +18,28 @@ MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
 def input_ids(drawn: InputSampler) -> Tensor:
     codebooks = drawn.size("num_codebooks", default=1)
     if drawn.kind == "kyutai_speech_to_text":
-        return drawn.random_ids(vocabulary_rows(drawn), 1, drawn.tokens, codebooks + 1)
+        return drawn.random_ids(count_vocabulary_rows(drawn), 1, drawn.tokens, codebooks + 1)
     if drawn.kind.startswith("musicgen") and "decoder_input_ids" not in drawn.names:
-        return drawn.random_ids(vocabulary_rows(drawn), codebooks, drawn.tokens)
+        return drawn.random_ids(count_vocabulary_rows(drawn), codebooks, drawn.tokens)
     if drawn.kind == "dia_decoder":
-        return drawn.random_ids(vocabulary_rows(drawn), 1, drawn.tokens, drawn.size("num_channels"))
-    text = drawn.random_ids(vocabulary_rows(drawn), 1, token_count(drawn))
-    return torch.cat([ids_at_image_positions(drawn), text], dim=1)
+        return drawn.random_ids(
+            count_vocabulary_rows(drawn), 1, drawn.tokens, drawn.size("num_channels")
+        )
+    text = drawn.random_ids(count_vocabulary_rows(drawn), 1, token_count(drawn))
+    return torch.cat([make_ids_at_image_positions(drawn), text], dim=1)
 
 
-def ids_at_image_positions(drawn: InputSampler) -> Tensor:
+def make_ids_at_image_positions(drawn: InputSampler) -> Tensor:
     """[item, position]: ids whose embeddings image features replace, where the model takes both."""
     if MARKED in drawn.names:
-        return drawn.random_ids(vocabulary_rows(drawn), 1, drawn.size(MARKED_PLACES))
-    token = next(iter(image_tokens(drawn)), None)
+        return drawn.random_ids(count_vocabulary_rows(drawn), 1, drawn.size(MARKED_PLACES))
+    token = next(iter(iter_image_token_ids(drawn)), None)
     if "pixel_values" not in drawn.names or token is None:
         return torch.zeros(1, 0, dtype=torch.long)
     return torch.full((1, features_per_image(drawn)), token)
 
 
-def image_tokens(drawn: InputSampler) -> Iterator[int]:
+def iter_image_token_ids(drawn: InputSampler) -> Iterator[int]:
     for config in iter_configs(drawn.config):
         for name in ("image_token_id", "image_token_index", "video_token_id"):
             found = config_value(config, name)
@@ -59,7 +61,7 @@ def mark_image_tokens(drawn: InputSampler) -> Tensor:
     return (torch.arange(places + drawn.tokens) < places).long().unsqueeze(0)
 
 
-def vocabulary_rows(drawn: InputSampler) -> int:
+def count_vocabulary_rows(drawn: InputSampler) -> int:
     """Rows of the embedding, which some configs do not name."""
     try:
         rows = getattr(drawn.model.get_input_embeddings(), "num_embeddings", None)
@@ -127,7 +129,7 @@ TEXT: Mapping[str, Maker] = {
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents retrieved for a question
     "context_input_ids": lambda drawn: drawn.random_ids(
-        vocabulary_rows(drawn), document_count(drawn), drawn.tokens
+        count_vocabulary_rows(drawn), document_count(drawn), drawn.tokens
     ),
     "context_attention_mask": lambda drawn: torch.ones(
         document_count(drawn), drawn.tokens, dtype=torch.long

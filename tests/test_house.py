@@ -403,7 +403,7 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
 
 
 ALWAYS_SEVERAL = {
-    "analysis/fits/chosen_patterns.py",
+    "analysis/fits/target_patterns.py",
     "commands/about/ci/command.py",
     "render/plots/labels.py",
     "analysis/heads/map_export/collected_maps.py",
@@ -621,7 +621,7 @@ FEWEST_LINES = 15
 SHORT_FILES = {
     "__main__": "run by `python -m attncli`",
     "ablation/norm_modules": "by tags, trials and the tensor subclasses, which do not know of each other",
-    "analysis/heads/rows/extra_definitions": "by `inspect-model` before anything heavy is imported",
+    "analysis/heads/rows/extra_metric_definitions": "by `inspect-model` before anything heavy is imported",
     "analysis/quantiles": "the only statistics that need numpy",
     "forward_types": "by every package that runs models",
     "capture/other_mixers/mixer_descriptions": "by findings and by ablation, in the same words",

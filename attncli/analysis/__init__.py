@@ -1,22 +1,22 @@
 """Analyses that several questions, or a question and the training monitor, share. Nothing here
 prints.
 
-statistics        means and standard deviations over seeds and texts, and significance
-quantiles         standard errors of quantiles
-texts             the loop over texts, distributed over processes
-fingerprint       everything that determines a run's numbers, as one digest
-source_arguments  the SOURCE of each command, and the kinds that it takes
-network_sources   from SOURCE and the network options to networks
-states            states of the residual stream over layers
-weight_sources    weights of a saved or an in-memory model
-report_selection  part of a finished report: some of its metrics, its heads sorted by one of them
-early_checks      checks of SOURCE and the model options before anything heavy is imported
-short_inputs      the input on which a model is verified: an example, or a caller's own parts
-prepare           one preparation of a model for every question
-fits              fits of modules to patterns
-paths             decomposition of the output by paths
-heads             measurements of every head
-layer_maps        whole maps of a few layers at a time
+statistics             means and standard deviations over seeds and texts, and significance
+quantiles              standard errors of quantiles
+texts                  the loop over texts, distributed over processes
+cache_key              everything that determines a run's numbers, as one digest
+source_arguments       the SOURCE of each command, and the kinds that it takes
+synthetic_networks     from SOURCE and the network options to networks
+states                 states of the residual stream over layers
+weight_sources         weights of a saved or an in-memory model
+report_row_selection   part of a finished report: some of its metrics, its heads sorted by one of them
+model_argument_checks  checks of SOURCE and the model options before anything heavy is imported
+verification_inputs    the input on which a model is verified: an example, or a caller's own parts
+prepare                one preparation of a model for every question
+fits                   fits of modules to patterns
+paths                  decomposition of the output by paths
+heads                  measurements of every head
+layer_maps             whole maps of a few layers at a time
 
     >>> from attncli.analysis.statistics import summarize_values
     >>> row = summarize_values("sink", "1", [0.25, 0.75], "", layer=0, head=1)

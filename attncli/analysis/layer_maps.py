@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps
-from attncli.analysis.heads.model_heads import keep_every_head
+from attncli.analysis.heads.model_inspection import keep_every_head
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors

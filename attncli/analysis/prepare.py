@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from attncli.analysis.short_inputs import TEXTS, ShortInput, choose_short_input, main_parts
+from attncli.analysis.verification_inputs import TEXTS, ShortInput, choose_short_input, main_parts
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
 from attncli.capture.linear.linear_layers import LinearLayers, find_linear_layers
 from attncli.capture.model_errors import run_or_refuse, translate_model_errors
@@ -43,7 +43,7 @@ from attncli.sources import Source
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attncli.analysis.states.examined_blocks import ExaminedBlocks
+    from attncli.analysis.states.blocks_for_ablation import ExaminedBlocks
 
 AS_STORED, NOT_HALF, FLOAT64_IF_IT_FITS = "as stored", "not half", "float64 if it fits"
 """In which dtype a model is loaded where the user chose none."""
@@ -250,7 +250,7 @@ def prepare_linear_layers(
 
 def prepare_anatomy(body: "PreTrainedModel", short: ShortInput, seen: ProbeResult) -> PreparedModel:
     """Prepare a model whose parts are switched off; one in which no softmax weighs values may mix tokens otherwise."""
-    from attncli.analysis.states.examined_blocks import examine_blocks
+    from attncli.analysis.states.blocks_for_ablation import examine_blocks
 
     proof, examined = examine_blocks(body, short.kwargs, seen)
     idle = find_idle_towers(body, seen.ran)

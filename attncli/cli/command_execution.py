@@ -165,7 +165,7 @@ def keep_parts(function: Callable[..., Any], values: dict[str, Any], output: Any
         return
 
     def compute_fingerprint() -> str:
-        from attncli.analysis.fingerprint import WEIGHTS, fingerprint
+        from attncli.analysis.cache_key import WEIGHTS, fingerprint
 
         return fingerprint(command, values, but=WEIGHTS)
 

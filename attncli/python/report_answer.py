@@ -81,7 +81,7 @@ class Answer(Report):
         count = None if top is None else operator_index(top)
         if count is None and top is not None:
             raise UsageError(f"`top` must be a whole number, not {top!r:.80}.")
-        from attncli.analysis.report_selection import select_rows
+        from attncli.analysis.report_row_selection import select_rows
 
         return to_answer(select_rows(self, named, sort, count))
 

@@ -7,7 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.heads.forward_passes.observer import HeadObserver, PassRequest, PassResult
+from attncli.analysis.heads.forward_passes.head_observer import (
+    HeadObserver,
+    PassRequest,
+    PassResult,
+)
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
 from attncli.capture.eager_interface import EAGER

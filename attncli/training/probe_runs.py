@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attncli.analysis.heads.forward_passes.observer import (
+from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.prepare import HEADS, Need, PreparedModel, prepare
 from attncli.declare.options import is_whole

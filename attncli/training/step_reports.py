@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
-from attncli.analysis.heads.forward_passes.observer import PassResult
+from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.model_heads import describe_layers, keep_every_head
+from attncli.analysis.heads.model_inspection import describe_layers, keep_every_head
 from attncli.analysis.heads.rows.head_rows import (
     Observations,
     build_head_rows,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel, PreTrainedModel
 
 import attncli as attn
-from attncli.analysis.short_inputs import PROBE_TOKENS, choose_short_input, placeholder_ids
+from attncli.analysis.verification_inputs import PROBE_TOKENS, choose_short_input, placeholder_ids
 from attncli.errors import InputError
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.texts import ModelInput

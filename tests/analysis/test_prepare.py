@@ -14,8 +14,8 @@ import attncli as attn
 from attncli.ablation import recognise_block_anatomy
 from attncli.ablation.tags import tracker
 from attncli.analysis.prepare import HEADS, Need, prepare
-from attncli.analysis.states import examined_blocks
-from attncli.analysis.states.examined_blocks import add_parts, note_left_out
+from attncli.analysis.states import blocks_for_ablation
+from attncli.analysis.states.blocks_for_ablation import add_parts, note_left_out
 from attncli.capture import verify_capture
 from attncli.capture.attention_properties import find_attention_properties
 from attncli.capture.context import Capture
@@ -194,7 +194,7 @@ def test_angles_of_a_longer_text_are_back_after_the_preparation() -> None:
 def test_what_fails_in_the_watched_forward_is_tried_one_by_one() -> None:
     """Where capture and tracking do not go together, though each alone does."""
     body = tiny("bert")
-    with mock.patch.object(examined_blocks, "gather_evidence", side_effect=RuntimeError):
+    with mock.patch.object(blocks_for_ablation, "gather_evidence", side_effect=RuntimeError):
         apart = prepare(body, needs=Need.ANATOMY)
     both = prepare(body, needs=Need.ANATOMY)
     assert apart.examined is not None

@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 
-from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.capture.one_pass.library import SWITCH, find_library
 from attncli.capture.stacks.blocks import find_stacks

@@ -20,10 +20,10 @@ from typing import Any
 
 import torch
 
-from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.model_heads import HeadPlan, select_linear
+from attncli.analysis.heads.model_inspection import HeadPlan, select_linear
 from attncli.analysis.prepare import PreparedModel
 from attncli.commands.inspect_model.run import prepare_heads
 from attncli.models.inputs.texts import ModelInput

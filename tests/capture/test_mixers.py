@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.heads.rows.layer_census import LayerCensus, TokenMixing
+from attncli.analysis.heads.rows.layer_kinds import LayerCensus, TokenMixing
 from attncli.capture import verify_capture
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,

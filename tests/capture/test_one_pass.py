@@ -12,12 +12,12 @@ from one_pass import compiled, needs_library, one_pass
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 
-from attncli.analysis.heads.forward_passes.observer import (
+from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.capture import STRIP_MEMORY
 from attncli.capture.one_pass import attend as attend_module
 from attncli.capture.one_pass.attend import (

@@ -26,8 +26,8 @@ from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from attncli.ablation import recognise_block_anatomy
+from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
 from attncli.analysis.states.trajectories import Trajectory
-from attncli.analysis.states.variant_runs import CollapseModel, run_variants
 from attncli.capture import verify_capture
 from attncli.capture.linear.linear_layers import find_linear_layers
 from attncli.capture.other_mixers.token_mixers import find_mixers

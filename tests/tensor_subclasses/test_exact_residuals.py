@@ -15,7 +15,7 @@ from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 from torch import nn
 
 from attncli.ablation import recognise_block_anatomy
-from attncli.analysis.states.variant_runs import CollapseModel, run_variants
+from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
 from attncli.errors import NoRule
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision

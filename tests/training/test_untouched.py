@@ -7,7 +7,7 @@ import torch
 from training_runs import MODELS, PROBE, all_of, assert_same, batch, llama, train
 
 import attncli as attn
-from attncli.analysis.heads.forward_passes.observer import HeadObserver
+from attncli.analysis.heads.forward_passes.head_observer import HeadObserver
 from attncli.models.random.random_models import build_model
 
 METRICS = {"probe": ["max_logit", "min_entropy", "sink", "stable_rank", "max_activation"], "batch": ["max_logit", "entropy_collapse", "sink"]}  # fmt: skip

@@ -8,7 +8,7 @@ head_selection    which part of the model was measured
 ordering          the metric that sorts heads, and how many are shown
 metric_selection  which metrics are measured
 tables            views of the report
-model_heads       the study of a model
+model_inspection  the study of a model
 prepare           prepare a model for measuring its heads: find its blocks and attention, and verify
 the capture
 """

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from attncli.analysis.heads.classification import roles
-from attncli.analysis.heads.classification.roles import DEFINITION, ROLE
-from attncli.analysis.heads.rows.extra_definitions import DEFINITIONS, PAIR
+from attncli.analysis.heads.classification import role_rules
+from attncli.analysis.heads.classification.role_rules import DEFINITION, ROLE
+from attncli.analysis.heads.rows.extra_metric_definitions import DEFINITIONS, PAIR
 from attncli.errors import UsageError, unknown_name
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
@@ -107,7 +107,7 @@ def choose_metrics(names: Iterable[str], pairs: int = 0) -> MetricSelection:
     needs_roles = bool({"roles", "all", ROLE} & set(names))
     names_but_role = [name for name in heads if name != ROLE]
     return MetricSelection(
-        tuple(dict.fromkeys([*names_but_role, *(roles.MEASURED if needs_roles else ())])),
+        tuple(dict.fromkeys([*names_but_role, *(role_rules.MEASURED if needs_roles else ())])),
         tuple(dict.fromkeys(states)),
         needs_roles,
         pairs,

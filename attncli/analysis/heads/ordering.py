@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attncli.analysis.heads.classification.roles import PLACE
+from attncli.analysis.heads.classification.role_rules import PLACE
 from attncli.errors import UsageError, unknown_name
 from attncli.metrics.attention import ATTENTION
 from attncli.options.heads import HeadOptions

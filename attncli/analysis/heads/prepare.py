@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from attncli.analysis.heads.model_heads import HeadPlan
+from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.prepare import PreparedModel, prepare
 from attncli.capture import AttentionSite
 from attncli.capture.stacks.foreign_modules import ForeignModule

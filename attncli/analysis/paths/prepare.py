@@ -8,7 +8,7 @@ from functools import cache
 import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from attncli.analysis.paths.path_model import PathModel
+from attncli.analysis.paths.decomposed_model import PathModel
 from attncli.analysis.prepare import NOT_HALF, Need, load_for, prepare
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, unknown_name

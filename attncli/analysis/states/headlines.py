@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from attncli.analysis.states.regimes import average_curves
+from attncli.analysis.states.collapse_regimes import average_curves
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.maths.curves.collapse_regime import (
     DOUBLY,

@@ -6,11 +6,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.states.depth_descriptions import build_depth_findings
+from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS, network_theorem
+from attncli.analysis.states.collapse_regimes import describe_regimes, explain_variants
+from attncli.analysis.states.depth_findings import build_depth_findings
 from attncli.analysis.states.headlines import format_headline
-from attncli.analysis.states.regimes import describe_regimes, explain_variants
 from attncli.analysis.states.state_metrics import NO_STEP, metric_definition, step_metric_names
-from attncli.analysis.states.theorem_rows import THEOREM_METRICS, network_theorem
 from attncli.analysis.states.trajectories import (
     RESIDUAL,
     RESIDUAL_NORM,

@@ -33,7 +33,7 @@ def check(
 
     Needs no model: any --format prints the report again. Without gates, its saved verdicts count.
     """
-    from attncli.analysis.report_selection import select_rows
+    from attncli.analysis.report_row_selection import select_rows
     from attncli.analysis.source_arguments import read_report_source
     from attncli.cli.writer import prepare_output, write_report
 

@@ -104,7 +104,7 @@ def approximate(
     -o FILE.safetensors the module is written there and the report goes to stdout.
 
     """
-    from attncli.analysis.fits.chosen_patterns import choose_patterns
+    from attncli.analysis.fits.target_patterns import choose_patterns
     from attncli.commands.approximate import run as runs
 
     validate_gates([condition.metric for condition in how.conditions])

@@ -4,9 +4,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.analysis import Progress
-from attncli.analysis.fits.chosen_patterns import ChosenPatterns
 from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.fits.saving import write_fits
+from attncli.analysis.fits.target_patterns import ChosenPatterns
 from attncli.commands.approximate.least_sizes.frontier import measure_frontier as frontier_study
 from attncli.commands.approximate.least_sizes.scale_growth import measure_scale_growth
 from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth

@@ -66,7 +66,7 @@ def attribute(
     With the attention, norm denominators and activation ratios of the pass held fixed, the state is a sum of what each
     input token brings, and of constants; the parts add up to the state, which every run checks.
     """
-    from attncli.analysis.early_checks import refuse_at_once
+    from attncli.analysis.model_argument_checks import refuse_at_once
     from attncli.analysis.source_arguments import resolve_source
 
     subject = resolve_source(source, "attribute", how.output)

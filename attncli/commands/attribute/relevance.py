@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis.paths.path_model import PathModel
+from attncli.analysis.paths.decomposed_model import PathModel
 from attncli.capture import AttentionSite
 from attncli.capture.map_gradients import DifferentiableMap, refuse_incomplete_maps, retain_maps
 from attncli.capture.stacks.blocks import observe_states, unique_blocks

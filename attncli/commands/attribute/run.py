@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from attncli.analysis import Say, Study
-from attncli.analysis.paths.path_model import PathModel
+from attncli.analysis.paths.decomposed_model import PathModel
 from attncli.analysis.paths.prepare import prepare_paths
 from attncli.analysis.prepare import HEADS, Need
 from attncli.capture import AttentionSite

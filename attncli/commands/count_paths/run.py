@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from attncli.analysis import Study
-from attncli.analysis import network_sources as sources
+from attncli.analysis import synthetic_networks as sources
 from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, count_paths
 from attncli.errors import UsageError, unknown_name

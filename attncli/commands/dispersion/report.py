@@ -13,7 +13,7 @@ import numpy as np
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.model_heads import HeadPlan, inspect_model
+from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
 from attncli.analysis.heads.tables import format_extent
 from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.states.size_sweep import progress_of_point

@@ -6,7 +6,7 @@ from functools import partial
 
 from attncli.analysis import Study
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
-from attncli.analysis.heads.model_heads import HeadPlan
+from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.heads.prepare import available_heads, prepare_softmax_heads, refuse_absent
 from attncli.capture import STRIP_MEMORY
 from attncli.commands.dispersion.report import DEFAULT, measure_dispersion, metric_definitions

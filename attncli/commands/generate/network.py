@@ -41,7 +41,7 @@ def generate_network(
     The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
     variant is meant, and `attn rank-collapse` then computes that one.
     """
-    from attncli.analysis.network_sources import build_spec
+    from attncli.analysis.synthetic_networks import build_spec
     from attncli.io.tensor_file_endings import require_tensor_file
     from attncli.io.tensor_files import save_tensors
     from attncli.networks.network_files import network_metadata, network_tensors

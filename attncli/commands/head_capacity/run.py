@@ -5,12 +5,12 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from attncli.analysis.early_checks import refuse_at_once
-from attncli.analysis.fits.chosen_patterns import ChosenPatterns, choose_patterns
 from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.fits.saving import write_fits
+from attncli.analysis.fits.target_patterns import ChosenPatterns, choose_patterns
 from attncli.analysis.heads.prepare import prepare_softmax_heads
+from attncli.analysis.model_argument_checks import refuse_at_once
 from attncli.analysis.prepare import FLOAT64_IF_IT_FITS, load_for
 from attncli.analysis.source_arguments import resolve_source
 from attncli.commands.head_capacity.head_survey import SurveyPlan, survey_heads

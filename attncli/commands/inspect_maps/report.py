@@ -9,18 +9,18 @@ from typing import Any
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
-from attncli.analysis.heads.forward_passes.observer import (
+from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     Look,
     PassRequest,
     PassResult,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.head_selection import HeadSelection
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.map_export.thumbnails import Thumbnails, thumbnail_size
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.model_heads import (
+from attncli.analysis.heads.model_inspection import (
     HeadPlan,
     describe_layers,
     describe_maps,

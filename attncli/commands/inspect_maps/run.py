@@ -10,7 +10,7 @@ from typing import Any
 from attncli.analysis import Progress, Study
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, announce_map_size
 from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_metric
-from attncli.analysis.heads.model_heads import HeadPlan
+from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.heads.ordering import select_ranking
 from attncli.analysis.heads.prepare import refuse_absent
 from attncli.analysis.source_arguments import resolve_source

@@ -114,7 +114,7 @@ def inspect_model(
         require_tensor_file(save_maps)
     if pairs == 0:
         raise UsageError("`pairs=0`: it must be at least 1.")
-    from attncli.analysis.early_checks import refuse_at_once
+    from attncli.analysis.model_argument_checks import refuse_at_once
     from attncli.analysis.source_arguments import resolve_source
 
     names = split_names(metric or [])
@@ -154,7 +154,7 @@ def refuse_wrong_words(
     chosen = choose_metrics(metric, pairs)
     select_ranking(heads, chosen.heads)
     if conditions:
-        from attncli.analysis.heads.rows.extra_definitions import COMPLETENESS
+        from attncli.analysis.heads.rows.extra_metric_definitions import COMPLETENESS
 
         others = [name for group in group_members().values() for name in group]
         of_linear = [COMPLETENESS, *([] if metric else LINEAR_HEADS)]

@@ -8,13 +8,17 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.analysis import Progress, Say, Study
-from attncli.analysis.heads.forward_passes.observer import Look, PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.head_observer import (
+    Look,
+    PassRequest,
+    measure_forward_pass,
+)
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, announce_map_size
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.map_export.thumbnails import Thumbnails, select_heads, thumbnail_size
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.model_heads import HeadPlan, inspect_model, select_linear
+from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model, select_linear
 from attncli.analysis.heads.ordering import select_ranking
 from attncli.analysis.heads.prepare import (
     available_heads,

@@ -89,7 +89,7 @@ def prepare_model_paths(
     conditions: "Sequence[Condition]",
 ) -> Study:
     """Prepare a study of a trained model; options are validated before torch is imported."""
-    from attncli.analysis.early_checks import refuse_at_once
+    from attncli.analysis.model_argument_checks import refuse_at_once
     from attncli.commands.paths.run_network import DEFAULT_METRICS, collect_metrics
     from attncli.gates import refuse_unmeasured
 

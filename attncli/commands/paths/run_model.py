@@ -6,8 +6,8 @@ from functools import partial
 import torch
 
 from attncli.analysis import Study
-from attncli.analysis.paths.path_choices import parse_path
-from attncli.analysis.paths.path_model import PathModel
+from attncli.analysis.paths.decomposed_model import PathModel
+from attncli.analysis.paths.path_selection import parse_path
 from attncli.analysis.paths.prepare import prepare_paths, refuse_other_heads
 from attncli.analysis.prepare import HEADS
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER

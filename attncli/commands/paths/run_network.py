@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from attncli.analysis import Study
-from attncli.analysis import network_sources as sources
-from attncli.analysis.paths.path_choices import parse_path
+from attncli.analysis import synthetic_networks as sources
 from attncli.analysis.paths.path_metrics import OWN_METRICS
+from attncli.analysis.paths.path_selection import parse_path
 from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.synthetic.network_paths import measure_network_paths
 from attncli.commands.paths.synthetic.path_heads import measure_head_shares

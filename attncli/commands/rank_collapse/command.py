@@ -277,10 +277,10 @@ def resolve_arithmetic(arithmetic: str | None, exact: bool) -> str:
 
 def collect_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
+    from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS
     from attncli.analysis.states.network_collapse import OWN_METRICS as OF_NETWORKS
     from attncli.analysis.states.state_metrics import GROUPS
     from attncli.analysis.states.state_metrics import state_metric_names as all_names
-    from attncli.analysis.states.theorem_rows import THEOREM_METRICS
 
     known, own = [*all_names(), *GROUPS], [*OF_NETWORKS, *THEOREM_METRICS]
     given = [each for name in split_names(given) for each in GROUPS.get(name, (name,))]
@@ -306,7 +306,7 @@ def prepare_curves(
     gates: bool,
 ) -> MetricStudy:
     """The study of one network over its layers, generated or from a file."""
-    from attncli.analysis import network_sources as sources
+    from attncli.analysis import synthetic_networks as sources
     from attncli.analysis.states.network_collapse import rank_collapse as curves
     from attncli.gates import refuse_unmatched
 
@@ -348,7 +348,7 @@ def prepare_sweep(
     gradients: bool,
 ) -> MetricStudy:
     """The study over a range of one size; every point is checked before the first one runs."""
-    from attncli.analysis import network_sources as sources
+    from attncli.analysis import synthetic_networks as sources
     from attncli.analysis.states.size_sweep import SWEPT, spec_at_point, sweep_sizes
     from attncli.gates import refuse_unmatched
     from attncli.options.size_ranges import parse_sweep

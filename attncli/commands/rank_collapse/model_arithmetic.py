@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 
 from attncli.ablation.trials.between_blocks import UnchangedForward
-from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
-from attncli.analysis.states.variant_runs import (
+from attncli.analysis.states.model_variant_runs import (
     CollapseModel,
     Curves,
     Lines,
     VariantRun,
     strip_advice,
 )
+from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.texts import ModelInput

@@ -8,7 +8,8 @@ from typing import Any
 from attncli.ablation.albert_activation import describe_published_variants
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.prepare import PreparedModel
-from attncli.analysis.states.depth_descriptions import build_depth_findings
+from attncli.analysis.states.collapse_regimes import average_curves, describe_support
+from attncli.analysis.states.depth_findings import build_depth_findings
 from attncli.analysis.states.headlines import (
     RANDOM_SUFFIX,
     combine_arithmetics,
@@ -17,16 +18,20 @@ from attncli.analysis.states.headlines import (
     format_model_headline,
     format_variant,
 )
+from attncli.analysis.states.model_variant_runs import (
+    CollapseModel,
+    Curves,
+    StateLocation,
+    run_variants,
+)
 from attncli.analysis.states.network_collapse import (
     OWN_METRICS,
     REGIMES,
     build_measured_rows,
     build_order_rows,
 )
-from attncli.analysis.states.regimes import average_curves, describe_support
 from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
-from attncli.analysis.states.variant_runs import CollapseModel, Curves, StateLocation, run_variants
 from attncli.analysis.statistics import describe_averaging
 from attncli.analysis.texts import map_texts
 from attncli.capture.attention_properties import AttentionProperties

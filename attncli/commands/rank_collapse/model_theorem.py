@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.analysis import Progress
-from attncli.analysis.states.theorem_rows import (
+from attncli.analysis.states.collapse_bound_rows import (
     BEYOND,
     THEOREM_METRICS,
     bound_slack,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis.early_checks import refuse_at_once
+from attncli.analysis.model_argument_checks import refuse_at_once
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, UsageError
 from attncli.networks.variants import AblationSwitches
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from attncli.analysis import MetricStudy, Progress
     from attncli.analysis.prepare import PreparedModel
-    from attncli.analysis.states.variant_runs import CollapseModel
+    from attncli.analysis.states.model_variant_runs import CollapseModel
     from attncli.models.inputs.texts import ModelInput
     from attncli.records import Report
 
@@ -122,7 +122,7 @@ def build_collapse_model(
     why_plain: str | None,
 ) -> "CollapseModel":
     """The subject as its variants are to be run; `cheap`: its short input is."""
-    from attncli.analysis.states.variant_runs import CollapseModel
+    from attncli.analysis.states.model_variant_runs import CollapseModel
     from attncli.commands.rank_collapse.model_arithmetic import find_inexact_variants
     from attncli.models.loading.precision import run_in_model_precision
 

@@ -52,7 +52,7 @@ def sensitivity(
     Gradients of the last state after the last block by every state before the first, compared with what the sum over
     paths of attention predicts, and with the effect of repeating the last token.
     """
-    from attncli.analysis.early_checks import refuse_at_once
+    from attncli.analysis.model_argument_checks import refuse_at_once
     from attncli.analysis.source_arguments import resolve_source
     from attncli.commands.sensitivity.report import METRICS
     from attncli.gates import refuse_unmeasured

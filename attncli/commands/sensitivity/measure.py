@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.direction_sampling import (
+from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
+from attncli.analysis.paths.jacobian_norm_sampling import (
     Estimate,
     TokenEstimates,
     estimate_correlation,
     estimate_norms,
     estimate_shares,
 )
-from attncli.analysis.paths.path_model import PathModel, run_unmodified
 from attncli.analysis.texts import count_progress, map_texts
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.strips.attention_sites import find_enclosing_stack

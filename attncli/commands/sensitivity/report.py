@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.analysis.paths.direction_sampling import Estimate, TokenEstimates
+from attncli.analysis.paths.jacobian_norm_sampling import Estimate, TokenEstimates
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import (
     describe_averaging,

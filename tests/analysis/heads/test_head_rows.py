@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from attncli.analysis.heads.forward_passes.observer import PassResult
+from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.heads.rows.head_rows import (
     Observations,
     build_head_rows,

@@ -9,13 +9,13 @@ import torch
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.analysis.heads.forward_passes.observer import (
+from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     PassRequest,
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.metric_selection import group_members
 from attncli.capture import (
     AttentionSite,

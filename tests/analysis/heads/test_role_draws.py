@@ -12,10 +12,10 @@ from attncli.analysis.heads.classification.head_roles import (
     classify_heads,
     format_role_counts,
 )
-from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.model_heads import HeadPlan, observe_repeats
+from attncli.analysis.heads.model_inspection import HeadPlan, observe_repeats
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import verify_capture
 from attncli.capture.stacks.blocks import find_stacks

@@ -10,8 +10,8 @@ from oracles.forwards import ORACLES
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.analysis.heads.forward_passes.observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.metric_selection import group_members
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.metrics.attention._strip_rows import MapStripRows

@@ -10,13 +10,13 @@ from commands import attn
 from oracles.forwards.tiny_models import TINY
 from small_checkpoints import model_of, saved
 
-from attncli.analysis.heads.forward_passes.observer import (
+from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.strongest_pairs import StrongestQueries
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.strongest_token_pairs import StrongestQueries
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.rows.head_rows import Observations
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_clearest_pair

@@ -12,7 +12,7 @@ import transformers
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis.states.theorem_rows import bound_slack, describe_bound_coverage
+from attncli.analysis.states.collapse_bound_rows import bound_slack, describe_bound_coverage
 from attncli.analysis.states.trajectories import logit_range
 from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.spec import NetworkSpec

@@ -10,7 +10,7 @@ import torch
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis.paths import path_model
+from attncli.analysis.paths import decomposed_model
 from attncli.commands.attribute.token_choices import resolve_position
 from attncli.errors import UsageError
 from attncli.tolerances import COMPLETENESS
@@ -172,12 +172,12 @@ def test_above_the_tolerance_nothing_is_reported(
     gpt2: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In float32 it is tried again in float64; where the type was chosen, or is float64, that is the end."""
-    monkeypatch.setattr(path_model, "COMPLETENESS", replace(COMPLETENESS, number=1e-9))
+    monkeypatch.setattr(decomposed_model, "COMPLETENESS", replace(COMPLETENESS, number=1e-9))
     found = report(gpt2, *IDS, "--token", "4")
     assert one(found, "completeness_error") < 1e-12
     assert any("run again in float64: token_ids" in text for text in found["warnings"])
     chosen = attn("attribute", gpt2, *IDS, "--token", "4", "--dtype", "float32")
     assert (chosen.code, chosen.out) == (3, "")
     assert "large terms cancel here: use --dtype float64" in chosen.err
-    monkeypatch.setattr(path_model, "COMPLETENESS", replace(COMPLETENESS, most=-1.0))
+    monkeypatch.setattr(decomposed_model, "COMPLETENESS", replace(COMPLETENESS, most=-1.0))
     assert attn("attribute", gpt2, *IDS, "--token", "4").code == 3

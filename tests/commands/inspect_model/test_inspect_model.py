@@ -14,16 +14,16 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 from warm import Warm, environment
 
-from attncli.analysis.heads.classification.roles import INDUCTION, MIXED, SINK, classify_role
-from attncli.analysis.heads.forward_passes.observer import (
+from attncli.analysis.heads.classification.role_rules import INDUCTION, MIXED, SINK, classify_role
+from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     PassRequest,
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.metric_selection import DEFAULT_HEADS, choose_metrics
-from attncli.analysis.heads.model_heads import HeadPlan, inspect_model
+from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import AttentionSite, verify_capture
 from attncli.capture.stacks.blocks import find_stacks

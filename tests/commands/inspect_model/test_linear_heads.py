@@ -10,7 +10,7 @@ import torch
 import attncli as attn
 from attncli import gates
 from attncli.analysis import prepare
-from attncli.analysis.short_inputs import ShortInput
+from attncli.analysis.verification_inputs import ShortInput
 from attncli.capture.linear import linear_layers
 from attncli.capture.linear.linear_layers import LinearLayers
 from attncli.capture.stacks.probe_forward import probe_forward

@@ -12,7 +12,7 @@ import transformers as hf
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis.paths import path_model
+from attncli.analysis.paths import decomposed_model
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.tensor_subclasses.path_streams.path_run import run_single_paths
@@ -137,7 +137,7 @@ def test_a_stack_is_chosen_by_its_name() -> None:
 def test_where_float32_is_too_coarse_the_text_is_run_again_in_float64(
     gpt2: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(path_model, "COMPLETENESS", replace(COMPLETENESS, number=1e-9))
+    monkeypatch.setattr(decomposed_model, "COMPLETENESS", replace(COMPLETENESS, number=1e-9))
     told = ("paths", gpt2, "--random-tokens", "12", "--format", "json")
     report = json.loads(attn(*told).out)
     (error,) = values(report["rows"], "completeness_error", "attention")

@@ -12,7 +12,7 @@ from commands import attn as command
 from scipy.stats import spearmanr
 
 import attncli as attn
-from attncli.analysis.paths.direction_sampling import (
+from attncli.analysis.paths.jacobian_norm_sampling import (
     estimate_norms,
     estimate_shares,
     rank_correlation,

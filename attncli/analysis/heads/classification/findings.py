@@ -8,7 +8,7 @@ from math import isclose
 from typing import NamedTuple
 
 from attncli.analysis.heads.classification.head_roles import ClassifiedHead
-from attncli.analysis.heads.classification.roles import (
+from attncli.analysis.heads.classification.role_rules import (
     DUPLICATE,
     INDUCTION,
     OWN,
@@ -17,7 +17,7 @@ from attncli.analysis.heads.classification.roles import (
     Role,
     classify_role,
 )
-from attncli.analysis.heads.classification.roles import UNIFORM as EVEN
+from attncli.analysis.heads.classification.role_rules import UNIFORM as EVEN
 from attncli.capture.other_mixers.mixer_descriptions import format_layers
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number, format_with_deviation

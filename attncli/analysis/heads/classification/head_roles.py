@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attncli.analysis.heads.classification.roles import (
+from attncli.analysis.heads.classification.role_rules import (
     DOUBT,
     LOCAL,
     MIXED,

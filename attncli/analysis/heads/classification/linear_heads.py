@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from attncli.analysis.heads.classification.head_roles import ClassifiedHead, describe_roles
-from attncli.analysis.heads.rows.extra_definitions import COMPLETENESS, DEFINITIONS
+from attncli.analysis.heads.rows.extra_metric_definitions import COMPLETENESS, DEFINITIONS
 from attncli.analysis.heads.rows.head_rows import Observations
 from attncli.analysis.statistics import summarize_values
 from attncli.capture import AttentionSite

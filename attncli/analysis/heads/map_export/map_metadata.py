@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from attncli.analysis.heads.rows.head_rows import Keeps
-from attncli.analysis.heads.rows.layer_census import LayerCensus
+from attncli.analysis.heads.rows.layer_kinds import LayerCensus
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.records import Row, Scalar

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.analysis.heads.forward_passes.observer import PassResult
+from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.statistics import UNRESOLVED, summarize_values
 from attncli.capture import AttentionSite
 from attncli.capture.stacks.blocks import Stack

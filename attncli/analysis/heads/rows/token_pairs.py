@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs
-from attncli.analysis.heads.rows.extra_definitions import PAIR
+from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
+from attncli.analysis.heads.rows.extra_metric_definitions import PAIR
 from attncli.analysis.heads.rows.extreme_heads import format_head
 from attncli.analysis.heads.rows.head_rows import SILENT, Keeps, Observations
 from attncli.analysis.heads.rows.token_names import TokenNames

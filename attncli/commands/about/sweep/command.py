@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from attncli import gates
 from attncli.analysis import Progress
-from attncli.analysis.fingerprint import WRITTEN, Options
+from attncli.analysis.cache_key import WRITTEN, Options
 from attncli.commands.about.sweep.items import (
     ENDING,
     list_models,

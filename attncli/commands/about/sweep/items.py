@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from attncli.analysis.fingerprint import SOURCE, Options, fingerprint
+from attncli.analysis.cache_key import SOURCE, Options, fingerprint
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import remove_abandoned
 from attncli.io.remote_files import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.fingerprint import Options
+from attncli.analysis.cache_key import Options
 from attncli.commands.about.sweep.items import (
     parse_steps,
     read_finished,

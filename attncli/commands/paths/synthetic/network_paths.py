@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.count_rows import build_count_rows, sort_by_length
+from attncli.analysis.paths.path_count_rows import build_count_rows, sort_by_length
 from attncli.analysis.paths.path_metrics import (
     OWN_METRICS,
     describe_cancellation,

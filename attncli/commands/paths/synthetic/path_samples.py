@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.path_choices import Path, draw_path, path_length
+from attncli.analysis.paths.path_selection import Path, draw_path, path_length
 from attncli.analysis.quantiles import quantile_errors
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.paths.synthetic.path_measures import log10_array_norm

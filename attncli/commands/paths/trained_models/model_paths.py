@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.count_rows import build_count_rows
+from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
+from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
-from attncli.analysis.paths.path_model import PathModel, run_unmodified
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import count_progress, map_texts
 from attncli.capture.stacks.blocks import Stack

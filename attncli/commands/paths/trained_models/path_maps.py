@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from attncli.analysis.paths.path_choices import Path
-from attncli.analysis.paths.path_model import PathModel
+from attncli.analysis.paths.decomposed_model import PathModel
+from attncli.analysis.paths.path_selection import Path
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import InputError

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.path_model import PathModel, run_unmodified
+from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import count_progress, map_texts
 from attncli.commands.paths.synthetic.path_heads import (

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.path_choices import Path, draw_path
-from attncli.analysis.paths.path_model import PathModel, run_unmodified
+from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
+from attncli.analysis.paths.path_selection import Path, draw_path
 from attncli.analysis.texts import map_texts
 from attncli.commands.paths.synthetic.path_samples import (
     NORM,

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from attncli.analysis import Progress, ignore_progress
+from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
 from attncli.analysis.paths.path_metrics import format_percent
-from attncli.analysis.paths.path_model import PathModel, run_unmodified
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import count_progress, map_texts
 from attncli.commands.paths.synthetic.path_measures import NORM_SHARE, OUTPUT_SHARE

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.analysis.paths.path_choices import Path, draw_path
+from attncli.analysis.paths.path_selection import Path, draw_path
 from attncli.capture.stacks.blocks import Stack, find_stacks
 from attncli.commands.reproduce.labeller import Labeller
 from attncli.commands.reproduce.subnetworks import (

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attncli.analysis.heads.forward_passes import uniform_attention
-from attncli.analysis.heads.forward_passes.uniform_attention import (
+from attncli.analysis.heads.forward_passes import uniform_attention_control
+from attncli.analysis.heads.forward_passes.uniform_attention_control import (
     SCATTERED,
     UniformControl,
     VisibleSpans,
@@ -47,7 +47,7 @@ def null_of(visible: Tensor, null: UniformControl | None = None, same: bool = Tr
 @pytest.mark.parametrize("elements", [1, 100, 2**18])
 @pytest.mark.parametrize("width", [N, 15, 4])
 def test_as_on_the_whole_map(elements: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uniform_attention, "ELEMENTS", elements)
+    monkeypatch.setattr(uniform_attention_control, "ELEMENTS", elements)
     visible = window(width)
     weights = visible / visible.sum(-1, keepdim=True, dtype=torch.float64)
     expected = measure_maps(weights[None, None], NAMES, visible=visible[None, None], period=PERIOD)

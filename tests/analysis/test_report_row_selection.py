@@ -6,7 +6,7 @@ import pytest
 from commands import attn
 
 import attncli
-from attncli.analysis.report_selection import select_rows
+from attncli.analysis.report_row_selection import select_rows
 from attncli.errors import AttnError
 from attncli.records import Definition, Report, Row, View
 

@@ -27,14 +27,8 @@ from attncli.analysis.heads.classification.linear_heads import (
 from attncli.analysis.heads.classification.linear_heads import (
     format_linear_headline as linear_headline,
 )
-from attncli.analysis.heads.classification.roles import MIXED, ROLE
-from attncli.analysis.heads.forward_passes.draws import DrawObserver
-from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
-    DEFINITIONS,
-    StreamGains,
-    compute_stream_gains,
-)
-from attncli.analysis.heads.forward_passes.observer import (
+from attncli.analysis.heads.classification.role_rules import MIXED, ROLE
+from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     Look,
     PassRequest,
@@ -43,9 +37,17 @@ from attncli.analysis.heads.forward_passes.observer import (
     ignore_share,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.observer import observe_forward_pass as observe_heads
-from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.head_observer import (
+    observe_forward_pass as observe_heads,
+)
+from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
+    DEFINITIONS,
+    StreamGains,
+    compute_stream_gains,
+)
+from attncli.analysis.heads.forward_passes.random_token_draws import DrawObserver
+from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.head_selection import HeadSelection
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata, is_unseen_in_maps
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
@@ -62,7 +64,7 @@ from attncli.analysis.heads.rows.head_rows import (
     warn_silent_heads,
     warn_unconverged_spectra,
 )
-from attncli.analysis.heads.rows.layer_census import LayerCensus
+from attncli.analysis.heads.rows.layer_kinds import LayerCensus
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_clearest_pair
 from attncli.analysis.heads.tables import build_views

@@ -12,8 +12,8 @@ import typer.main
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis import fingerprint as module
-from attncli.analysis.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint
+from attncli.analysis import cache_key as module
+from attncli.analysis.cache_key import WITHOUT_EFFECT, WRITTEN, fingerprint
 from attncli.cli.app import build_app
 from attncli.cli.config.option_values import resolve_options
 from attncli.declare.commands import MODEL_COMMANDS

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs, StrongestQueries
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl, VisibleSpans
+from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs, StrongestQueries
+from attncli.analysis.heads.forward_passes.uniform_attention_control import (
+    UniformControl,
+    VisibleSpans,
+)
 from attncli.capture import (
     STRIP_MEMORY,
     AttentionSite,

@@ -1,12 +1,12 @@
 """One forward pass over a batch of draws of random tokens, each measured separately."""
 
-from attncli.analysis.heads.forward_passes.observer import (
+from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     PassRequest,
     PassResult,
     ignore_share,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.capture import AttentionSite, Strip
 from attncli.metrics.attention._totals import MetricTotals, Values
 

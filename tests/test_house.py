@@ -303,7 +303,7 @@ def filled(part: ast.expr) -> str:
 
 TERMINAL_ALONE = tuple(
     f"commands/about/{name}"
-    for name in ("check", "ci", "config", "guide", "list", "sweep/terminal")
+    for name in ("check", "ci", "config", "guide", "list", "sweep/terminal_command")
 )
 """Commands without a function in Python."""
 

@@ -82,7 +82,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
     """All four variants, as the command runs them."""
     from attncli.ablation import recognise_block_anatomy
     from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
-    from attncli.commands.rank_collapse.model_arithmetic import find_inexact_variants
+    from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
     from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
 

@@ -17,7 +17,12 @@ import commands
 import pytest
 from commands import ATTN, PLAIN, attn, files_in
 
-from attncli.commands.about.sweep.items import list_models, parse_steps, read_finished, report_name
+from attncli.commands.about.sweep.swept_models import (
+    list_models,
+    parse_steps,
+    read_finished,
+    report_name,
+)
 from attncli.errors import InputError, UsageError
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import local

@@ -13,8 +13,8 @@ import pytest
 
 import attncli as attn
 from attncli.analysis.quantiles import quantile_errors
-from attncli.commands.paths.synthetic.path_heads import describe_largest_share
-from attncli.commands.paths.synthetic.path_samples import describe_decay
+from attncli.commands.paths.synthetic.head_shares import describe_largest_share
+from attncli.commands.paths.synthetic.single_paths import describe_decay
 from attncli.records import Row
 
 TINY = "random:gpt2?layers=2&width=16&heads=2"

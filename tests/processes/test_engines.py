@@ -460,7 +460,7 @@ def test_reports_at_an_address(nets: Path) -> None:
 def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from fsspec.implementations.memory import MemoryFileSystem
 
-    from attncli.commands.about.sweep.items import list_reports, read_finished
+    from attncli.commands.about.sweep.swept_models import list_reports, read_finished
     from attncli.io.remote_files import read_address, remove_address, write_address
 
     place = "memory://sweep/a/net-1.json"

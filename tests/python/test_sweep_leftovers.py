@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from attncli.analysis import ignore_progress
-from attncli.commands.about.sweep.items import remove_leftovers
 from attncli.commands.about.sweep.report import Item
 from attncli.commands.about.sweep.runs import SweepPlan, run_sweep_items
+from attncli.commands.about.sweep.swept_models import remove_leftovers
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
 from attncli.processes.command_runs import ProcessRun

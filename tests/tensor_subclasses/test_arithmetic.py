@@ -21,7 +21,7 @@ from attncli.analysis.states.model_variant_runs import (
 )
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.capture.reruns.perturbed_rounding import RoundingPerturbation
-from attncli.commands.rank_collapse.model_arithmetic import (
+from attncli.commands.rank_collapse.inexact_variants import (
     agree_without_excuse,
     describe_disagreement,
     find_inexact_variants,
@@ -288,7 +288,7 @@ def test_rounding_is_measured_only_where_the_two_ways_do_not_agree_without_it() 
     subject = subject_of(model, inputs, exact=True)
     two = {name: VARIANTS[name] for name in select_trials(VARIANTS, cheap=True)}
     assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 4
-    asked = "attncli.commands.rank_collapse.model_arithmetic.agree_without_excuse"
+    asked = "attncli.commands.rank_collapse.inexact_variants.agree_without_excuse"
     with mock.patch(asked, return_value=False):
         assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 6
 

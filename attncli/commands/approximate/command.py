@@ -130,10 +130,10 @@ def apply_unmet_policy(report: Report, search: SearchOptions) -> Report:
 def validate_gates(names: list[str]) -> None:
     """A gate on a number that no mode of this command has is refused before the work."""
     from attncli.analysis.fits.fit_rows import FIT_METRICS
-    from attncli.commands.approximate.least_sizes.frontier import FRONTIER_METRICS
-    from attncli.commands.approximate.least_sizes.scale_growth import SCALE_METRICS
+    from attncli.commands.approximate.least_sizes.logit_scale_growth import SCALE_METRICS
     from attncli.commands.approximate.least_sizes.width_growth import GROWTH_METRICS
-    from attncli.commands.approximate.one_module.decide import DECISION_METRICS
+    from attncli.commands.approximate.least_sizes.width_logit_frontier import FRONTIER_METRICS
+    from attncli.commands.approximate.one_module.width_decision import DECISION_METRICS
 
     tables = (
         FIT_METRICS,

@@ -13,11 +13,11 @@ from attncli.analysis.heads.rows.head_rows import site_keys
 from attncli.analysis.layer_maps import capture_maps, group_by_memory, self_attention_sites
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import AttentionSite
-from attncli.commands.head_capacity.map_requirements import (
+from attncli.commands.head_capacity.random_patterns import RandomPatterns, head_dtype
+from attncli.commands.head_capacity.required_width_and_scale import (
     MapRequirements,
     measure_map_requirements,
 )
-from attncli.commands.head_capacity.random_patterns import RandomPatterns, head_dtype
 from attncli.commands.head_capacity.survey_rows import (
     SURVEY_METRICS,
     VIEWS,

@@ -7,8 +7,8 @@ from typing import Protocol
 from attncli.analysis import Progress
 from attncli.analysis.heads.prepare import prepare_softmax_heads
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs
-from attncli.commands.head_capacity.one_head.token_inputs import add_real_inputs
-from attncli.commands.head_capacity.one_head.token_table import refuse_deeper_layers
+from attncli.commands.head_capacity.one_head.real_token_inputs import add_real_inputs
+from attncli.commands.head_capacity.one_head.token_queries_and_keys import refuse_deeper_layers
 from attncli.fits import FitRequest
 from attncli.head_weights.head import Head
 from attncli.models.loading.load import load_model

@@ -14,15 +14,15 @@ from attncli.analysis.model_argument_checks import refuse_at_once
 from attncli.analysis.prepare import FLOAT64_IF_IT_FITS, load_for
 from attncli.analysis.source_arguments import resolve_source
 from attncli.commands.head_capacity.head_survey import SurveyPlan, survey_heads
+from attncli.commands.head_capacity.one_head.head_report import (
+    HEAD_METRICS,
+    REAL_METRICS,
+    build_report,
+)
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
     find_inputs,
     refuse_rotary_head,
     to_saved_fits,
-)
-from attncli.commands.head_capacity.one_head.trained_head import (
-    HEAD_METRICS,
-    REAL_METRICS,
-    build_report,
 )
 from attncli.commands.head_capacity.real_tokens import RealInputs, load_real_inputs
 from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS

@@ -7,8 +7,8 @@ from statistics import fmean, median
 from typing import Any
 
 from attncli.analysis.statistics import row_interval, select_near_largest, summarize_values
-from attncli.commands.head_capacity.map_requirements import OWN_MAP_METRICS, MapRequirements
 from attncli.commands.head_capacity.random_patterns import CAPACITY_METRICS, max_fully_shown
+from attncli.commands.head_capacity.required_width_and_scale import OWN_MAP_METRICS, MapRequirements
 from attncli.errors import format_count
 from attncli.maths.number_format import format_approximately, format_number, format_with_deviation
 from attncli.maths.significance import estimate_share_deviation, standard_deviation

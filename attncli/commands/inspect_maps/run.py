@@ -16,7 +16,7 @@ from attncli.analysis.heads.prepare import refuse_absent
 from attncli.analysis.source_arguments import resolve_source
 from attncli.capture import MapShape
 from attncli.capture.saved_maps.map_files import MapFile
-from attncli.commands.inspect_maps.arrays import HERE, wrap_arrays
+from attncli.commands.inspect_maps.in_memory_maps import HERE, wrap_arrays
 from attncli.commands.inspect_maps.map_sources import open_map_file
 from attncli.commands.inspect_maps.report import (
     build_thumbnails,

@@ -12,18 +12,20 @@ from attncli.analysis.paths.prepare import prepare_paths, refuse_other_heads
 from attncli.analysis.prepare import HEADS
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER
 from attncli.commands.paths.options import PathOptions
+from attncli.commands.paths.trained_models.attention_map_products import StackMaps
+from attncli.commands.paths.trained_models.head_shares import OWN_METRICS as HEADS_METRICS
+from attncli.commands.paths.trained_models.head_shares import measure_head_shares
 from attncli.commands.paths.trained_models.model_paths import PathPlan, measure_model_paths
-from attncli.commands.paths.trained_models.path_maps import StackMaps
-from attncli.commands.paths.trained_models.path_model_heads import OWN_METRICS as HEADS_METRICS
-from attncli.commands.paths.trained_models.path_model_heads import measure_head_shares
-from attncli.commands.paths.trained_models.path_model_singles import METRICS as SINGLE_METRICS
-from attncli.commands.paths.trained_models.path_model_singles import (
+from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import (
+    METRICS as STEPS_METRICS,
+)
+from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import measure_step_shares
+from attncli.commands.paths.trained_models.single_paths import METRICS as SINGLE_METRICS
+from attncli.commands.paths.trained_models.single_paths import (
     STREAMS,
     measure_named_paths,
     measure_sampled_paths,
 )
-from attncli.commands.paths.trained_models.path_model_steps import METRICS as STEPS_METRICS
-from attncli.commands.paths.trained_models.path_model_steps import measure_step_shares
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.layer_configs import text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory

@@ -8,9 +8,9 @@ from attncli.analysis import synthetic_networks as sources
 from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.analysis.paths.path_selection import parse_path
 from attncli.commands.paths.options import PathOptions
+from attncli.commands.paths.synthetic.head_shares import measure_head_shares
 from attncli.commands.paths.synthetic.network_paths import measure_network_paths
-from attncli.commands.paths.synthetic.path_heads import measure_head_shares
-from attncli.commands.paths.synthetic.path_samples import measure_named_paths, measure_sampled_paths
+from attncli.commands.paths.synthetic.single_paths import measure_named_paths, measure_sampled_paths
 from attncli.errors import unknown_name
 from attncli.gates import Condition
 from attncli.metrics import METRICS

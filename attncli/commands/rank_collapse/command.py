@@ -330,7 +330,7 @@ def prepare_curves(
             NOT_GATED.format(spec.attention),
             about=["gates", "attention"],
         )
-    from attncli.commands.rank_collapse.network_gates import add_gates
+    from attncli.commands.rank_collapse.network_output_gates import add_gates
 
     def with_gates(*, metrics: Sequence[str], progress: Progress) -> Report:
         return add_gates(study(metrics=metrics, progress=progress), networks, chosen)

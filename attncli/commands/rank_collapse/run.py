@@ -43,7 +43,7 @@ def prepare_collapse(
     from attncli.analysis.prepare import FLOAT64_IF_IT_FITS, Need, load_for, prepare
     from attncli.analysis.states.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
-    from attncli.commands.rank_collapse.model_theorem import add_theorem
+    from attncli.commands.rank_collapse.model_collapse_bound import add_theorem
     from attncli.models.inputs.texts import make_check_before_weights, make_inputs
     from attncli.models.loading.body import remove_model_head
     from attncli.models.loading.random_init import make_random_init_model
@@ -123,7 +123,7 @@ def build_collapse_model(
 ) -> "CollapseModel":
     """The subject as its variants are to be run; `cheap`: its short input is."""
     from attncli.analysis.states.model_variant_runs import CollapseModel
-    from attncli.commands.rank_collapse.model_arithmetic import find_inexact_variants
+    from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
     from attncli.models.loading.precision import run_in_model_precision
 
     assert prepared.examined is not None

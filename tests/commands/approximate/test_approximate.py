@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from attncli.commands.approximate.least_sizes.frontier import measure_frontier
 from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth
-from attncli.commands.approximate.one_module.module_fits import approximate
+from attncli.commands.approximate.least_sizes.width_logit_frontier import measure_frontier
+from attncli.commands.approximate.one_module.pattern_fits import approximate
 from attncli.commands.approximate.one_module.solutions import Solution, solve_pattern
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError

@@ -13,12 +13,15 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.analysis import ignore_progress
+from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
+    TokenTable,
+    build_token_table,
+)
 from attncli.commands.head_capacity.one_head.token_search import (
     candidate_losses,
     search_best_tokens,
     text_logits,
 )
-from attncli.commands.head_capacity.one_head.token_table import TokenTable, build_token_table
 from attncli.head_weights.head import read_head
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions

@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 
 from attncli.commands.count_paths.report import count_paths
-from attncli.commands.paths.synthetic import path_terms
+from attncli.commands.paths.synthetic import output_by_path_length
+from attncli.commands.paths.synthetic.head_shares import measure_head_shares
+from attncli.commands.paths.synthetic.metrics_by_path_length import measure_decomposition
 from attncli.commands.paths.synthetic.network_paths import (
     build_finding,
     measure_network_paths,
 )
-from attncli.commands.paths.synthetic.path_heads import measure_head_shares
-from attncli.commands.paths.synthetic.path_measures import measure_decomposition
-from attncli.commands.paths.synthetic.path_samples import (
-    describe_decay,
-    follow_path,
-    freeze_network,
-    measure_sampled_paths,
-)
-from attncli.commands.paths.synthetic.path_terms import (
+from attncli.commands.paths.synthetic.output_by_path_length import (
     Decomposition,
     decompose_output,
     subtract_states,
     sum_terms,
+)
+from attncli.commands.paths.synthetic.single_paths import (
+    describe_decay,
+    follow_path,
+    freeze_network,
+    measure_sampled_paths,
 )
 from attncli.errors import InputError
 from attncli.maths.residuals.split_state import SplitState
@@ -155,13 +155,15 @@ def test_residuals_of_long_paths_are_true_far_below_the_float_floor() -> None:
 
 
 def test_terms_that_do_not_add_up_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = path_terms.advance_terms
+    usual = output_by_path_length.advance_terms
 
-    def without_length_two(terms: path_terms.Terms, layer: Any) -> path_terms.Terms:
+    def without_length_two(
+        terms: output_by_path_length.Terms, layer: Any
+    ) -> output_by_path_length.Terms:
         found = usual(terms, layer)
         return {length: term for length, term in found.items() if length != 2}
 
-    monkeypatch.setattr(path_terms, "advance_terms", without_length_two)
+    monkeypatch.setattr(output_by_path_length, "advance_terms", without_length_two)
     network = GeneratedNetwork(NetworkSpec(layers=3, tokens=8, width=8), 0)
     with pytest.raises(InputError, match="cannot be trusted"):
         measure_network_paths([network], True, [], {})

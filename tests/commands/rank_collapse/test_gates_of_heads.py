@@ -12,7 +12,7 @@ from commands import attn as command
 from torch import Tensor, nn
 
 import attncli as attn
-from attncli.commands.rank_collapse.network_gates import gate_metrics
+from attncli.commands.rank_collapse.network_output_gates import gate_metrics
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._gates import GateObservations

@@ -95,7 +95,7 @@ def ci(
     every = parse_checks(load_config_file())
     checks = select_checks(every, names or [])
     if accept:
-        from attncli.commands.about.ci.acceptance import select_acceptable
+        from attncli.commands.about.ci.baseline_acceptance import select_acceptable
 
         checks = select_acceptable(checks, names or [])
     if keep is not None and not is_address(keep):
@@ -110,7 +110,7 @@ def ci(
         [write_report(report, output), *(one.code for one in results.values())]
     )
     if accept:
-        from attncli.commands.about.ci.acceptance import write_baselines
+        from attncli.commands.about.ci.baseline_acceptance import write_baselines
 
         write_baselines(checks, results)
     return code
@@ -119,14 +119,14 @@ def ci(
 def build_report(checks: "list[Check]", results: "dict[str, CheckResult]", accept: bool) -> Report:
     if not accept:
         return build_summary(results)
-    from attncli.commands.about.ci.acceptance import build_acceptance_report
+    from attncli.commands.about.ci.baseline_acceptance import build_acceptance_report
 
     return build_acceptance_report(checks, results)
 
 
 def keep_reports(results: "dict[str, CheckResult]", folder: str, baselines: set[str]) -> None:
     """Write every report, whatever its verdicts; only --accept writes a baseline."""
-    from attncli.commands.about.ci.acceptance import save_report
+    from attncli.commands.about.ci.baseline_acceptance import save_report
 
     for name, one in results.items():
         place = join_address(folder, f"{name}.json")

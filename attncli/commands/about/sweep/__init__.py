@@ -1,9 +1,9 @@
 """`attn sweep`: one number over many models.
 
-items     which models, and where their reports are saved
-runs      the runs, on an engine
-command   plan, run and report a sweep
-options   which models, on which engine
-report    one metric over many models, such as the checkpoints of a training run: a table and a trend
-terminal  `attn sweep`
+swept_models      which models, and where their reports are saved
+runs              the runs, on an engine
+command           plan, run and report a sweep
+options           which models, on which engine
+report            one metric over many models, such as the checkpoints of a training run: a table and a trend
+terminal_command  `attn sweep`
 """

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from attncli import gates
 from attncli.analysis import Progress
 from attncli.analysis.cache_key import WRITTEN, Options
-from attncli.commands.about.sweep.items import (
+from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
+from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
+from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_sweep_items
+from attncli.commands.about.sweep.swept_models import (
     ENDING,
     list_models,
     list_reports,
     parse_steps,
     read_finished,
 )
-from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
-from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
-from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_sweep_items
 from attncli.declare.commands import MODEL_COMMANDS, import_function
 from attncli.declare.option_groups import flat_parameters, group_parameters
 from attncli.declare.option_value_conversion import convert_value, of_python, parts_of, second_names

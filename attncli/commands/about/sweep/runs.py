@@ -8,14 +8,14 @@ from functools import cached_property
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.cache_key import Options
-from attncli.commands.about.sweep.items import (
+from attncli.commands.about.sweep.report import Item
+from attncli.commands.about.sweep.swept_models import (
     parse_steps,
     read_finished,
     remove_leftovers,
     remove_report,
     report_name,
 )
-from attncli.commands.about.sweep.report import Item
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
 from attncli.io.remote_files import join_address

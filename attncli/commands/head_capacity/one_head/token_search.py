@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.commands.head_capacity.one_head.token_table import TokenTable
+from attncli.commands.head_capacity.one_head.token_queries_and_keys import TokenTable
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -14,7 +14,7 @@ from attncli.analysis.paths.path_metrics import (
 )
 from attncli.analysis.states.trajectories import require_days
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.commands.paths.synthetic.path_measures import (
+from attncli.commands.paths.synthetic.metrics_by_path_length import (
     CUMULATIVE,
     ERROR,
     NORM_SHARE,
@@ -24,8 +24,8 @@ from attncli.commands.paths.synthetic.path_measures import (
     cumulative_sums,
     measure_decomposition,
 )
-from attncli.commands.paths.synthetic.path_samples import describe_source
-from attncli.commands.paths.synthetic.path_terms import decompose_output
+from attncli.commands.paths.synthetic.output_by_path_length import decompose_output
+from attncli.commands.paths.synthetic.single_paths import describe_source
 from attncli.maths.path_counts import compute_length_shares, count_paths_by_length
 from attncli.maths.significance import mean
 from attncli.networks.variants import VARIANTS

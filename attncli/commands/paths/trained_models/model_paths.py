@@ -16,6 +16,10 @@ from attncli.analysis.paths.path_metrics import format_headline, metric_definiti
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import count_progress, map_texts
 from attncli.capture.stacks.blocks import Stack
+from attncli.commands.paths.synthetic.metrics_by_path_length import (
+    MeasuredTerms,
+    measure_decomposition,
+)
 from attncli.commands.paths.synthetic.network_paths import (
     COLUMNS,
     build_completeness_rows,
@@ -23,8 +27,7 @@ from attncli.commands.paths.synthetic.network_paths import (
     build_length_rows,
     build_variant_views,
 )
-from attncli.commands.paths.synthetic.path_measures import MeasuredTerms, measure_decomposition
-from attncli.commands.paths.synthetic.path_terms import Decomposition
+from attncli.commands.paths.synthetic.output_by_path_length import Decomposition
 from attncli.maths.path_counts import count_paths_by_choices
 from attncli.maths.residuals.split_state import SplitState
 from attncli.models.inputs.texts import ModelInput

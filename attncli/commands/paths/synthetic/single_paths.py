@@ -12,8 +12,11 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.path_selection import Path, draw_path, path_length
 from attncli.analysis.quantiles import quantile_errors
 from attncli.analysis.statistics import summarize_values
-from attncli.commands.paths.synthetic.path_measures import log10_array_norm
-from attncli.commands.paths.synthetic.path_terms import freeze_layers, require_enough_memory
+from attncli.commands.paths.synthetic.metrics_by_path_length import log10_array_norm
+from attncli.commands.paths.synthetic.output_by_path_length import (
+    freeze_layers,
+    require_enough_memory,
+)
 from attncli.maths.curves.collapse_regime import find_single_rate
 from attncli.maths.number_format import format_power_of_ten
 from attncli.maths.residuals.split_state import SplitState

@@ -11,7 +11,7 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
 from attncli.analysis.paths.path_selection import Path, draw_path
 from attncli.analysis.texts import map_texts
-from attncli.commands.paths.synthetic.path_samples import (
+from attncli.commands.paths.synthetic.single_paths import (
     NORM,
     OWN_METRICS,
     RESIDUAL,
@@ -21,7 +21,7 @@ from attncli.commands.paths.synthetic.path_samples import (
     build_sampled_report,
     build_single_paths_report,
 )
-from attncli.commands.paths.trained_models.path_maps import StackMaps
+from attncli.commands.paths.trained_models.attention_map_products import StackMaps
 from attncli.errors import Imprecise, InputError
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision

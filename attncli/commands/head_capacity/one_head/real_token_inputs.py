@@ -11,19 +11,19 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import MEASURED, OUT_OF_RANGE
 from attncli.analysis.layer_maps import capture_maps
 from attncli.analysis.prepare import PreparedModel
+from attncli.commands.head_capacity.one_head.head_report import (
+    REAL_METRICS,
+    build_finite_row,
+    describe_shown_pattern,
+)
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs, ShownPattern
-from attncli.commands.head_capacity.one_head.token_search import FoundTokens, search_best_tokens
-from attncli.commands.head_capacity.one_head.token_table import (
+from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
     Array,
     TokenTable,
     build_token_table,
     text_queries_and_keys,
 )
-from attncli.commands.head_capacity.one_head.trained_head import (
-    REAL_METRICS,
-    build_finite_row,
-    describe_shown_pattern,
-)
+from attncli.commands.head_capacity.one_head.token_search import FoundTokens, search_best_tokens
 from attncli.errors import AttnError, InputError
 from attncli.fits._types import FitRequest
 from attncli.fits._verify import FitEvidence, measure_module

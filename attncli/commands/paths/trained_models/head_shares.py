@@ -6,7 +6,7 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import count_progress, map_texts
-from attncli.commands.paths.synthetic.path_heads import (
+from attncli.commands.paths.synthetic.head_shares import (
     OUTPUT,
     PassagePoint,
     build_share_rows,

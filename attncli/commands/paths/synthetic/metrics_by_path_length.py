@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attncli.commands.paths.synthetic.path_terms import (
+from attncli.commands.paths.synthetic.output_by_path_length import (
     Decomposition,
     Terms,
     inner_share,

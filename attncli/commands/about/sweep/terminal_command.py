@@ -105,7 +105,7 @@ def sweep(
 
 def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[str]:
     """One ready command line per item, for a shell or as JSON."""
-    from attncli.commands.about.sweep.items import read_finished
+    from attncli.commands.about.sweep.swept_models import read_finished
 
     if is_address(plan.into):
         raise UsageError(

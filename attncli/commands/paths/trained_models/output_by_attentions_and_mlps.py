@@ -11,7 +11,7 @@ from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import count_progress, map_texts
-from attncli.commands.paths.synthetic.path_measures import NORM_SHARE, OUTPUT_SHARE
+from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import Imprecise
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.precision import run_in_model_precision

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, select_near_largest, summarize_values
-from attncli.commands.paths.synthetic.path_measures import norm_ratio, norm_shares
-from attncli.commands.paths.synthetic.path_samples import describe_source
-from attncli.commands.paths.synthetic.path_terms import (
+from attncli.commands.paths.synthetic.metrics_by_path_length import norm_ratio, norm_shares
+from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_layers,
     inner_share,
     require_enough_memory,
     subtract_states,
     sum_terms,
 )
+from attncli.commands.paths.synthetic.single_paths import describe_source
 from attncli.errors import InputError, format_count
 from attncli.maths.number_format import format_with_deviation
 from attncli.maths.residuals.split_state import SplitState

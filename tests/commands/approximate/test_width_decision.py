@@ -12,7 +12,7 @@ import pytest
 from commands import attn
 from scipy.sparse import csr_array, save_npz
 
-from attncli.commands.approximate.one_module import decide
+from attncli.commands.approximate.one_module import width_decision
 from attncli.fits import FitRequest, measure_fit
 from attncli.fits._width_one import WidthOneResult, fit_width_one
 from attncli.fits._width_search import find_narrowest_fit
@@ -52,9 +52,9 @@ def test_width_one_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(asked)
         return fit_width_one(pattern, asked)
 
-    for module in (decide, line):
+    for module in (width_decision, line):
         monkeypatch.setattr(module, "fit_width_one", counted)
-    found = decide.decide_pattern("previous", target, request, 1, 512, [0])
+    found = width_decision.decide_pattern("previous", target, request, 1, 512, [0])
     assert len(calls) == 1
     assert found.attempt is not None
     assert found.attempt.fit is not None

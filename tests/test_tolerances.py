@@ -23,9 +23,9 @@ NO_TOLERANCE = {
     "capture/other_mixers/token_mixers.py": ["1e-3"],  # noise where a state is zero
     "capture/verification.py": ["1e-30"],  # no division by zero
     "commands/head_capacity/one_head/token_search.py": ["1e-30"],  # the same
-    "commands/reproduce/circle/design.py": ["1e-12"],  # ε of a norm
+    "commands/reproduce/circle/network_design.py": ["1e-12"],  # ε of a norm
     "commands/reproduce/circle/experiment.py": ["1e-5"],  # a learning rate
-    "commands/reproduce/subnetworks.py": ["1e-12"],  # ε of a norm
+    "commands/reproduce/path_subnetworks.py": ["1e-12"],  # ε of a norm
     "commands/reproduce/tasks/convex_hull.py": ["1e-3"],  # a learning rate
     "commands/reproduce/tasks/memorise.py": ["3e-4", "1e-3"],  # learning rates
     "commands/reproduce/tasks/sort.py": ["1e-3"],  # a learning rate

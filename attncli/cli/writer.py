@@ -55,7 +55,7 @@ def prepare_output(options: OutputOptions, *tensors: Path | None) -> list[gates.
             about=["plot", "format", "output"],
         )
     if options.plot not in (None, "terminal"):
-        from attncli.render.plots.targets import require_figure
+        from attncli.render.plots.figure_files import require_figure
 
         require_figure(Path(options.plot), f"--plot {options.plot}")
     options.figure_inches()
@@ -118,7 +118,7 @@ def resolve_format(options: OutputOptions) -> str:
 
 def require_report_file(options: OutputOptions, place: str) -> None:
     """Require an extension, since it selects the format; devices and pipes need none."""
-    from attncli.render.plots.targets import FIGURES
+    from attncli.render.plots.figure_files import FIGURES
 
     path = Path(place)
     ending = path.suffix.lower()

@@ -145,7 +145,7 @@ class Answer(Report):
         `size`: width and height in inches, else what its panels need.
         """
         from attncli.render.plots.figure import NOTHING, build_figure, has_figure, save_figure
-        from attncli.render.plots.targets import require_drawing, require_figure
+        from attncli.render.plots.figure_files import require_drawing, require_figure
 
         target = None if path is None else require_path(path)
         if target is None:
@@ -229,7 +229,7 @@ def is_missing(value: Any) -> bool:
 
 def format_for_path(path: Path) -> str:
     """The format that a file's ending means."""
-    from attncli.render.plots.targets import FIGURES
+    from attncli.render.plots.figure_files import FIGURES
 
     if path.suffix.lower() in FIGURES:
         raise UsageError(

@@ -41,7 +41,7 @@ from attncli.training.packed_batches import (
     slice_call,
     split_packed_rows,
 )
-from attncli.training.probe_runs import ProbeRuns, ignore_progress
+from attncli.training.probe_text_runs import ProbeRuns, ignore_progress
 
 Due = Callable[[], bool]
 """Whether the current step is to be observed."""

@@ -12,7 +12,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from attncli.declare.option_value_conversion import with_suggestions
 from attncli.errors import UsageError
 from attncli.training.monitor import PROBE, Monitor, convert_arguments, validate_request
-from attncli.training.probe_runs import Probe
+from attncli.training.probe_text_runs import Probe
 from attncli.training.stop_rules import Said
 
 FOLDER = "attn"

@@ -23,8 +23,8 @@ from attncli.training.batch_capture import (
     refuse_not_of_maps,
     require_batches,
 )
-from attncli.training.head_growth import WINDOW, HeadGrowth
-from attncli.training.probe_runs import (
+from attncli.training.metric_growth import WINDOW, HeadGrowth
+from attncli.training.probe_text_runs import (
     Probe,
     ProbeRuns,
     find_nonfinite_parameter,

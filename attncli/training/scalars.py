@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from attncli.records import Report, Row
-from attncli.training.head_growth import GROWTH, LEFT
+from attncli.training.metric_growth import GROWTH, LEFT
 from attncli.training.step_reports import WORST, worst_row
 
 ROOT = "attn"

@@ -18,7 +18,7 @@ from attncli.analysis.heads.tables import build_views
 from attncli.analysis.prepare import PreparedModel
 from attncli.errors import AttnError
 from attncli.records import Finding, Report, Row, View
-from attncli.training.head_growth import HeadGrowth
+from attncli.training.metric_growth import HeadGrowth
 
 STUDY = "training"
 

@@ -7,7 +7,7 @@ from attncli import gates
 from attncli.errors import UsageError
 from attncli.gates import Condition
 from attncli.records import Definition, Report, Verdict
-from attncli.training.head_growth import GROWTH, HEALTH, LEFT, LIMITS
+from attncli.training.metric_growth import GROWTH, HEALTH, LEFT, LIMITS
 
 Said = str | Iterable[str] | None
 """One condition or several, as a caller gives them."""

@@ -18,8 +18,8 @@ from attncli.records import Definition, Report, Row, View
 from attncli.render.plots.chart import collect_charts, is_geometric, is_magnitude, needs_symlog
 from attncli.render.plots.curves import draw_curve_figure
 from attncli.render.plots.figure import save_figure
+from attncli.render.plots.fitted_curves import find_best_law
 from attncli.render.plots.labels import format_caption, format_label
-from attncli.render.plots.law_curves import find_best_law
 from attncli.render.plots.line_styles import assign_styles
 
 SVG = "{http://www.w3.org/2000/svg}text"

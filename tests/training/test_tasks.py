@@ -8,8 +8,8 @@ import torch
 from commands import attn
 
 from attncli.commands.reproduce.circle.circle_network import CircleNetworks, skip_dropout
-from attncli.commands.reproduce.circle.design import Design
-from attncli.commands.reproduce.circle.first_circle import FirstCircle, build_training_pairs
+from attncli.commands.reproduce.circle.monitored_network import FirstCircle, build_training_pairs
+from attncli.commands.reproduce.circle.network_design import Design
 from attncli.networks.variants import VARIANTS
 from attncli.reports.reading import read_report
 

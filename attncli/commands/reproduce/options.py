@@ -14,7 +14,7 @@ from attncli.options.shared import split_names
 from attncli.resource_limits import parse_whole_number
 
 if TYPE_CHECKING:
-    from attncli.commands.reproduce.saved_training import SavedTraining
+    from attncli.commands.reproduce.training_checkpoints import SavedTraining
 
 task_option = partial(Option, panel="Task")
 
@@ -94,7 +94,7 @@ def open_training_folder(
     require_writable(folder / f"{prefix}.safetensors")
 
     def open_saved_training(name: str) -> "SavedTraining":
-        from attncli.commands.reproduce.saved_training import SavedTraining
+        from attncli.commands.reproduce.training_checkpoints import SavedTraining
 
         return SavedTraining(folder / f"{prefix}-{name}.safetensors", write_atomically)
 

@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.commands.reproduce.labeller import Labeller, build_labeller
-from attncli.commands.reproduce.saved_training import SavedTraining
+from attncli.commands.reproduce.sequence_labeller import Labeller, build_labeller
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
 from attncli.commands.reproduce.training import (
     Tick,
@@ -20,6 +19,7 @@ from attncli.commands.reproduce.training import (
     ignore_training,
     train,
 )
+from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.commands.reproduce.training_plan import TrainingPlan
 
 TRAINING, QUESTIONS, SEEN, _, DROPPED = range(5)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.saved_training import (
+from attncli.commands.reproduce.training_checkpoints import (
     SavedTraining,
     TrainingInterrupted,
     TrainingState,

@@ -1,15 +1,15 @@
 """The HTML page: its sections, the plots of its script, and the embedded numbers.
 
-document        assemble the page, with a policy that keeps external text inert
-prose           the answer, findings, verdicts and provenance as HTML
-tables          the views of a report as HTML tables
-pictures        which plot each view gets, and the curves
-comparison      two reports as curves
-law_lines       fitted laws as curves
-tiles           maps in 8 bits
-packed_columns  rows as columns of bytes
-byte_store      columns and their descriptions, compressed into text
-assets          the script and the style, from `scripts/` and `styles/`
+document             assemble the page, with a policy that keeps external text inert
+prose                the answer, findings, verdicts and provenance as HTML
+tables               the views of a report as HTML tables
+pictures             which plot each view gets, and the curves
+comparison           two reports as curves
+fitted_curves        fitted laws as curves
+head_map_thumbnails  maps in 8 bits
+packed_columns       rows as columns of bytes
+byte_store           columns and their descriptions, compressed into text
+assets               the script and the style, from `scripts/` and `styles/`
 
 The script only draws and sorts: the sentences and the tables of the views are complete without it.
 """

@@ -15,9 +15,9 @@ from attncli.render.page import pictures, prose
 from attncli.render.page.assets import load_script, load_style
 from attncli.render.page.byte_store import ByteStore
 from attncli.render.page.comparison import BOTH, build_comparisons, build_grid
+from attncli.render.page.head_map_thumbnails import count_left_out, pack_maps
 from attncli.render.page.packed_columns import pack_columns
 from attncli.render.page.tables import escape_text, format_table, html_tag
-from attncli.render.page.tiles import count_left_out, pack_maps
 
 WITHOUT_SCRIPT = (
     "Pictures and the table of all numbers need JavaScript with DecompressionStream, as every browser has it since 2023; "

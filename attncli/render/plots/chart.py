@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from attncli.records import UNCERTAINTY, Report, Row, View
 from attncli.render._cells import has_coordinate
 from attncli.render.plots.boxes import ACROSS
+from attncli.render.plots.fitted_curves import LawCurve, find_best_law
 from attncli.render.plots.labels import format_label
-from attncli.render.plots.law_curves import LawCurve, find_best_law
 
 NO_CURVES = ("head", ACROSS)
 """Axes of views that are grids or boxes."""

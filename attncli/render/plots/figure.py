@@ -16,7 +16,7 @@ from attncli.render.plots.curves import draw_curve_figure
 from attncli.render.plots.heads import collect_head_grids, draw_head_figure
 from attncli.render.plots.labels import format_caption
 from attncli.render.plots.maps import panel_scales
-from attncli.render.plots.tracks import draw_track_figure
+from attncli.render.plots.point_trajectories import draw_track_figure
 from attncli.sanitize import sanitize_value
 
 MOST_PICTURES = 6

@@ -11,9 +11,8 @@ import torch
 from attncli.commands.reproduce.circle import recurrence_runs
 from attncli.commands.reproduce.circle.arcs import PAIRS, RADIUS, STEP, arc_positions
 from attncli.commands.reproduce.circle.circle_network import draw_weights
-from attncli.commands.reproduce.circle.design import Design, as_published, design_by_name
 from attncli.commands.reproduce.circle.experiment import Experiment
-from attncli.commands.reproduce.circle.learned_circle import measure_circle
+from attncli.commands.reproduce.circle.network_design import Design, as_published, design_by_name
 from attncli.commands.reproduce.circle.recurrence_runs import (
     CircleRun,
     first_lasting_index,
@@ -27,6 +26,7 @@ from attncli.commands.reproduce.circle.report import (
     format_headline,
     select_shown_steps,
 )
+from attncli.commands.reproduce.circle.train_and_measure import measure_circle
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.records import Report, Row

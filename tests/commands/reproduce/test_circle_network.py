@@ -21,8 +21,13 @@ from attncli.commands.reproduce.circle.circle_network import (
     draw_weights,
     skip_dropout,
 )
-from attncli.commands.reproduce.circle.design import DROPOUT, Design, as_published, design_by_name
 from attncli.commands.reproduce.circle.experiment import Experiment
+from attncli.commands.reproduce.circle.network_design import (
+    DROPOUT,
+    Design,
+    as_published,
+    design_by_name,
+)
 from attncli.commands.reproduce.circle.recurrence import iterate_recurrence
 from attncli.commands.reproduce.training import train
 from attncli.errors import Unresolved, UsageError

@@ -12,7 +12,7 @@ from commands import attn
 import attncli
 from attncli.commands.reproduce.tasks import Sizes
 from attncli.commands.reproduce.tasks.memorise import ReleasedScript, TokenStream, memorise
-from attncli.commands.reproduce.token_streams import read_token_stream
+from attncli.commands.reproduce.token_sequence_files import read_token_stream
 from attncli.commands.reproduce.train_labeller import QUESTIONS, build_training_plan, train_labeller
 from attncli.errors import InputError
 

@@ -9,9 +9,13 @@ import torch
 
 import attncli as attn
 from attncli.commands.reproduce.rank_heads.experiment import format_headline
-from attncli.commands.reproduce.rank_heads.head_layer import HeadLayer, build_loss, compute_answers
-from attncli.commands.reproduce.rank_heads.head_plan import RankHeads
-from attncli.commands.reproduce.rank_heads.nearest_token import draw_questions
+from attncli.commands.reproduce.rank_heads.head_training_plan import RankHeads
+from attncli.commands.reproduce.rank_heads.multi_head_layer import (
+    HeadLayer,
+    build_loss,
+    compute_answers,
+)
+from attncli.commands.reproduce.rank_heads.nearest_token_task import draw_questions
 from attncli.commands.reproduce.training import train
 from attncli.maths.capacity.low_rank_head import head_error_rate, head_mean_squared_error
 from attncli.records import Report

@@ -9,26 +9,26 @@ import pytest
 import torch
 
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.commands.reproduce.labeller import Labeller, build_labeller
-from attncli.commands.reproduce.labelling import path_sums
+from attncli.commands.reproduce.labelling import path_sum_accuracy
 from attncli.commands.reproduce.labelling.experiment import (
     LabellingRequest,
     blind_accuracies,
     measure_task_paths,
 )
-from attncli.commands.reproduce.labelling.path_sums import (
+from attncli.commands.reproduce.labelling.path_sum_accuracy import (
     PathDraws,
     draw_paths,
     measure_frozen_accuracies,
     measure_rerun_accuracies,
 )
 from attncli.commands.reproduce.labelling.report import compare_short_and_long, format_headline
-from attncli.commands.reproduce.subnetworks import (
+from attncli.commands.reproduce.path_subnetworks import (
     FrozenLayers,
     normalize_states,
     run_frozen_paths,
     run_subnetworks,
 )
+from attncli.commands.reproduce.sequence_labeller import Labeller, build_labeller
 from attncli.commands.reproduce.tasks import TASKS, Examples, Sizes
 from attncli.errors import InputError
 from attncli.records import Report, Row
@@ -123,13 +123,13 @@ def test_paths_that_do_not_add_up_are_not_reported(
     case: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network, inputs, labels, draws = case
-    usual = path_sums.decompose_by_length
+    usual = path_sum_accuracy.decompose_by_length
 
     def off(*args: Any, **kwargs: Any) -> Any:
         found, rest = usual(*args, **kwargs)
         return found._replace(terms=found.terms * 1.001), rest
 
-    monkeypatch.setattr(path_sums, "decompose_by_length", off)
+    monkeypatch.setattr(path_sum_accuracy, "decompose_by_length", off)
     with pytest.raises(InputError, match=r"add up to the output within 0\.001 only"):
         measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
 
@@ -140,7 +140,7 @@ def test_sub_networks_are_added_normalised_and_classified(
 ) -> None:
     """However many sequences are held at a time."""
     network, inputs, labels, draws = case
-    monkeypatch.setattr(path_sums, "ELEMENTS", elements)
+    monkeypatch.setattr(path_sum_accuracy, "ELEMENTS", elements)
     found = measure_rerun_accuracies(network, inputs, labels, draws)
     for wanted, counts in draws.sums.items():
         right = []

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.commands.reproduce import training
-from attncli.commands.reproduce.saved_training import SavedTraining, TrainingInterrupted
 from attncli.commands.reproduce.training import train
+from attncli.commands.reproduce.training_checkpoints import SavedTraining, TrainingInterrupted
 from attncli.commands.reproduce.training_plan import TrainingPlan
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import write_atomically

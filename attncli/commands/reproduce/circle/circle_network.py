@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.commands.reproduce.circle.arcs import PAIRS, arc_positions
-from attncli.commands.reproduce.circle.design import HEADS, NORM_EPSILON, Design
+from attncli.commands.reproduce.circle.network_design import HEADS, NORM_EPSILON, Design
 from attncli.maths.residuals.scaled_arrays import Array
 
 BATCH = 30

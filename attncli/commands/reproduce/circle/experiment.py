@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from attncli.commands.reproduce.circle.design import Design
+from attncli.commands.reproduce.circle.network_design import Design
 from attncli.commands.reproduce.training_plan import TrainingPlan
 
 WIDTHS = (32, 64, 128)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from attncli.commands.reproduce.circle.arcs import arc_positions
-from attncli.commands.reproduce.circle.design import NORM_EPSILON, Design
+from attncli.commands.reproduce.circle.network_design import NORM_EPSILON, Design
 from attncli.errors import Unresolved
 from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array, multiply_scaled_arrays
 from attncli.maths.residuals.split_state import (

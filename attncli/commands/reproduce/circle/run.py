@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.analysis import Study
 from attncli.commands.reproduce.circle.options import CircleOptions
+from attncli.commands.reproduce.monitor_callback import build_training_callback
 from attncli.commands.reproduce.options import (
     TrainingOptions,
     open_training_folder,
     validate_number,
 )
-from attncli.commands.reproduce.task_callback import build_training_callback
 from attncli.errors import unknown_name
 from attncli.options.shared import RunOptions, split_names
 
 if TYPE_CHECKING:
-    from attncli.commands.reproduce.circle.design import Design
+    from attncli.commands.reproduce.circle.network_design import Design
     from attncli.gates import Condition
 
 DEFAULT_METRIC = "log10_residual"
@@ -63,7 +63,7 @@ def prepare_circle(
     prefix = "circle-published" if options.as_published else "circle"
     watched = build_training_callback(training, prefix)
     saved_as = open_training_folder(training.save_training, prefix)  # last: it makes the folder
-    from attncli.commands.reproduce.circle.learned_circle import measure_circle
+    from attncli.commands.reproduce.circle.train_and_measure import measure_circle
 
     known: dict[str, Any] = {} if watched is None else {"watched": watched}
     return partial(
@@ -90,7 +90,7 @@ def parse_widths(width: int | None, sweep: str | None) -> list[int]:
 def build_designs(
     variants: Sequence[str], widths: Sequence[int], published: bool
 ) -> "dict[tuple[int, str], Design]":
-    from attncli.commands.reproduce.circle.design import as_published, design_by_name
+    from attncli.commands.reproduce.circle.network_design import as_published, design_by_name
 
     make = as_published if published else design_by_name
     return {(width, variant): make(width, variant) for width in widths for variant in variants}

@@ -10,7 +10,7 @@ import torch
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.commands.reproduce.labelling.path_sums import (
+from attncli.commands.reproduce.labelling.path_sum_accuracy import (
     PathDraws,
     Sum,
     draw_paths,
@@ -29,7 +29,6 @@ from attncli.commands.reproduce.labelling.report import (
     compare_short_and_long,
     format_headline,
 )
-from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
 from attncli.commands.reproduce.train_labeller import (
     TrainedLabeller,
@@ -37,6 +36,7 @@ from attncli.commands.reproduce.train_labeller import (
     train_labeller,
 )
 from attncli.commands.reproduce.training import Watched, ignore_training, limit_threads
+from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.records import Report, Row, View
 from attncli.resource_limits import require_memory
 

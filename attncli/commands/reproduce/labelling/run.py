@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.analysis import Study
 from attncli.commands.reproduce.labelling.options import LabellingOptions, MemoriseOptions
+from attncli.commands.reproduce.monitor_callback import build_training_callback
 from attncli.commands.reproduce.options import (
     TrainingOptions,
     open_training_folder,
     parse_whole_numbers,
     validate_number,
 )
-from attncli.commands.reproduce.task_callback import build_training_callback
 from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import RunOptions, split_names
@@ -110,7 +110,7 @@ def build_memorise_task(options: MemoriseOptions) -> "Task":
                 about=["as_published"],
             )
         return memorise(sequences, length)
-    from attncli.commands.reproduce.token_streams import read_token_stream
+    from attncli.commands.reproduce.token_sequence_files import read_token_stream
 
     stream = read_token_stream(options.tokens_from, sequences * length)
     return memorise(sequences, length, stream, options.as_published)

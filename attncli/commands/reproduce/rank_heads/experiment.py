@@ -7,18 +7,18 @@ import numpy as np
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.commands.reproduce.rank_heads.head_layer import (
+from attncli.commands.reproduce.rank_heads.head_training_plan import LEARNING_RATE, RankHeads
+from attncli.commands.reproduce.rank_heads.multi_head_layer import (
     BATCH,
     HeadLayer,
     build_loss,
     compute_answers,
     draw_test_questions,
 )
-from attncli.commands.reproduce.rank_heads.head_plan import LEARNING_RATE, RankHeads
-from attncli.commands.reproduce.rank_heads.nearest_token import SphereQuestions
+from attncli.commands.reproduce.rank_heads.nearest_token_task import SphereQuestions
 from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
-from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.training import train
+from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.errors import format_count
 from attncli.maths.capacity.low_rank_head import head_mean_squared_error
 from attncli.maths.number_format import format_with_deviation

@@ -35,7 +35,7 @@ def prepare_rank_heads(
     options: RankHeadOptions, training: SavedTrainingOptions, run: DrawOptions
 ) -> Study:
     """Validate everything that can be validated before torch is imported."""
-    from attncli.commands.reproduce.rank_heads.head_plan import (
+    from attncli.commands.reproduce.rank_heads.head_training_plan import (
         DIMENSION,
         TOKENS,
         TRAINING_STEPS,

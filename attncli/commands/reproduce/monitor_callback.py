@@ -25,7 +25,7 @@ def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched 
     def build_monitor(
         name: str, network: "nn.Module", inputs: "Mapping[str, Tensor]", step: int
     ) -> "AfterStep":
-        from attncli.training.head_growth import HEALTH
+        from attncli.training.metric_growth import HEALTH
         from attncli.training.monitor import Monitor
 
         own = folder / f"{prefix}-{name}-attn"

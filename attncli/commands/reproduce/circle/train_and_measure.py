@@ -15,9 +15,9 @@ from attncli.commands.reproduce.circle.circle_network import (
     build_loss,
     compute_training_losses,
 )
-from attncli.commands.reproduce.circle.design import DROPOUT, HEADS, Design
 from attncli.commands.reproduce.circle.experiment import LEARNING_RATE, Experiment
-from attncli.commands.reproduce.circle.first_circle import FirstCircle, build_training_pairs
+from attncli.commands.reproduce.circle.monitored_network import FirstCircle, build_training_pairs
+from attncli.commands.reproduce.circle.network_design import DROPOUT, HEADS, Design
 from attncli.commands.reproduce.circle.recurrence_runs import CircleRun, run_recurrence
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
@@ -27,8 +27,8 @@ from attncli.commands.reproduce.circle.report import (
     build_views,
     format_headline,
 )
-from attncli.commands.reproduce.saved_training import SavedTraining
 from attncli.commands.reproduce.training import AfterStep, Tick, Watched, ignore_training, train
+from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 from attncli.networks.variants import network_switch_values

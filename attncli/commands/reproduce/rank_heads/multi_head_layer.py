@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.rank_heads.nearest_token import (
+from attncli.commands.reproduce.rank_heads.nearest_token_task import (
     Points,
     SphereQuestions,
     draw_questions,

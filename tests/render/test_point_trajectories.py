@@ -13,7 +13,7 @@ import attncli
 from attncli.records import Report, Track
 from attncli.render.json import build_document, json
 from attncli.render.plots.figure import draw_report, save_figure
-from attncli.render.plots.tracks import draw_track
+from attncli.render.plots.point_trajectories import draw_track
 from attncli.reports.reading import from_json
 
 ARC = (((1.0, 0.0), (0.0, 1.0)), ((-1.0, 0.0), (0.0, -1.0)))

@@ -8,7 +8,7 @@ from training_runs import PROBE, llama, train
 
 import attncli as attn
 from attncli.records import Row
-from attncli.training.head_growth import HeadGrowth
+from attncli.training.metric_growth import HeadGrowth
 from attncli.training.stop_rules import StopRules, parse_conditions
 
 

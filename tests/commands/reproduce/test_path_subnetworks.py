@@ -8,8 +8,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from attncli.commands.reproduce.labeller import Labeller, build_labeller
-from attncli.commands.reproduce.subnetworks import normalize_states, run_subnetworks
+from attncli.commands.reproduce.path_subnetworks import normalize_states, run_subnetworks
+from attncli.commands.reproduce.sequence_labeller import Labeller, build_labeller
 from attncli.commands.reproduce.tasks import TASKS, Sizes
 from attncli.commands.reproduce.train_labeller import build_training_plan, train_labeller
 

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from attncli.analysis.paths.path_selection import Path, draw_path
 from attncli.capture.stacks.blocks import Stack, find_stacks
-from attncli.commands.reproduce.labeller import Labeller
-from attncli.commands.reproduce.subnetworks import (
+from attncli.commands.reproduce.path_subnetworks import (
     normalize_states,
     run_frozen_paths,
     run_subnetworks,
 )
+from attncli.commands.reproduce.sequence_labeller import Labeller
 from attncli.errors import InputError
 from attncli.tensor_subclasses.path_streams.path_run import decompose_by_length, run_single_paths
 from attncli.tolerances import COMPLETENESS

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.commands.reproduce.labeller import Labeller
+from attncli.commands.reproduce.sequence_labeller import Labeller
 
 EPSILON = 1e-12
 """Of every norm of BERT's."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncli.capture.attention_calls import unseen
 from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_functions
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.one_pass.attend import OnePass
@@ -173,7 +174,8 @@ class Capture:
             )
         if strip.round == 0:
             self.count_strip(site, strip)
-        return self.observe(site, strip) is True
+        with unseen():  # the observer's own computation is not the model's
+            return self.observe(site, strip) is True
 
     def count_strip(self, site: AttentionSite, strip: Strip) -> None:
         """Count one more strip of a map in its first round."""

@@ -1,6 +1,9 @@
 """Attention in one pass: equal to float64, and in every metric to what the models' own functions show."""
 
 import math
+import os
+import signal
+import threading
 from collections import Counter
 from typing import Any
 
@@ -19,14 +22,22 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.capture import STRIP_MEMORY
+from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass import attend as attend_module
 from attncli.capture.one_pass.attend import (
     ONE_PASS,
     Formula,
     Workspace,
     compute_in_one_pass,
+    run_threads,
 )
-from attncli.capture.one_pass.library import INSTRUCTIONS, Library, NoLibrary, find_library
+from attncli.capture.one_pass.library import (
+    INSTRUCTIONS,
+    Arguments,
+    Library,
+    NoLibrary,
+    find_library,
+)
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import StatisticsRequest
@@ -212,6 +223,39 @@ def test_threads_give_the_same_bits() -> None:
     assert torch.equal(alone.statistics.rows.nan_to_num(), shared.statistics.rows.nan_to_num())
 
 
+class Meeting:
+    """Stands in for the library: its threads wait until all are there."""
+
+    def __init__(self, threads: int) -> None:
+        self.barrier = threading.Barrier(threads)
+        self.present: set[int] = set()
+
+    def attend(self, *_: object) -> None:
+        self.present.add(threading.get_ident())
+        self.barrier.wait()
+
+
+def find_threads(count: int) -> set[int]:
+    meeting: Any = Meeting(count)
+    run_threads(meeting, Arguments(), 12, [0] * count)
+    present: set[int] = meeting.present
+    return present
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_threads_are_kept_and_made_anew_after_a_fork() -> None:
+    alone, two, again, three = map(find_threads, (1, 2, 2, 3))
+    assert alone == {threading.get_ident()}
+    assert two == again
+    assert (len(two), len(three)) == (2, 3)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # else threads that are there no more would be waited for for ever
+        os._exit(len(find_threads(3)) != 3)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_spans_of_masks() -> None:
     """One span of zeros in each row, and the dtype's minimum or less elsewhere; whatever else is no such mask."""
     least = torch.finfo(torch.float32).min
@@ -306,6 +350,19 @@ def test_all_of_a_llama_is_computed_in_one_pass(dtype: torch.dtype) -> None:
         return
     with one_pass():
         assert [*observe(model, inputs).paths] == [f"{ONE_PASS} ({compiled().instructions})"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_what_torch_makes_by_default_does_not_matter(dtype: torch.dtype) -> None:
+    """The library writes float32 into memory of its caller: half of it would not be enough."""
+    case = Case(100, 100, 2, spans="causal")
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device("meta"), unseen():
+            found = case.ours(compiled())
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(found.outputs, case.ours(compiled()).outputs)
 
 
 def test_another_formula_is_left_to_the_models_own_function() -> None:

@@ -5,16 +5,18 @@ learned sink. Whether a layer has it is not read from its code: its first and it
 own function too, in every forward pass, and where they differ that function computes all.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
 from math import nan
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import tensor_version
+from attncli.capture.attention_calls import tensor_version, unseen
 from attncli.capture.one_pass.library import Arguments, Library, NoLibrary, find_library
 from attncli.capture.strips.attention_interface import (
     Attention,
@@ -74,15 +76,20 @@ class Workspace:
     """Memory in which threads compute, kept between calls: fresh pages would cost a hundredth of a forward pass."""
 
     def __init__(self) -> None:
-        self.memory = torch.empty(0)
+        self.memory = empty_floats(0)
 
     def of_threads(self, threads: int, floats: int) -> list[int]:
         """The addresses of `floats` numbers for each thread."""
         size = (floats + 15) // 16 * 16
         if self.memory.numel() < threads * size + 16:
-            self.memory = torch.empty(threads * size + 16)
+            self.memory = empty_floats(threads * size + 16)
         start = -(-self.memory.data_ptr() // 64) * 64
         return [start + 4 * size * number for number in range(threads)]
+
+
+def empty_floats(count: int) -> Tensor:
+    """What the library takes, whatever torch's default dtype and device are."""
+    return torch.empty(count, dtype=torch.float32, device="cpu")
 
 
 class OnePass:
@@ -123,12 +130,15 @@ class OnePass:
         if call.module in self.uncovered:
             raise NotCovered(self.uncovered[call.module])
         try:
-            formula, spans = read_formula(call), self.find_spans(call)
-            require_covered(call, formula, spans)
-            found = compute_in_one_pass(
-                call, formula, self.request, self.library, self.workspace, spans
-            )
-            return judge(eager, call, found)
+            with unseen():
+                formula, spans = read_formula(call), self.find_spans(call)
+                require_covered(call, formula, spans)
+                found = compute_in_one_pass(
+                    call, formula, self.request, self.library, self.workspace, spans
+                )
+            own = own_strips(eager, call)
+            with unseen():
+                return judge(call, found, own)
         except NotCovered as why:
             self.uncovered[call.module] = str(why)
             raise
@@ -185,7 +195,7 @@ def read_sinks(sinks: Any, heads: int) -> Tensor:
 
 
 def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:
-    """Raise NotCovered for devices, dtypes, shapes and numbers that the library is not for."""
+    """Raise NotCovered for devices, dtypes and shapes that the library is not for."""
     sides = (call.query, call.key, call.value)
     if any(side.device.type != "cpu" or side.dtype != torch.float32 for side in sides):
         raise NotCovered("not float32 on the CPU")
@@ -201,17 +211,15 @@ def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -
         raise NotCovered("a mask of another shape")
     if spans is None and not (call.mask is not None and is_bias(call.mask, call)):
         raise NotCovered("a mask of another shape")
-    sizes = [largest_size(side) for side in sides]
-    largest = sizes[0] * sizes[1] * call.query.shape[-1] * abs(formula.scale)
+
+
+def require_small(call: EagerCall, formula: Formula, sizes: Tensor) -> None:
+    """Raise NotCovered for numbers that are not finite, or so large that hidden keys may have weight."""
+    query, key, value = sizes.flatten(1).amax(dim=1).tolist()
+    largest = query * key * call.query.shape[-1] * abs(formula.scale)
     lowest = torch.finfo(torch.float32 if call.mask is None else call.mask.dtype).min
-    if not (largest < min(LARGEST_SCORE, -lowest * HARMLESS_SCORE) and sizes[2] < LARGEST_SCORE):
+    if not (largest < min(LARGEST_SCORE, -lowest * HARMLESS_SCORE) and value < LARGEST_SCORE):
         raise NotCovered("numbers that are not finite, or too large")
-
-
-def largest_size(side: Tensor) -> float:
-    """max |x|; nan where there is one. (torch's norm of order infinity takes ten times as long.)"""
-    least, most = torch.aminmax(side)
-    return float(torch.maximum(-least, most))
 
 
 def is_bias(bias: Any, call: EagerCall) -> bool:
@@ -249,8 +257,9 @@ def compute_in_one_pass(
             assert call.mask is not None
             visible = counted.add(mask_rows(call.mask, start, stop), start, stop)
             results.take_off_hidden(visible, request, start, stop)
+    require_small(call, formula, results.sizes)
     seen = counted.visible() if spans is None else spans.visible()
-    statistics = MapStatistics(request, *results[1:], seen)
+    statistics = MapStatistics(request, results.rows, results.columns, results.diagonals, seen)
     hidden = torch.full((), torch.nan).expand(batch, heads, queries, call.keys)
     where = (0, 0, queries, call.keys)
     return Strip(hidden, *where, outputs=results.output, scores=hidden, statistics=statistics)
@@ -264,17 +273,21 @@ class Results(NamedTuple):
     rows: Tensor
     columns: Tensor
     diagonals: Tensor
+    sizes: Tensor
+    """[3, batch, head]: max |x| of query, key and value; nan where one is."""
 
     @classmethod
     def from_call(cls, call: EagerCall, request: StatisticsRequest) -> "Results":
         batch, heads, queries, _ = call.query.shape
         width, offsets = call.value.shape[-1], queries + call.keys - 1
-        lead = (batch, heads)
+        lead, floats = (batch, heads), empty_floats(0)
+        doubles = floats.double()
         return cls(
-            torch.empty(batch, queries, heads, width),
-            torch.empty(len(ROWS) + len(request.listed), *lead, queries),
-            torch.zeros(*lead, call.keys if request.columns else 0, dtype=torch.float64),
-            torch.zeros(*lead, offsets if request.offsets else 0, dtype=torch.float64),
+            floats.new_empty(batch, queries, heads, width),
+            floats.new_empty(len(ROWS) + len(request.listed), *lead, queries),
+            doubles.new_zeros(*lead, call.keys if request.columns else 0),
+            doubles.new_zeros(*lead, offsets if request.offsets else 0),
+            floats.new_zeros(3, *lead),
         )
 
     def take_off_hidden(
@@ -308,11 +321,12 @@ def fill_arguments(
         **sides,
         "spans": pairs,
         "sinks": formula.sinks,
-        "listed": torch.tensor([*request.listed, 0]),
+        "listed": torch.tensor([*request.listed, 0], device="cpu"),
         "output": results.output,
         "row_statistics": results.rows,
         "columns": results.columns,
         "offsets": results.diagonals,
+        "sizes": results.sizes,
     }
     arguments = Arguments(scale=formula.scale, cap=formula.cap, small=SMALL, what=request.bits)
     for name, tensor in tensors.items():
@@ -368,24 +382,36 @@ def broadcast_strides(bias: Tensor) -> tuple[int, ...]:
 
 
 def run_threads(library: Library, arguments: Arguments, heads: int, scratch: Sequence[int]) -> None:
-    """Divide the heads over as many threads as there is memory for."""
+    """Divide the heads over as many threads as there is memory for, of which this one is the first."""
     threads = len(scratch)
-    if threads == 1:
-        library.attend(arguments, 0, heads, scratch[0])
-        return
     ends = [heads * number // threads for number in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [
-            pool.submit(library.attend, arguments, first, last, memory)
-            for first, last, memory in zip(ends, ends[1:], scratch, strict=False)
-        ]:
-            done.result()
+    parts = list(zip(ends, ends[1:], scratch, strict=False))
+    others = [
+        worker_threads(threads - 1, os.getpid()).submit(library.attend, arguments, *part)
+        for part in parts[1:]
+    ]
+    try:
+        library.attend(arguments, *parts[0])
+    finally:
+        wait(others)  # they write to memory that is freed when this ends
+    for done in others:
+        done.result()
 
 
-def judge(eager: Attention, call: EagerCall, found: Strip) -> Strip:
-    """Compare the first and the last rows with those of the model's own function, or raise NotCovered."""
+@lru_cache(maxsize=1)
+def worker_threads(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that are kept between calls. A forked process has those of its parent no more, so it makes its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"attention in {process}")
+
+
+def own_strips(eager: Attention, call: EagerCall) -> list[tuple[Tensor, Strip]]:
+    """The outputs and the strips of the first and the last rows by the model's own function."""
     last = max(0, call.queries - JUDGED_ROWS)
-    own = [compute_strip(eager, call, start, JUDGED_ROWS) for start in dict.fromkeys((0, last))]
+    return [compute_strip(eager, call, start, JUDGED_ROWS) for start in dict.fromkeys((0, last))]
+
+
+def judge(call: EagerCall, found: Strip, own: Sequence[tuple[Tensor, Strip]]) -> Strip:
+    """Compare these rows with those of the model's own function, or raise NotCovered."""
     statistics = found.statistics
     assert statistics is not None
     assert found.outputs is not None

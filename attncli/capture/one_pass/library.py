@@ -18,7 +18,7 @@ INSTRUCTIONS = ("plain", "avx2", "avx512")
 
 POINTERS = (
     *("query", "key", "value", "bias", "sinks", "spans", "listed"),
-    *("output", "row_statistics", "columns", "offsets"),
+    *("output", "row_statistics", "columns", "offsets", "sizes"),
 )
 COUNTS = (
     *("batch", "heads", "heads_per_key", "queries", "keys", "width", "value_width"),

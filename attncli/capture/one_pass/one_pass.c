@@ -38,6 +38,7 @@ struct attention {
     float *row_statistics;
     double *columns; /* batch, head, key: sums that grow */
     double *offsets; /* batch, head, queries + keys - 1: sums over diagonals that grow, offset -(keys - 1) first */
+    uint32_t *sizes; /* 3, batch, head: the largest |x| of query, key and value, which grow; as bits, so that NaN wins */
     int64_t batch, heads, heads_per_key, queries, keys, width, value_width;
     int64_t start, stop; /* the queries of this call */
     int64_t query_batch, query_head, query_row, key_batch, key_head, key_row;
@@ -61,8 +62,8 @@ INLINE float exponential(float x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    union { int32_t bits; float number; } power;
-    power.bits = ((int32_t)whole + 127) << 23;
+    union { uint32_t bits; float number; } power;
+    power.bits = ((uint32_t)(int32_t)whole + 127u) << 23;
     return p * power.number;
 }
 
@@ -218,8 +219,22 @@ TARGET static void OWN(weigh)(const float *strip, int64_t strip_row, const float
     }
 }
 
+/* The bits of the largest |x| here, or `most` if these are more. */
+TARGET INLINE uint32_t OWN(find_size)(const float *x, int64_t count, uint32_t most) {
+#pragma omp simd reduction(max : most)
+    for (int64_t f = 0; f < count; f++) {
+        uint32_t bits;
+        memcpy(&bits, x + f, sizeof bits);
+        bits &= 0x7fffffffu;
+        most = bits > most ? bits : most;
+    }
+    return most;
+}
+
 /* Keys as panels of [feature, PANEL], the last one filled with zeros. */
-TARGET static void OWN(pack_keys)(const float *key, int64_t key_row, int64_t keys, int64_t width, float *panels) {
+TARGET static uint32_t OWN(pack_keys)(const float *key, int64_t key_row, int64_t keys, int64_t width, float *panels) {
+    uint32_t size = 0;
+    for (int64_t j = 0; j < keys; j++) size = OWN(find_size)(key + j * key_row, width, size);
     for (int64_t start = 0; start < keys; start += PANEL) {
         float *panel = panels + start * width;
         int64_t count = smaller(PANEL, keys - start);
@@ -230,21 +245,29 @@ TARGET static void OWN(pack_keys)(const float *key, int64_t key_row, int64_t key
                 for (int64_t f = t; f < end; f++) panel[f * PANEL + j] = key[(start + j) * key_row + f];
         }
     }
+    return size;
 }
 
-TARGET static void OWN(pack_values)(const float *value, int64_t row, int64_t keys, int64_t width, int64_t padded,
-                                    float *packed) {
+TARGET static uint32_t OWN(pack_values)(const float *value, int64_t row, int64_t keys, int64_t width, int64_t padded,
+                                        float *packed) {
+    uint32_t size = 0;
     for (int64_t j = 0; j < keys; j++) {
+        size = OWN(find_size)(value + j * row, width, size);
         memcpy(packed + j * padded, value + j * row, (size_t)width * sizeof(float));
         memset(packed + j * padded + width, 0, (size_t)(padded - width) * sizeof(float));
     }
+    return size;
 }
 
-TARGET static void OWN(pack_queries)(const float *query, int64_t row, int64_t rows, int64_t padded, int64_t width,
-                                     float scale, float *packed) {
+TARGET static uint32_t OWN(pack_queries)(const float *query, int64_t row, int64_t rows, int64_t padded, int64_t width,
+                                         float scale, float *packed) {
+    uint32_t size = 0;
     memset(packed + rows * width, 0, (size_t)((padded - rows) * width) * sizeof(float));
-    for (int64_t r = 0; r < rows; r++)
+    for (int64_t r = 0; r < rows; r++) {
+        size = OWN(find_size)(query + r * row, width, size);
         for (int64_t f = 0; f < width; f++) packed[r * width + f] = query[r * row + f] * scale;
+    }
+    return size;
 }
 
 TARGET static void OWN(cap_scores)(float *s, int64_t count, float cap) {
@@ -356,17 +379,20 @@ TARGET static void OWN(attend)(const struct attention *a, int64_t first, int64_t
     float *panels = scratch, *values = panels + keys * a->width, *query = values + a->keys * value_row;
     float *context = query + MOST_ROWS * a->width, *strip = context + MOST_ROWS * value_row;
     float *columns = strip + most_rows * keys, *diagonals = columns + keys, inverse[MOST_ROWS];
-    int64_t packed = -1;
+    int64_t packed = -1, units = a->batch * a->heads;
+    uint32_t key_size = 0, value_size = 0;
     for (int64_t unit = first; unit < last; unit++) {
         int64_t item = unit / a->heads, head = unit % a->heads, group = head / a->heads_per_key;
         int64_t source = item * a->heads + group;
         if (source != packed) {
             const float *key = a->key + item * a->key_batch + group * a->key_head;
-            OWN(pack_keys)(key, a->key_row, a->keys, a->width, panels);
+            key_size = OWN(pack_keys)(key, a->key_row, a->keys, a->width, panels);
             const float *value = a->value + item * a->value_batch + group * a->value_head;
-            OWN(pack_values)(value, a->value_row, a->keys, a->value_width, value_row, values);
+            value_size = OWN(pack_values)(value, a->value_row, a->keys, a->value_width, value_row, values);
             packed = source;
         }
+        uint32_t *query_size = a->sizes + unit;
+        query_size[units] = key_size, query_size[2 * units] = value_size;
         for (int64_t start = a->start; start < a->stop; start += most_rows) {
             int64_t count = smaller(most_rows, a->stop - start), rows = round_up(count, TILE_ROWS);
             int64_t low = a->keys, high = 0;
@@ -375,8 +401,9 @@ TARGET static void OWN(attend)(const struct attention *a, int64_t first, int64_t
                 high = larger(high, OWN(span)(a, item, start + r, 1));
             }
             int64_t from = low / PANEL * PANEL, strip_row = round_up(high - from, PANEL);
-            OWN(pack_queries)(a->query + item * a->query_batch + head * a->query_head + start * a->query_row,
-                              a->query_row, count, rows, a->width, a->scale, query);
+            const float *asked = a->query + item * a->query_batch + head * a->query_head + start * a->query_row;
+            uint32_t size = OWN(pack_queries)(asked, a->query_row, count, rows, a->width, a->scale, query);
+            *query_size = size > *query_size ? size : *query_size;
             OWN(score)(query, panels, strip, strip_row, rows, a->width, from, high);
             /* diagonal key - query = -(start + count - 1) ... is stored from index 0 on */
             int64_t shift = start + count - 1;

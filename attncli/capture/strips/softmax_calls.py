@@ -143,7 +143,8 @@ class SoftmaxCapture(TorchFunctionMode):
         result = func(*args, **kwargs)
         if self.mixed.there:
             self.mixed.follow(func, args, result)
-        self.follow(func, args, kwargs, result)
+        if self.pending:
+            self.follow(func, args, kwargs, result)
         return result
 
     def softmax(self, func: Function, args: Args, kwargs: Kwargs) -> Tensor:

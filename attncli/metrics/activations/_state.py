@@ -59,8 +59,12 @@ def compute_cosine_gap(values: "Tensor") -> float:
 
     With unit rows u_i, 1 - cos = Σ_i ‖u_i - ū‖² / (n - 1), which needs no subtraction from 1.
     """
-    rows = values.double()
-    directions = rows / rows.norm(dim=-1, keepdim=True)
-    if len(rows) < 2:
+    if len(values) < 2:
         return float("nan")
-    return float((directions - directions.mean(dim=0)).square().sum()) / (len(rows) - 1)
+    own = values.double()
+    rows = (
+        own.clone() if own is values else own
+    )  # all is computed in its memory: new pages take most of the time
+    rows /= rows.norm(dim=-1, keepdim=True)
+    rows -= rows.mean(dim=0)
+    return float(rows.square_().sum()) / (len(rows) - 1)

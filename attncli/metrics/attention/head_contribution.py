@@ -17,6 +17,6 @@ def head_contribution(outputs: HeadOutputs) -> "Tensor":
     context = outputs.context.transpose(1, 2)
     projection = outputs.projection.to(context.dtype)
     gram = projection @ projection.transpose(-2, -1)
-    norms = ((context @ gram) * context).sum(dim=-1).clamp_min(0.0).sqrt()
+    norms = (context @ gram).mul_(context).sum(dim=-1).clamp_min_(0.0).sqrt_()
     total = norms.sum(dim=1, keepdim=True)
     return median((norms / total).nan_to_num_(0.0))  # nothing of nothing is 0

@@ -88,13 +88,13 @@ class KeepBySwitches:
         self.anatomy = anatomy
         self.switches = switches
 
-    def merges(self, run: BlockRun, site: CallSite) -> bool:
+    def is_merge(self, run: BlockRun, site: CallSite) -> bool:
         return (run.stack, run.call.layer, site) in self.anatomy.merges
 
-    def mixes(self, run: BlockRun, place: AdditionSite) -> bool:
+    def is_mixing(self, run: BlockRun, place: AdditionSite) -> bool:
         return (run.stack, run.call.layer, place) in self.anatomy.mixing
 
-    def addition(self, point: StreamPoint) -> Keep:
+    def choose_summands(self, point: StreamPoint) -> Keep:
         """Attention's skip also covers other token mixers, and is the one skip of parallel branches."""
         switches = self.switches
         if point.kind in ("attention", "mixer", "parallel"):
@@ -103,10 +103,10 @@ class KeepBySwitches:
             return Keep.STREAM
         return Keep.BOTH if switches.mlp_skip or point.kind == "beside" else Keep.BRANCH
 
-    def merged_mlp(self) -> bool:
+    def keeps_merged_mlp(self) -> bool:
         return self.switches.mlp
 
-    def norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
+    def keeps_norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
         """A norm after the MLP is dropped with it; norms of queries, keys or anything else inside a branch stay."""
         if fed_by is None:
             return self.switches.norms or key not in self.anatomy.branch_norms

@@ -62,9 +62,9 @@ def track_blocks(
     norms = {module: name for module, name in parts_of_blocks.items() if is_norm(module)}
     tracked = BlockTracking(stacks, parts, norms, done, feed, values, summands)
     with (
-        wrap_forwards([model], tracked.around_model),
+        wrap_forwards([model], tracked.run_model),
         wrap_forwards(unique_blocks(stacks), tracked.around_block),
-        wrap_forwards(norms, tracked.around_norm),
+        wrap_forwards(norms, tracked.run_norm),
     ):
         yield
 
@@ -91,7 +91,7 @@ class BlockTracking:
         self.summands = summands
         self.tracker: Tracker | None = None
 
-    def around_model(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_model(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         """Run one forward: its blocks are counted from the first."""
         self.following.restart()
         with torch.inference_mode(False), torch.no_grad():
@@ -144,10 +144,10 @@ class BlockTracking:
         """A stream as the block receives it."""
         stream = self.feed(run, stream)
         point = run.make_point("input", key=key)
-        attach_tag(stream, Tag(run).moved(point))
+        attach_tag(stream, Tag(run).move_to(point))
         return stream
 
-    def around_norm(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_norm(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         """Run a norm module."""
         tracker, name = self.tracker, self.norms[module]
         if tracker is None or tracker.inside_norm:

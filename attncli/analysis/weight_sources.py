@@ -39,7 +39,7 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
         made = load_model(named, LoadOptions(seed=seed))
         return open_in_memory_weights(made.model, str(named), made.identity, made.warnings)
     local = find_local_folder(named, how)
-    config = HeadConfig.read(local.folder)
+    config = HeadConfig.read_config(local.folder)
     warnings = (*local.source.warnings, *filter(None, [describe_unread_shards(local.folder)]))
     return OpenedWeights(
         config, open_tensors(local.folder, config, how.allow_pickle), local.describe(), warnings

@@ -51,7 +51,7 @@ class FitRequest:
         if not 1 <= self.effort <= 4:
             raise UsageError(f"`effort` must be 1, 2, 3 or 4, not {self.effort}.")
 
-    def at(self, d: int) -> "FitRequest":
+    def at_width(self, d: int) -> "FitRequest":
         """The same request at another width."""
         return replace(self, d=d)
 

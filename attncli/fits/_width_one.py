@@ -129,7 +129,7 @@ def iter_shifted_modules(
 ) -> Iterator[FittedModule]:
     """Iterate over modules, one for each centre of the keys; `factors` receives how much steeper than planned its
     rows are."""
-    for shifted, size in iter_shifts(keys, constraints.masked, request.dtype):
+    for shifted, size in iter_shifts(keys, constraints.hides_keys, request.dtype):
         queries, needed = find_smallest_queries(shifted, reach / size, constraints, sign, request)
         np.maximum(factors, needed, out=factors)
         yield make_module(queries, shifted[:, None], request.dtype, request.causal)

@@ -134,7 +134,7 @@ def find_width(
 
     def fits_at_width(d: int) -> bool:
         if d not in tried:
-            tried[d] = try_fit_at_width(method, target, request.at(d), seeds, watch)
+            tried[d] = try_fit_at_width(method, target, request.at_width(d), seeds, watch)
         return tried[d].met
 
     low, high = bracket_width(fits_at_width, ladder, impossible)
@@ -245,7 +245,7 @@ def halve_logit_budget(
     """Fit a learned module again with half of its logits as budget; return the better one."""
     if not attempt.met or attempt.fit is None or attempt.method.partition(":")[0] != "learned":
         return attempt
-    tight = replace(request.at(attempt.fit.d), logit_budget=TIGHTER * attempt.logits)
+    tight = replace(request.at_width(attempt.fit.d), logit_budget=TIGHTER * attempt.logits)
     again = try_fit_at_width(attempt.method, target, tight, seeds[:1])
     probes = attempt.probes + again.probes
     better = again if again.met else attempt

@@ -75,8 +75,8 @@ def read_head(model: str, place: str, how: FetchSettings = NOTHING_TRUSTED) -> H
 def require_scaled_product_logits(model: str, how: FetchSettings) -> tuple[LocalModel, HeadConfig]:
     """Require a model whose logits are simply scaled products of queries and keys."""
     local = find_local_folder(model, how)
-    config = HeadConfig.read(local.folder)
-    config.refuse_other_logits()
+    config = HeadConfig.read_config(local.folder)
+    config.refuse_unsupported_logits()
     return local, config
 
 

@@ -29,7 +29,7 @@ class HeadConfig:
     family: HeadFamily
 
     @classmethod
-    def read(cls, folder: Path) -> "HeadConfig":
+    def read_config(cls, folder: Path) -> "HeadConfig":
         """Read the folder's config.json; refuse it where its weights are not laid out as the family's are."""
         path = folder / "config.json"
         return cls.of(path, read_config_json(folder))
@@ -39,7 +39,7 @@ class HeadConfig:
         """Wrap a parsed config.json, or the config of an in-memory model."""
         config = cls(path, settings, find_family(str(path), settings))
         refuse_oversized_values(str(path), settings)
-        config.refuse_other_layouts()
+        config.refuse_unsupported_layouts()
         return config
 
     @property
@@ -48,28 +48,28 @@ class HeadConfig:
 
     @property
     def layers(self) -> int:
-        return self.number(self.family.layers)
+        return self.read_number(self.family.layers)
 
     @property
     def heads(self) -> int:
-        return self.number(self.family.heads)
+        return self.read_number(self.family.heads)
 
     @property
     def key_heads(self) -> int:
         """The number of key heads, fewer than query heads under grouped-query attention."""
         values = self.settings.get("num_key_value_heads")
-        return self.heads if values is None else self.number("num_key_value_heads")
+        return self.heads if values is None else self.read_number("num_key_value_heads")
 
     @property
     def hidden(self) -> int:
-        return self.number(self.family.hidden)
+        return self.read_number(self.family.hidden)
 
     @property
     def key_width(self) -> int:
         values = self.settings.get("head_dim")
-        return self.hidden // self.heads if values is None else self.number("head_dim")
+        return self.hidden // self.heads if values is None else self.read_number("head_dim")
 
-    def number(self, name: str) -> int:
+    def read_number(self, name: str) -> int:
         value = self.settings.get(name)
         if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
             raise InputError(f"{self.path} has no usable {name}: {value!r}.")
@@ -78,7 +78,7 @@ class HeadConfig:
     def tensor_layer_index(self, layer: int) -> int:
         """The index in the layer's tensor names: ALBERT's layers share a group's weights."""
         values = self.settings.get("num_hidden_groups")
-        groups = self.layers if values is None else self.number("num_hidden_groups")
+        groups = self.layers if values is None else self.read_number("num_hidden_groups")
         return int(layer / (self.layers / groups))
 
     def logit_scale(self, layer: int) -> float:
@@ -128,9 +128,9 @@ class HeadConfig:
             return float(value)
         raise InputError(f"{self.path} has no usable {name}: {value!r}.")
 
-    def refuse_other_layouts(self) -> None:
+    def refuse_unsupported_layouts(self) -> None:
         for name in (self.family.layers, self.family.heads, self.family.hidden):
-            self.number(name)
+            self.read_number(name)
         if (self.settings.get("inner_group_num") or 1) != 1:
             raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
         if self.settings.get("do_layer_norm_before") is False:
@@ -149,7 +149,7 @@ class HeadConfig:
                 f"{self.path}: {PER_LAYER} gives layers their own {min(names)}, which is not read here."
             )
 
-    def refuse_other_logits(self) -> None:
+    def refuse_unsupported_logits(self) -> None:
         """Refuse logits that are not simply scaled products of queries and keys."""
         if self.family.logits:
             raise UsageError(

@@ -23,7 +23,7 @@ class InMemoryTensors(TensorReader):
             for key, t in state.items()
         }
         self.read_from = set()
-        self.name = cache(self.find)
+        self.name = cache(self.find_tensor)
 
     def dtype(self, name: str) -> str:
         """The dtype by the name that files use."""

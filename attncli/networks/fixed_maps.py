@@ -21,7 +21,7 @@ def compute_map_without_input(
     state: SplitState, layer: Layer, spec: NetworkSpec, switches: AblationSwitches
 ) -> Array:
     """The map A, or A - 11^T/n, in plain numbers."""
-    logits = attention_logits(state.joined(), layer, spec)
+    logits = attention_logits(state.to_plain_form(), layer, spec)
     eye = make_scaled_array(np.eye(spec.tokens)[None])
     outlier = 1.0 / spec.tokens if switches.remove_outlier else 0.0
     found: Array = softmax_output(logits, eye, minus=outlier).value()[0]

@@ -91,7 +91,7 @@ class AttentionWithFrozenMaps:
             self.needed,
         )
 
-    def mix_rows(self, matrix: SplitState) -> SplitState:
+    def mix_tokens(self, matrix: SplitState) -> SplitState:
         """P_h M of one head, for any matrix M [token, column]."""
         varying = ScaledArray(matrix.varying.mantissa[None], matrix.varying.exponent)
         found = self.apply_weights(varying)
@@ -102,7 +102,7 @@ class AttentionWithFrozenMaps:
             common, ScaledArray(found.varying.mantissa[0], found.varying.exponent), plain=False
         )
 
-    def of_value_bias(self) -> SplitParts | None:
+    def value_bias_term(self) -> SplitParts | None:
         """The contribution of the value biases, once weighted; None without any."""
         b_v = self.layer.b_v
         if b_v is None:
@@ -114,7 +114,7 @@ class AttentionWithFrozenMaps:
             self.layer._replace(b_o=None),
         )
 
-    def of_output_bias(self) -> SplitParts | None:
+    def output_bias_term(self) -> SplitParts | None:
         """The contribution of the output bias; None without one."""
         b_o = self.layer.b_o
         if b_o is None:
@@ -194,32 +194,32 @@ class LayerWithFrozenMaps:
         self.after = after
         self.skip = skip
 
-    def through_attention(self, x: SplitState, head: int | None = None) -> SplitState:
+    def apply_attention(self, x: SplitState, head: int | None = None) -> SplitState:
         """The attention branch alone, through all heads or one."""
-        attend = self.attend if head is None else self.one_head[head]
+        attend = self.attend if head is None else self.head_attentions[head]
         normed = x if self.before is None else self.before(x)
-        return self.evaluate_norm(SplitState(*attend(normed.split()), plain=False))
+        return self.evaluate_norm(SplitState(*attend(normed.to_split_form()), plain=False))
 
     @cached_property
-    def one_head(self) -> list[AttentionWithFrozenMaps]:
+    def head_attentions(self) -> list[AttentionWithFrozenMaps]:
         return [self.attend.head_output(index) for index in range(len(self.attend.layer.w_v))]
 
-    def past_attention(self, x: SplitState) -> SplitState:
+    def skip_attention(self, x: SplitState) -> SplitState:
         """The skip connection alone."""
-        return self.evaluate_norm(x.split())
+        return self.evaluate_norm(x.to_split_form())
 
     def apply_layer(self, x: SplitState) -> SplitState:
         """Branch and skip, where there are both."""
-        through = self.through_attention(x)
-        return add_states(self.past_attention(x), through) if self.skip else through
+        through = self.apply_attention(x)
+        return add_states(self.skip_attention(x), through) if self.skip else through
 
     def value_bias(self, head: int | None = None) -> SplitState | None:
         """The contribution of the value biases, through all heads or one."""
-        attend = self.attend if head is None else self.one_head[head]
-        return self.initial_state(attend.of_value_bias())
+        attend = self.attend if head is None else self.head_attentions[head]
+        return self.initial_state(attend.value_bias_term())
 
     def output_bias(self) -> SplitState | None:
-        return self.initial_state(self.attend.of_output_bias())
+        return self.initial_state(self.attend.output_bias_term())
 
     def bias_contribution(self) -> SplitState | None:
         """The contribution of all biases of this layer."""
@@ -249,7 +249,7 @@ def run_and_freeze_layer(
     switches = replace(switches, mlp=False, mlp_skip=False)
     following = run_block(state, layer, spec, switches)
     plain = state.log2_spread > APART and following.log2_spread > SAFE
-    form = state.joined() if plain else state.split()
+    form = state.to_plain_form() if plain else state.to_split_form()
     before = freeze_norm(form, spec) if spec.norm_position == "pre" else None
     seen = form if before is None else attention_input(before, form)
     logits = attention_logits(seen, layer, spec)
@@ -270,4 +270,4 @@ def freeze_norm(state: SplitState, spec: NetworkSpec) -> NormWithFrozenScale | N
 
 def attention_input(norm: NormWithFrozenScale, form: SplitState) -> SplitState:
     """The attention's input, in the form of the state."""
-    return norm(form).joined() if form.plain else norm(form)
+    return norm(form).to_plain_form() if form.plain else norm(form)

@@ -27,7 +27,7 @@ class GatedHeads(NamedTuple):
 def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> GatedHeads:
     """Compute the heads from the state before the block."""
     assert layer.w_g is not None
-    read = state.joined()
+    read = state.to_plain_form()
     read = apply_norm(read, spec) if spec.norm_position == "pre" else read
     logits, values = attention_logits(read, layer, spec), project_per_head(read.parts, layer.w_v)
     context = add_scaled_arrays(

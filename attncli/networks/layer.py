@@ -64,10 +64,10 @@ def run_block(
 def run_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSpec) -> SplitState:
     """Run a sub-block in plain form where tokens differ before and after, else in split form."""
     if state.log2_spread > APART:
-        result = apply_sub_block(state.joined(), part, skip, spec)
+        result = apply_sub_block(state.to_plain_form(), part, skip, spec)
         if result.log2_spread > SAFE:
             return result
-    return apply_sub_block(state.split(), part, skip, spec)
+    return apply_sub_block(state.to_split_form(), part, skip, spec)
 
 
 def apply_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSpec) -> SplitState:

@@ -24,7 +24,7 @@ class UserMatrix(str):
 
     weights: csr_array
 
-    def checked(self, length: int | None, causal: bool) -> csr_array:
+    def to_checked_pattern(self, length: int | None, causal: bool) -> csr_array:
         check_shape(self, self.weights.shape, length)
         check_pattern_rows(self, self.weights, causal)
         return self.weights

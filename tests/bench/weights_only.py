@@ -77,7 +77,7 @@ def from_whole_products(folder: Path) -> dict[tuple[str, int, int], float]:
 
     found = {}
     for one in iter_head_products(
-        TensorReader(folder), HeadConfig.read(folder), [0], range(SAMPLE)
+        TensorReader(folder), HeadConfig.read_config(folder), [0], range(SAMPLE)
     ):
         for name, product in (("qk", one.qk), ("ov", one.ov)):
             assert product is not None

@@ -134,7 +134,9 @@ def test_the_products_are_what_the_model_does(kind: str, tmp_path: Path) -> None
 
 
 def products(folder: Path, heads: Any, layer: int = LAYER) -> list[HeadProducts]:
-    return list(iter_head_products(TensorReader(folder), HeadConfig.read(folder), [layer], heads))
+    return list(
+        iter_head_products(TensorReader(folder), HeadConfig.read_config(folder), [layer], heads)
+    )
 
 
 def formed(product: Any) -> np.ndarray:
@@ -173,7 +175,7 @@ def test_only_what_was_read_is_hashed(tmp_path: Path) -> None:
         held[name].flat[0] *= 1.5
         save_file(held, path)
         tensors = TensorReader(tmp_path)
-        list(iter_head_products(tensors, HeadConfig.read(tmp_path), [LAYER], [0]))
+        list(iter_head_products(tensors, HeadConfig.read_config(tmp_path), [LAYER], [0]))
         return tensors.sha256()
 
     first = changed("layers.0.self_attn.q_proj.weight")

@@ -57,8 +57,10 @@ def test_a_residual_along_the_common_row_survives_a_norm_only_through_epsilon() 
 def test_split_and_joined_are_the_same_state(seed: int) -> None:
     states = np.random.default_rng(seed).standard_normal((5, 3)) + 10.0
     plain = SplitState.of(states)
-    np.testing.assert_allclose(plain.split().states.value(), states, rtol=1e-15)
-    np.testing.assert_allclose(plain.split().joined().states.value(), states, rtol=1e-15)
+    np.testing.assert_allclose(plain.to_split_form().states.value(), states, rtol=1e-15)
+    np.testing.assert_allclose(
+        plain.to_split_form().to_plain_form().states.value(), states, rtol=1e-15
+    )
     np.testing.assert_allclose(plain.residual.value(), states - states.mean(axis=0), atol=1e-14)
 
 
@@ -81,7 +83,9 @@ def test_a_norm_keeps_small_tokens_beside_huge_ones() -> None:
     """Their squares would vanish in units of the largest."""
     rows = np.array([[1.0, -2.0, 4.0], [3e200, 1e200, -5e200], [2e-50, 1e-50, -1e-50]])
     found = (
-        normalise_tokens(SplitState.of(rows).joined(), 0.0, centre=True).joined().varying.value()
+        normalise_tokens(SplitState.of(rows).to_plain_form(), 0.0, centre=True)
+        .to_plain_form()
+        .varying.value()
     )
     for row, ours in zip(rows, found, strict=True):
         own = row / np.abs(row).max()

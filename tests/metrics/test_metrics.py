@@ -81,7 +81,9 @@ NAMES = [name for name in METRICS.names() if name != "log10_residual_optimal"]
 def test_metrics_are_what_their_definitions_say(name: str, offset: float) -> None:
     x = STATES + offset
     assert METRICS[name](SplitState.of(x)) == pytest.approx(dense(name, x), abs=1e-10)
-    assert METRICS[name](SplitState.of(x).split()) == pytest.approx(dense(name, x), abs=1e-10)
+    assert METRICS[name](SplitState.of(x).to_split_form()) == pytest.approx(
+        dense(name, x), abs=1e-10
+    )
 
 
 def collapsed(power: int) -> SplitState:

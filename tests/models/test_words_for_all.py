@@ -79,9 +79,9 @@ def test_paths_and_collapse_say_what_was_drawn_too() -> None:
 
 def test_a_text_is_not_crowded_out_by_what_stands_beside_it() -> None:
     """Given speech too, SeamlessM4T would not read the text, and its text encoder would rest."""
-    assert find_extra_inputs(build_model("seamless_m4t", TINY, seed=0)).others == ()
-    assert find_extra_inputs(build_model("git", TINY, seed=0)).others == ("pixel_values",)
-    assert find_extra_inputs(build_model("layoutlm", TINY, seed=0)).others == ()
+    assert find_extra_inputs(build_model("seamless_m4t", TINY, seed=0)).other_names == ()
+    assert find_extra_inputs(build_model("git", TINY, seed=0)).other_names == ("pixel_values",)
+    assert find_extra_inputs(build_model("layoutlm", TINY, seed=0)).other_names == ()
 
 
 def test_at_a_terminal() -> None:
@@ -117,7 +117,7 @@ def test_texts_of_our_own_are_read_by_models_of_words_alone() -> None:
     assert {kind: is_reading_ids_alone(build_model(kind, TINY, seed=0)) for kind in own} == own
     assert not is_reading_ids_alone(build_model("t5gemma2_decoder", TINY, seed=0))
     assert not is_reading_ids_alone(build_model("csm_depth_decoder_model", TINY, seed=0))
-    assert find_extra_inputs(build_model("bert", TINY, seed=0)).others == ()
+    assert find_extra_inputs(build_model("bert", TINY, seed=0)).other_names == ()
 
 
 @pytest.mark.slow

@@ -45,14 +45,14 @@ def evaluate_residual_addition(
         on, off = tags[stream], tags[branch]
         if on and on.point and off and not off.point:
             place = AdditionSite(current_call_site(), len(on.point.lineage()))
-            kind = classify_skip_addition(on, off, parts.mixes(run, place))
+            kind = classify_skip_addition(on, off, parts.is_mixing(run, place))
             if kind:
                 return evaluate_skip_addition(run, parts, whole, stream, kind, place, (on, off))
     if (
         tags[0]
         and tags[1]
         and are_parallel_branches(tags[0], tags[1])
-        and parts.merges(run, current_call_site())
+        and parts.is_merge(run, current_call_site())
     ):
         return evaluate_branch_merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
@@ -79,11 +79,11 @@ class PartialSum:
         self.kwargs = kwargs
         self.terms = terms
 
-    def sum_all(self) -> torch.Tensor:
+    def sum_all_terms(self) -> torch.Tensor:
         result: torch.Tensor = self.func(*self.args, **self.kwargs)
         return result
 
-    def keep_one(self, position: int) -> torch.Tensor:
+    def keep_one_term(self, position: int) -> torch.Tensor:
         """Return one of the two terms; written in place where the code adds in place."""
         return self.write_value(self.terms.term(position))
 
@@ -147,14 +147,14 @@ def evaluate_skip_addition(
         run.inseparable.add(point)
     for call in off.attention:
         run.reached[call].add(point)
-    keep = parts.addition(point)
+    keep = parts.choose_summands(point)
     if keep is Keep.BOTH:
-        result = whole.sum_all()
+        result = whole.sum_all_terms()
     elif keep is Keep.NOTHING:
         result = whole.write_zero()
     else:
-        result = whole.keep_one(stream if keep is Keep.STREAM else 1 - stream)
-    attach_tag(result, derive_tag([on, off]).moved(point))
+        result = whole.keep_one_term(stream if keep is Keep.STREAM else 1 - stream)
+    attach_tag(result, derive_tag([on, off]).move_to(point))
     run.record_stream(point, result)
     return result
 
@@ -186,7 +186,7 @@ def evaluate_branch_merge(
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
     record_added_branch(run, AdditionSite(site), whole, 1 - attention)
-    result = whole.sum_all() if parts.merged_mlp() else whole.keep_one(attention)
+    result = whole.sum_all_terms() if parts.keeps_merged_mlp() else whole.keep_one_term(attention)
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
     attach_tag(result, derive_tag([*tags])._replace(bare=bare))
     return result

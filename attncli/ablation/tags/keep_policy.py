@@ -24,19 +24,19 @@ class Keep(Enum):
 class KeepPolicy(Protocol):
     """Decides what is kept of each recognised part."""
 
-    def merges(self, run: BlockRun, site: CallSite) -> bool:
+    def is_merge(self, run: BlockRun, site: CallSite) -> bool:
         """Whether the addition of two branches here may merge attention and MLP."""
 
-    def mixes(self, run: BlockRun, place: AdditionSite) -> bool:
+    def is_mixing(self, run: BlockRun, place: AdditionSite) -> bool:
         """Whether the branch without attention that is added here mixes tokens."""
 
-    def addition(self, point: StreamPoint) -> Keep:
+    def choose_summands(self, point: StreamPoint) -> Keep:
         """Which summands the skip addition returns that makes this point of the stream."""
 
-    def merged_mlp(self) -> bool:
+    def keeps_merged_mlp(self) -> bool:
         """Whether the MLP stays in the result of a merge."""
 
-    def norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
+    def keeps_norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
         """Whether a norm stays, of this point of the stream or of a branch."""
 
 
@@ -46,31 +46,31 @@ class KeepEverything:
     def __init__(self, mixing: Mixing = frozenset()) -> None:
         self.mixing = mixing
 
-    def merges(self, run: BlockRun, site: CallSite) -> bool:
-        return not self.mixes(run, AdditionSite(site))
+    def is_merge(self, run: BlockRun, site: CallSite) -> bool:
+        return not self.is_mixing(run, AdditionSite(site))
 
-    def mixes(self, run: BlockRun, place: AdditionSite) -> bool:
+    def is_mixing(self, run: BlockRun, place: AdditionSite) -> bool:
         return (run.stack, run.call.layer, place) in self.mixing
 
-    def addition(self, point: StreamPoint) -> Keep:
+    def choose_summands(self, point: StreamPoint) -> Keep:
         return Keep.BOTH
 
-    def merged_mlp(self) -> bool:
+    def keeps_merged_mlp(self) -> bool:
         return True
 
-    def norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
+    def keeps_norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
         return True
 
 
 class DropAdditions(KeepEverything):
     """Drops every skip addition: no part of a block's input may then reach its output."""
 
-    def addition(self, point: StreamPoint) -> Keep:
+    def choose_summands(self, point: StreamPoint) -> Keep:
         return Keep.NOTHING
 
 
 class KeepStreamOnly(KeepEverything):
     """Every skip addition returns the stream alone: a change of one token of a block's input stays in that token."""
 
-    def addition(self, point: StreamPoint) -> Keep:
+    def choose_summands(self, point: StreamPoint) -> Keep:
         return Keep.STREAM

@@ -97,7 +97,7 @@ class Tag(NamedTuple):
         """Whether it descends from a norm of the stream at this point."""
         return any(one.kind == "norm" and one.parent is point for one in self.ancestors)
 
-    def moved(self, point: StreamPoint) -> "Tag":
+    def move_to(self, point: StreamPoint) -> "Tag":
         """The tag of the stream at a new point."""
         return Tag(self.run, point, self.ancestors | {point}, raw=True)
 

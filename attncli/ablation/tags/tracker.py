@@ -82,11 +82,11 @@ class Tracker(TorchFunctionMode):
             for tensor in iter_tensors(result):
                 attach_tag(tensor, derive_tag([tag]))
             return result
-        if not self.parts.norm(key, tag.point):
+        if not self.parts.keeps_norm(key, tag.point):
             result = arguments.clone().to(result.dtype)
         if tag.point:
             point = self.run.make_point("norm", tag.point, key)
-            attach_tag(result, tag.moved(point))
+            attach_tag(result, tag.move_to(point))
             self.run.record_stream(point, result)
         else:
             if tag.raw:

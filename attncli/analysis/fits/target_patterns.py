@@ -39,7 +39,7 @@ class ChosenPatterns:
         targets: dict[str, csr_array] = {}
         for index, text in enumerate(self.options.chosen):
             if isinstance(text, UserMatrix):
-                targets[text] = normalise_rows(text.checked(self.options.length, causal))
+                targets[text] = normalise_rows(text.to_checked_pattern(self.options.length, causal))
                 continue
             if text in self.maps:
                 check_pattern_rows(text, self.maps[text], causal)

@@ -294,7 +294,7 @@ def observe_repeats(
 
     def run_alone(draw: int) -> PassResult:
         observer = HeadObserver(request, null, where, ignore_share)
-        return run(observer, kwargs=repeated.single_draw(draw), linear=linear, apart=subject.apart)
+        return run(observer, kwargs=repeated.select_draw(draw), linear=linear, apart=subject.apart)
 
     together = DrawObserver(request, null, where, DRAWS)
     with suppress(

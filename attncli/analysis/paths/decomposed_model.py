@@ -66,7 +66,7 @@ class PathModel:
                 wide = self.wider()
             except LimitError:
                 raise imprecise from None
-        return work(wide, text.in_float64()), True
+        return work(wide, text.to_float64()), True
 
     def measure_completeness_error(self, output: Tensor, plain: Tensor, text: ModelInput) -> float:
         """How far the frozen network is from the model itself, refused where rounding does not explain it."""

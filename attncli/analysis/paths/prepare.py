@@ -45,7 +45,7 @@ def prepare_paths(
         subject = replace(
             subject,
             wider=cache(
-                lambda: select_stack(load_model(source, wide), texts[0].in_float64(), stack)
+                lambda: select_stack(load_model(source, wide), texts[0].to_float64(), stack)
             ),
         )
     return subject, texts

@@ -40,7 +40,7 @@ def describe_variance(curve: Sequence[float]) -> str:
     found = classify_growth(curve[1:])
     if found is None:
         return "" if len(curve) <= FEWEST else "variance neither grows nor falls steadily"
-    return f"variance {found.in_words()}"
+    return f"variance {found.describe_growth()}"
 
 
 def describe_energy(curve: Sequence[float]) -> str:

@@ -56,7 +56,7 @@ def network_gradients(network: Network, switches: AblationSwitches, variant: str
         if state is None:
             return []
         maps.append(compute_map_without_input(state, layer, spec, switches))
-        states.append(state.joined().states.value())
+        states.append(state.to_plain_form().states.value())
         weights.append((layer.w_v[0], layer.w_o[0]))
         state = run_next_block(state, layer, spec, switches, f"{variant}, layer {index}")
     return gradient_norms(maps, states, weights)

@@ -55,7 +55,7 @@ def read_sizes(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[s
     from attncli.models.files.local_folder import find_local_folder
 
     local = find_local_folder(source, replace(files.to_fetch(), config_alone=True))
-    config = HeadConfig.read(local.folder)
+    config = HeadConfig.read_config(local.folder)
     return config.layers, config.heads, local.describe()
 
 

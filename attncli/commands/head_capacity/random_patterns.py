@@ -52,7 +52,7 @@ class RandomPatterns:
         if place not in self.found:
             rng = np.random.default_rng([seed, k])
             target = build_pattern(f"random:k={k}", self.length, rng, causal)
-            request = replace(self.request.at(d), causal=causal)
+            request = replace(self.request.at_width(d), causal=causal)
             self.found[place] = target, fit_queries_and_keys(target, self.methods, request, [seed])
         return self.found[place]
 

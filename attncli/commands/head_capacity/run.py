@@ -152,7 +152,7 @@ def fit_head_inputs(
         )
     save, seeds = how.save_module, run.all_seeds()
     targets = chosen.build_targets(seeds[0], head.causal)
-    request = replace(request.at(head.d), causal=head.causal)
+    request = replace(request.at_width(head.d), causal=head.causal)
     found = find_inputs(head, targets, search.methods, request, seeds, how.progress)
     plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot
     fits = to_saved_fits(head, found) if how.pictures or plain or save is not None else []

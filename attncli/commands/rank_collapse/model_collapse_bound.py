@@ -78,7 +78,7 @@ def evaluate_theorem(
         config = HeadConfig(
             Path(type(model).__name__), sentence, find_family(type(model).__name__, sentence)
         )
-        config.refuse_other_layouts()
+        config.refuse_unsupported_layouts()
         tensors = InMemoryTensors(type(model).__name__, model.state_dict())
         constants = []
         for layer in range(config.layers):

@@ -113,7 +113,7 @@ def find_separated_rows(
     Under a mask the rows from some place on and the keys up to it, which all of them see.
     """
     length = constraints.target.shape[0]
-    places = [length // 4, length // 2, 3 * length // 4] if constraints.masked else [length]
+    places = [length // 4, length // 2, 3 * length // 4] if constraints.hides_keys else [length]
     found = [
         measure_row_separation(constraints, variation, chosen, place)
         for place in places
@@ -164,7 +164,7 @@ def measure_row_separation(
     group = min(map(len, chosen.values()))
     gap, leak = math.inf, 0.0
     for row, keys in chosen.items():
-        part = constraints.part(row)
+        part = constraints.entries_of_row(row)
         at = np.searchsorted(constraints.keys(row), keys)
         weights = constraints.target.data[part][at]
         gap = min(gap, -float(constraints.off[part][at].mean()))

@@ -40,7 +40,11 @@ class LeastWidth(NamedTuple):
 
 def list_strict_supports(constraints: WidthOneConstraints) -> Flags:
     """[row, key]: supports of the rows that rank all of them strictly above all other keys, one row for each support."""
-    keen = [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0]
+    keen = [
+        row
+        for row in constraints.rows
+        if constraints.off[constraints.entries_of_row(row)].max() < 0.0
+    ]
     support: Flags = constraints.target.toarray()[keen] > 0.0
     return support
 
@@ -64,12 +68,19 @@ def bound_width_by_shattering(constraints: WidthOneConstraints) -> LeastWidth:
     """
     above = list_strict_supports(constraints)
     keen = np.array(
-        [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0], int
+        [
+            row
+            for row in constraints.rows
+            if constraints.off[constraints.entries_of_row(row)].max() < 0.0
+        ],
+        int,
     )
     if not len(keen):
         return LeastWidth(1)
     known = np.arange(above.shape[1]) < constraints.seen[keen][:, None]
-    proper = above.any(axis=0) & ~above.all(axis=0) if not constraints.masked else above.any(axis=0)
+    proper = (
+        above.any(axis=0) & ~above.all(axis=0) if not constraints.hides_keys else above.any(axis=0)
+    )
     return largest_shattered_set(KeyCuts(above, known, keen), np.flatnonzero(proper))
 
 
@@ -118,7 +129,7 @@ def list_uniform_supports(constraints: WidthOneConstraints) -> list[frozenset[in
     """Supports of rows that see all keys, need a strict order, and have equal weights."""
     found = []
     for row in constraints.rows:
-        part = constraints.part(row)
+        part = constraints.entries_of_row(row)
         equal = np.ptp(constraints.target.data[part]) < 1e-12 and constraints.off[part].max() < 0.0
         if equal and constraints.seen[row] == constraints.target.shape[0]:
             found.append(frozenset(constraints.keys(row).tolist()))
@@ -172,7 +183,7 @@ def spectral_width(constraints: WidthOneConstraints, budget: float, variation: f
     L is the logits with the keys' mean taken off, so its rank is at most d; W is uniform weights on every support minus uniform
     weights off it; a row's ⟨L_i, W_i⟩ is at least its gap, and ‖L‖_F at most budget · n.
     """
-    if constraints.masked:
+    if constraints.hides_keys:
         return 0.0
     total, witness = find_spectral_witness(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
@@ -203,7 +214,7 @@ def iter_required_logit_gaps(
     their mean logit is at most ln(τ / c), against (A - τ) on the support, whose logits are at least ln of that.
     """
     for row in constraints.rows:
-        part, length = constraints.part(row), constraints.target.shape[0]
+        part, length = constraints.entries_of_row(row), constraints.target.shape[0]
         weight, others = constraints.target.data[part], length - len(constraints.keys(row))
         if not others:
             continue
@@ -220,7 +231,8 @@ def min_logit_bound(constraints: WidthOneConstraints, d: int, variation: float) 
     bound exceeds d."""
     others = [row for row in constraints.rows if len(constraints.keys(row)) < constraints.seen[row]]
     half = 0.5 * max(
-        (-float(constraints.off[constraints.part(row)].min()) for row in others), default=0.0
+        (-float(constraints.off[constraints.entries_of_row(row)].min()) for row in others),
+        default=0.0,
     )
     gap = max(
         (each.least_logits(d) for each in find_separated_rows(constraints, variation)), default=0.0
@@ -230,7 +242,7 @@ def min_logit_bound(constraints: WidthOneConstraints, d: int, variation: float) 
 
 def spectral_logits(constraints: WidthOneConstraints, d: int, variation: float) -> float:
     """Solve `spectral_width` for the logits; 0 with a mask."""
-    if constraints.masked:
+    if constraints.hides_keys:
         return 0.0
     total, witness = find_spectral_witness(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf

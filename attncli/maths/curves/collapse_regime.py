@@ -216,8 +216,8 @@ def format_curve_segments(parts: Sequence[CurveSegment], end: int, support: str,
     clauses = RegimeDescription(stretches, parts[-1].last, end, support, drag)
     if is_law_interrupted(stretches):
         outer, inner, _ = stretches
-        return f"{clauses.law(outer)}, but {describe_short_segment(inner, end)}"
-    return clauses.joined()
+        return f"{clauses.describe_law(outer)}, but {describe_short_segment(inner, end)}"
+    return clauses.join_clauses()
 
 
 def is_law_interrupted(stretches: Sequence[CurveSegment]) -> bool:
@@ -289,10 +289,10 @@ class RegimeDescription:
     drag: str
     """What keeps the rate constant."""
 
-    def joined(self) -> str:
+    def join_clauses(self) -> str:
         """Join the clauses in the order of the layers; that a curve does not collapse comes before its first layers."""
         texts = [
-            self.clause(before, part)
+            self.describe_segment(before, part)
             for before, part in zip((None, *self.told), self.told, strict=False)
         ]
         first = next((at for at, part in enumerate(self.told) if not part.is_short), 0)
@@ -301,31 +301,31 @@ class RegimeDescription:
             texts = [f"{texts[first]}, though {early}", *texts[first + 1 :]]
         return ", then ".join(texts)
 
-    def clause(self, before: CurveSegment | None, part: CurveSegment) -> str:
+    def describe_segment(self, before: CurveSegment | None, part: CurveSegment) -> str:
         if part.is_short:
             return describe_short_segment(part, self.end)
         again = before and not before.is_short and before.trend == part.trend == "falls"
-        text = format_factor(part) if again else self.law(part)
+        text = format_factor(part) if again else self.describe_law(part)
         after = next((one for one in self.told if one.first >= part.last), None)
         ends_early = part.last < self.known_to and not (after and after.is_short)
         return f"{text} up to layer {part.last}" if ends_early else text
 
-    def law(self, part: CurveSegment) -> str:
+    def describe_law(self, part: CurveSegment) -> str:
         say: Mapping[str, Callable[[CurveSegment], str]] = {
             "power": lambda part: f"{name_convergence_order(part.convergence_order)}: {DOUBLY}",
-            "falls": self.decay,
+            "falls": self.describe_decay,
             "grows": lambda part: f"grows: {format_factor(part)}",
             "uneven": lambda part: (
                 f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end_value)}"
             ),
-            "levels off": lambda part: self.without_collapse(
+            "levels off": lambda part: self.add_no_collapse(
                 part, f"r levels off near {format_power_of_ten(part.end_value)}"
             ),
-            "flat": self.level,
+            "flat": self.describe_level,
         }
         return say[part.trend](part)
 
-    def decay(self, part: CurveSegment) -> str:
+    def describe_decay(self, part: CurveSegment) -> str:
         """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
         if part.falls_by_a_decade or part.end_value <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
@@ -340,7 +340,7 @@ class RegimeDescription:
         layer = part.last + math.ceil((SMALL - part.end_value) / part.slope)
         return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
 
-    def level(self, part: CurveSegment) -> str:
+    def describe_level(self, part: CurveSegment) -> str:
         if any(one.last <= part.first and is_collapse(one) for one in self.told):
             return f"r levels off near {format_power_of_ten(part.end_value)}"
         if part.end_value <= -COLLAPSED:
@@ -348,9 +348,9 @@ class RegimeDescription:
         uneven = " (unevenly)" if stdev(part.rates) >= -STEADY else ""
         if not self.support:
             return f"nearly flat{uneven}"
-        return self.without_collapse(part, f"tokens stay apart with {self.support}{uneven}")
+        return self.add_no_collapse(part, f"tokens stay apart with {self.support}{uneven}")
 
-    def without_collapse(self, part: CurveSegment, text: str) -> str:
+    def add_no_collapse(self, part: CurveSegment, text: str) -> str:
         return (
             text
             if any(map(is_collapse, self.told)) or part.end_value <= -COLLAPSED

@@ -25,7 +25,7 @@ class DepthGrowth(NamedTuple):
     likelier: float
     """Squared error of the power law over that of the exponential one."""
 
-    def in_words(self) -> str:
+    def describe_growth(self) -> str:
         """`grows exponentially: ×1.2 a layer`"""
         return f"{'grows' if self.factor > 1.0 else 'falls'} {self.law}"
 

@@ -41,7 +41,9 @@ class NormLinearProgramme:
         """Column, slope, and value at 0."""
         middle = (matrix.max(axis=0) + matrix.min(axis=0)) / 2.0
         for centre in (np.median(matrix, axis=0), matrix.mean(axis=0), middle):
-            self.add(centre, np.arange(matrix.shape[1]), self.lengths(centre).argsort()[::-1])
+            self.add_constraints(
+                centre, np.arange(matrix.shape[1]), self.lengths(centre).argsort()[::-1]
+            )
 
     def lengths(self, centre: Array) -> Array:
         found: Array = np.abs(self.matrix - centre).sum(axis=1)
@@ -54,7 +56,9 @@ class NormLinearProgramme:
     def norms(self, centre: Array) -> tuple[float, float]:
         return float(self.sums(centre).max()), float(self.lengths(centre).max())
 
-    def add(self, centre: Array, columns: NDArray[np.intp], rows: NDArray[np.intp]) -> None:
+    def add_constraints(
+        self, centre: Array, columns: NDArray[np.intp], rows: NDArray[np.intp]
+    ) -> None:
         """Add tangents of these columns at the centre, and the first of these rows that are not yet constraints."""
         signs = np.sign(centre - self.matrix).sum(axis=0)
         values = self.sums(centre) - signs * centre
@@ -74,7 +78,7 @@ class NormLinearProgramme:
             reached = u * sums.max() + v * lengths.max()
             if reached <= (u * a + v * b) * (1.0 + BROKEN):
                 break
-            self.add(centre, columns, rows)
+            self.add_constraints(centre, columns, rows)
             if before == (len(self.active), len(self.tangents)):
                 break
         return solution

@@ -77,9 +77,9 @@ class SplitState:
     @cached_property
     def residual(self) -> ScaledArray:
         """X - 1x̄^T."""
-        return self.split().varying if self.plain else self.varying
+        return self.to_split_form().varying if self.plain else self.varying
 
-    def split(self) -> "SplitState":
+    def to_split_form(self) -> "SplitState":
         """Convert to the split form, exactly: c is a rounded mean, V the rest."""
         if not self.plain:
             return self
@@ -87,7 +87,7 @@ class SplitState:
         rest = make_scaled_array(self.varying.mantissa - mean, self.varying.exponent)
         return SplitState(make_scaled_array(mean, self.varying.exponent), rest, plain=False)
 
-    def joined(self) -> "SplitState":
+    def to_plain_form(self) -> "SplitState":
         """Convert to the plain form."""
         return self if self.plain else SplitState(self.common, self.varying, plain=True)
 

@@ -34,26 +34,26 @@ class SpectrumIteration:
 
         self.generator = torch.Generator().manual_seed(SEED)
         self.lead, self.keys, self.queries = rows.weights.shape[:2], rows.keys, rows.queries
-        start = self.noise(rows.weights, min(BLOCK, self.keys))
+        start = self.draw_noise(rows.weights, min(BLOCK, self.keys))
         start[..., 0] = (
             1.0  # for rows that sum to one this gives the column sums, which the uniform part needs
         )
         self.blocks = [torch.linalg.qr(start).Q]
         self.products: list[Tensor] = []
-        self.running = self.zeros(rows)
+        self.running = self.make_zeros(rows)
         self.received = rows.weights.new_zeros((*self.lead, self.keys)).double()
         self.square = rows.weights.new_zeros(self.lead).double()
         self.values: Tensor | None = None
         self.short = torch.zeros(self.lead, dtype=torch.float64, device=start.device)
         """[batch, head]: how far below the true ones, as a part of itself, one of the two largest values may be."""
 
-    def noise(self, like: "Tensor", columns: int) -> "Tensor":
+    def draw_noise(self, like: "Tensor", columns: int) -> "Tensor":
         import torch
 
         drawn = torch.randn(self.keys, columns, generator=self.generator, dtype=torch.float64)
         return drawn.to(like.device).expand(*self.lead, -1, -1).clone()
 
-    def zeros(self, rows: MapStripRows) -> "Tensor":
+    def make_zeros(self, rows: MapStripRows) -> "Tensor":
         return rows.weights.new_zeros(self.blocks[-1].shape).double()
 
     def add(self, rows: MapStripRows) -> None:
@@ -66,10 +66,10 @@ class SpectrumIteration:
             self.received[..., part] += weights.sum(dim=-2).double()
             self.square += rows.squares.double().sum(dim=-1)
 
-    def next_round(self) -> bool:
+    def needs_next_round(self) -> bool:
         """Whether all strips are needed once more."""
         self.products.append(self.running)
-        self.find()
+        self.find_largest_values()
         room = self.keys - sum(block.shape[-1] for block in self.blocks)
         if room == 0:  # nothing is left out, so these are the singular values themselves
             self.short.zero_()
@@ -81,14 +81,14 @@ class SpectrumIteration:
         self.running = self.running.new_zeros(self.blocks[-1].shape)
         return True
 
-    def find(self) -> None:
+    def find_largest_values(self) -> None:
         """The two largest values in the space of all blocks, and how far below the true ones they may be.
 
         With r = A^T A v - θ v there is an eigenvalue within |r| of θ, and within |r|² / gap where θ stands alone.
         """
         import torch
 
-        squares, vectors = (found.flip(-1) for found in torch.linalg.eigh(self.within()))
+        squares, vectors = (found.flip(-1) for found in torch.linalg.eigh(self.project_on_blocks()))
         squares = squares.clamp_min(0.0)
         self.values = squares.new_zeros((*self.lead, 2))
         self.values[..., : squares.shape[-1]] = squares[..., :2].sqrt()
@@ -110,7 +110,7 @@ class SpectrumIteration:
         import torch
 
         found = self.products[-1][..., :columns]
-        found = found + NOISE * found.norm(dim=-2, keepdim=True) * self.noise(found, columns)
+        found = found + NOISE * found.norm(dim=-2, keepdim=True) * self.draw_noise(found, columns)
         for _ in range(3):
             for block in self.blocks:
                 found = found - block @ (block.transpose(-2, -1) @ found)
@@ -118,7 +118,7 @@ class SpectrumIteration:
         result: Tensor = found
         return result
 
-    def within(self) -> "Tensor":
+    def project_on_blocks(self) -> "Tensor":
         """V^T A^T A V over all blocks."""
         import torch
 
@@ -134,7 +134,7 @@ class SpectrumIteration:
         even = basis.sum(dim=-2) / self.keys
         received = (self.received[..., None, :] @ basis)[..., 0, :]
         cross = received[..., :, None] * even[..., None, :]
-        inner = self.within() - cross - cross.transpose(-2, -1)
+        inner = self.project_on_blocks() - cross - cross.transpose(-2, -1)
         inner = inner + self.queries * even[..., :, None] * even[..., None, :]
         total = self.received.sum(dim=-1)
         square = self.square - 2.0 * total / self.keys + self.queries / self.keys

@@ -86,12 +86,12 @@ class MetricTotals:
         """Whether all strips have come once, and come again for the spectrum alone."""
 
     @cached_property
-    def kinds(self) -> set[str]:
+    def metric_kinds(self) -> set[str]:
         return {ATTENTION.spec(name).of for name in self.functions}
 
     def add(self, rows: MapStripRows) -> None:
         """Add one strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
-        if "spectrum" in self.kinds:
+        if "spectrum" in self.metric_kinds:
             if "spectrum" not in self.sums:
                 self.sums["spectrum"] = SpectrumIteration(rows.as_applied)
             self.sums["spectrum"].add(rows.as_applied)
@@ -108,9 +108,9 @@ class MetricTotals:
             self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
             self.add_row_sums(rows.sums)
-        if "columns" in self.kinds:
+        if "columns" in self.metric_kinds:
             self.add_columns(rows)
-        if "offsets" in self.kinds:
+        if "offsets" in self.metric_kinds:
             self.add_offsets(rows)
         self.collect_rows(rows)
 
@@ -129,7 +129,7 @@ class MetricTotals:
         return min(attending, default=1.0)
 
     def collect_rows(self, rows: MapStripRows) -> None:
-        for kind in self.kinds & COLLECTED.keys():
+        for kind in self.metric_kinds & COLLECTED.keys():
             if kind == "sides":
                 self.unseen = self.unseen or explain_no_operands(rows)
                 if self.unseen:
@@ -193,7 +193,9 @@ class MetricTotals:
 
     def wants_another_round(self) -> bool:
         """Whether all strips must come once more."""
-        self.repeating = "spectrum" in self.kinds and self.sums["spectrum"].next_round()
+        self.repeating = (
+            "spectrum" in self.metric_kinds and self.sums["spectrum"].needs_next_round()
+        )
         return self.repeating
 
     def values(self) -> dict[str, "Tensor | str"]:

@@ -62,7 +62,7 @@ class LoadedWeights:
     """Computes the hash; reads all numbers once and checks that they are finite."""
     opened: Callable[[], AbstractContextManager[State]]
 
-    def floats(self) -> int:
+    def count_floats(self) -> int:
         """How many floating numbers there are."""
         return sum(
             torch.Size(shape).numel()

@@ -30,9 +30,9 @@ class TensorReader:
         self.places = read_headers(self.files)
         self.read_from: set[str] = set()
         """Names of the tensors that were read, wholly or in part."""
-        self.name = cache(self.find)
+        self.name = cache(self.find_tensor)
 
-    def find(self, suffix: str) -> str | None:
+    def find_tensor(self, suffix: str) -> str | None:
         """Find the one tensor called `suffix`, possibly after a prefix such as `bert.`; None if there is none."""
         found = [name for name in self.places if name == suffix or name.endswith(f".{suffix}")]
         if len(found) > 1:

@@ -39,15 +39,15 @@ class ExtraInputs:
     """All input names, where ids alone do not suffice."""
 
     @property
-    def others(self) -> tuple[str, ...]:
+    def other_names(self) -> tuple[str, ...]:
         return tuple(name for name in self.every if name not in OF_WORDS)
 
-    def made(self, body: PreTrainedModel, tokens: int, seed: int) -> dict[str, Any]:
+    def make_inputs(self, body: PreTrainedModel, tokens: int, seed: int) -> dict[str, Any]:
         """Make the other inputs for a text of this many tokens."""
-        if not self.others:
+        if not self.other_names:
             return {}
         found = make_named_inputs(body, self.every, tokens, seed, small=False)
-        return {name: found[name] for name in self.others}
+        return {name: found[name] for name in self.other_names}
 
 
 def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:

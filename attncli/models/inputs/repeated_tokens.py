@@ -24,7 +24,7 @@ class RepeatedTokens(NamedTuple):
     period: int
     """Tokens before the repeat, all different."""
 
-    def single_draw(self, draw: int) -> dict[str, Tensor]:
+    def select_draw(self, draw: int) -> dict[str, Tensor]:
         """One draw as a batch of one."""
         return {name: ids[draw : draw + 1] for name, ids in self.kwargs.items()}
 

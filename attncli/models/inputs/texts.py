@@ -60,7 +60,7 @@ class ModelInput:
     beside: tuple[str, ...] = ()
     """Names of extra inputs that were drawn at random, as the model does not run on a text alone."""
 
-    def in_float64(self) -> "ModelInput":
+    def to_float64(self) -> "ModelInput":
         """The same input for a model in float64: images and sounds have the model's dtype."""
         return replace(self, kwargs=cast_inputs(self.kwargs, torch.float64))
 
@@ -250,7 +250,7 @@ def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded
     """Make an input of token ids, and of the model's extra inputs."""
     model, extra = reading.checkpoint.model, reading.company
     ids = torch.tensor([encoded.ids], dtype=torch.long)
-    others = extra.made(reading.checkpoint.body, len(encoded.ids), reading.seed)
+    others = extra.make_inputs(reading.checkpoint.body, len(encoded.ids), reading.seed)
     kwargs = {WORDS: ids, **others}
     if model.config.is_encoder_decoder and extra.reads_decoder_ids:
         kwargs["decoder_input_ids"] = shift_ids_right(model, ids)

@@ -37,7 +37,7 @@ class TokenPieceDecoder:
     word_end: str = ""
     """The mark behind the last piece of a word, such as `</w>`."""
 
-    def text(self, piece: str) -> str:
+    def decode_piece(self, piece: str) -> str:
         """The text of one token, without characters that a terminal would act upon."""
         bare = piece.removesuffix(self.word_end) or piece
         if self.letters_for_bytes and all(letter in LETTERS for letter in bare):
@@ -104,7 +104,7 @@ def decode_token_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str
     """The text of each of these tokens."""
     writing, added = find_token_piece_decoder(tokenizer), tokenizer.get_added_tokens_decoder()
     return [
-        make_piece_visible(piece) if number in added else writing.text(piece)
+        make_piece_visible(piece) if number in added else writing.decode_piece(piece)
         for number, piece in zip(ids, pieces, strict=True)
     ]
 
@@ -112,4 +112,4 @@ def decode_token_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str
 def decode_sentencepiece_pieces(pieces: Sequence[str]) -> list[str]:
     """Decode pieces of a Python tokenizer, which does not define its marks: sentencepiece's have no other meaning."""
     writing = TokenPieceDecoder(marked_spaces=True)
-    return [writing.text(piece) for piece in pieces]
+    return [writing.decode_piece(piece) for piece in pieces]

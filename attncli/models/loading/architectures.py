@@ -36,7 +36,7 @@ class Architecture:
     """Whether its code came with the checkpoint."""
     warnings: tuple[str, ...] = ()
 
-    def without_memory(self, folder: Path) -> PreTrainedModel:
+    def build_on_meta_device(self, folder: Path) -> PreTrainedModel:
         """Build the model on torch's meta device: names, shapes and dtypes of all weights, no numbers."""
 
         def build_on_meta() -> PreTrainedModel:

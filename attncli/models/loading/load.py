@@ -117,7 +117,7 @@ def load_folder(
 ) -> LoadedModel:
     """Load a folder: config, class, files, memory, weights, issues; each step refuses what the next could not handle."""
     architecture = find_architecture(folder, read_config(folder), options.trust_remote_code)
-    blank = architecture.without_memory(folder)
+    blank = architecture.build_on_meta_device(folder)
     weights = read_weights(folder, options.allow_pickle)
     stored = choose_stored_dtype(weights.dtypes.values())
     dtype = choose_dtype(options.dtype, stored, device)

@@ -105,7 +105,7 @@ def refuse_model_larger_than_files(
 ) -> None:
     """Refuse a model that its files could never fill, before memory is taken for it."""
     needed = sum(parameter.numel() for parameter in blank.parameters())
-    available = weights.floats()
+    available = weights.count_floats()
     if needed > OVERSIZE * available + SLACK:
         raise InputError(
             f"{folder}: config.json describes a model of {needed} numbers, the files hold {available}: "

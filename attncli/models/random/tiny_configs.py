@@ -53,11 +53,11 @@ class ConfigShrinker:
         overrides = self.overrides_for(config, prefix)
         if config.model_type in CONVOLUTIONAL:
             return type(config)(**overrides) if overrides else config
-        layers = self.layer_indices(config, overrides)
+        layers = self.select_layer_indices(config, overrides)
         own = vars(config)
         names = [field.name for field in dataclasses.fields(config) if field.name in own]
         values = {
-            name: self.small(config, prefix + name, own[name], layers)
+            name: self.shrink_value(config, prefix + name, own[name], layers)
             for name in names
             if name not in COMMON and name not in overrides
         }
@@ -76,7 +76,7 @@ class ConfigShrinker:
         }
         return overridden | counts
 
-    def layer_indices(self, config: PreTrainedConfig, said: Mapping[str, Any]) -> list[int]:
+    def select_layer_indices(self, config: PreTrainedConfig, said: Mapping[str, Any]) -> list[int]:
         """Indices of the layers that stay: as many as given, else the first of each kind and enough others."""
         count = layer_count(config)
         if count == 0:
@@ -91,19 +91,22 @@ class ConfigShrinker:
         others = [layer for layer in range(count) if layer not in layers]
         return sorted(layers + others[: max(0, self.units.layers - len(layers))])
 
-    def small(self, config: PreTrainedConfig, path: str, value: Any, layers: Sequence[int]) -> Any:
+    def shrink_value(
+        self, config: PreTrainedConfig, path: str, value: Any, layers: Sequence[int]
+    ) -> Any:
         """The small value of one attribute."""
         name = path.rpartition(".")[2]
         if isinstance(value, PreTrainedConfig):
             return self.shrink(replace_timm_backbone(config, name, value), f"{path}.")
         if isinstance(value, dict):
             return {
-                key: self.small(config, str(key), inner, layers) for key, inner in value.items()
+                key: self.shrink_value(config, str(key), inner, layers)
+                for key, inner in value.items()
             }
         if name == "backbone_feature_sizes":
             return feature_sizes(config, value)
         if isinstance(value, (list, tuple)) and not OF_CONVOLUTIONS.fullmatch(name):
-            return type(value)(self.small_list(config, name, value, layers))
+            return type(value)(self.shrink_list(config, name, value, layers))
         if isinstance(value, bool) or not isinstance(value, int):
             return value
         if SPECIAL_TOKEN.fullmatch(name):
@@ -118,7 +121,7 @@ class ConfigShrinker:
             return min(value, self.units.heads)
         return choose_tiny_size(name, value, self.units)
 
-    def small_list(
+    def shrink_list(
         self, config: PreTrainedConfig, name: str, values: Sequence[Any], kept: Sequence[int]
     ) -> Sequence[Any]:
         """Shrink a list: one entry per layer, layer indices, widths, or depths of stages."""
@@ -131,7 +134,7 @@ class ConfigShrinker:
                 for value in entries
             ]
         if name == "mrope_section":
-            return self.sections(values)
+            return self.split_rotary_sections(values)
         if not integers or not values:
             return values
         if SPECIAL_TOKEN.fullmatch(name):
@@ -149,7 +152,7 @@ class ConfigShrinker:
             return scale_stage_widths(values, self.units.width)
         return values
 
-    def sections(self, values: Sequence[int]) -> list[int]:
+    def split_rotary_sections(self, values: Sequence[int]) -> list[int]:
         """Split the rotary angles of one head between time, rows and columns."""
         half = self.units.head_width // 2
         rest = [max(1, half * value // sum(values)) for value in values[1:]]

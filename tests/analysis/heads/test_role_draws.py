@@ -85,7 +85,7 @@ def test_a_batch_of_draws_is_the_draws_one_by_one(name: str) -> None:
     assert len(together) == DRAWS
     wanted = PassRequest(plan.metrics.on_repeats, period=drawn.period)
     for number, seen in enumerate(together):
-        alone = measure_forward_pass(model, subject.stacks, drawn.single_draw(number), wanted, UniformControl(), "", lambda share: None)  # fmt: skip
+        alone = measure_forward_pass(model, subject.stacks, drawn.select_draw(number), wanted, UniformControl(), "", lambda share: None)  # fmt: skip
         assert list(seen.heads) == list(alone.heads)
         for site, values in alone.heads.items():
             for metric, value in values.items():

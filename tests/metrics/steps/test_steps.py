@@ -32,7 +32,7 @@ def dense(name: str, x: np.ndarray, y: np.ndarray) -> float:
 @pytest.mark.parametrize("name", STEPS.names())
 def test_metrics_are_what_their_definitions_say(name: str) -> None:
     expected = dense(name, BEFORE, AFTER)
-    for before, after in ((SplitState.of(BEFORE), SplitState.of(AFTER)), (SplitState.of(BEFORE).split(), SplitState.of(AFTER).split())):  # fmt: skip
+    for before, after in ((SplitState.of(BEFORE), SplitState.of(AFTER)), (SplitState.of(BEFORE).to_split_form(), SplitState.of(AFTER).to_split_form())):  # fmt: skip
         assert STEPS[name](before, after) == pytest.approx(expected, rel=1e-12)
 
 

@@ -83,7 +83,7 @@ def solve_pattern(
         )
     progress(total, total, "fits")
     d = max((one.chosen.fit.d for one in solved if one.chosen.fit), default=request.d)
-    wide = tuple(fit_at_width(one, methods, request.at(d), seeds) for one in solved)
+    wide = tuple(fit_at_width(one, methods, request.at_width(d), seeds) for one in solved)
     return use_widest_width(wide, request, search, tuple(seeds))
 
 
@@ -150,4 +150,4 @@ def use_widest_width(
         wide = fit.pad_to_width(d)
         stored = ModuleArrays(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
         saved.append(SavedFit(one.pattern, one.chosen.method, stored, one.target, number))
-    return Solution(solved, request.at(d), searched, seeds, tuple(saved))
+    return Solution(solved, request.at_width(d), searched, seeds, tuple(saved))

@@ -141,7 +141,7 @@ def decide_pattern(
     widest: int,
     seeds: Sequence[int],
 ) -> Decision:
-    line = fit_width_one(target, request.at(1))
+    line = fit_width_one(target, request.at_width(1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
     constraints = necessary_constraints(target, request.causal, read_tolerances(request))

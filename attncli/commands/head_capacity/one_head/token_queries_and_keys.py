@@ -125,7 +125,7 @@ def query_projection(checkpoint: LoadedModel, head: Head) -> nn.Module:
     """The module that computes the head's queries."""
     if checkpoint.folder is None:
         raise InputError("a random model has no files: save it, and give its folder.")
-    template = HeadConfig.read(checkpoint.folder).family.query.format(l=0)
+    template = HeadConfig.read_config(checkpoint.folder).family.query.format(l=0)
     return find_module_by_name(checkpoint.model, template)
 
 

@@ -152,15 +152,15 @@ def split_layer(
     state: SplitState, frozen: LayerWithFrozenMaps, layer: int
 ) -> Iterator[tuple[PassagePoint, SplitState]]:
     """Split the output of a layer by passage point; the values' biases go through their heads."""
-    for head in range(len(frozen.one_head)):
-        through = frozen.through_attention(state.split(), head)
+    for head in range(len(frozen.head_attentions)):
+        through = frozen.apply_attention(state.to_split_form(), head)
         bias = frozen.value_bias(head)
         yield (
             PassagePoint(layer, f"head {head}", head),
             through if bias is None else add_states(through, bias),
         )
     if frozen.skip:
-        yield PassagePoint(layer, "skip"), frozen.past_attention(state)
+        yield PassagePoint(layer, "skip"), frozen.skip_attention(state)
     bias = frozen.output_bias()
     if bias is not None:
         yield PassagePoint(layer, BIASES), bias

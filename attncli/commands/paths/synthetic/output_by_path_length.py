@@ -53,7 +53,7 @@ def decompose_output(
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
     require_enough_memory(network.spec, streams=network.spec.layers + 1)
     output = SplitState.of(network.embeddings())
-    terms: Terms = {0: output.split()}
+    terms: Terms = {0: output.to_split_form()}
     for state, frozen in freeze_layers(network, switches, where):
         terms, output = advance_terms(terms, frozen), state
         advance()
@@ -71,8 +71,8 @@ def advance_terms(terms: Terms, frozen: LayerWithFrozenMaps) -> Terms:
 
     for length, term in terms.items():
         if frozen.skip:
-            add_term(length, frozen.past_attention(term))
-        add_term(length + 1, frozen.through_attention(term))
+            add_term(length, frozen.skip_attention(term))
+        add_term(length + 1, frozen.apply_attention(term))
     add_term(0, frozen.output_bias())
     add_term(1, frozen.value_bias())
     return result
@@ -89,7 +89,7 @@ def sum_terms(terms: Terms) -> SplitState:
 
 def subtract_states(first: SplitState, second: SplitState) -> SplitState:
     """first - second, common and varying parts each by themselves."""
-    return add_states(first.split(), negate_state(second.split()))
+    return add_states(first.to_split_form(), negate_state(second.to_split_form()))
 
 
 def negate_state(state: SplitState) -> SplitState:

@@ -66,19 +66,19 @@ def freeze_network(network: Network, variant: str) -> FrozenNetwork:
     require_enough_memory(spec, streams=2 + spec.tokens // spec.width, layers_held=spec.layers)
     where = f"{variant}, seed {network.seed}"
     passed = list(freeze_layers(network, VARIANTS[variant], where))
-    start = SplitState.of(network.embeddings()).split()
+    start = SplitState.of(network.embeddings()).to_split_form()
     return FrozenNetwork(start, [layer for _, layer in passed], passed[-1][0])
 
 
 def follow_path(path: Path, network: FrozenNetwork) -> PathNumbers:
     """One path from the embeddings to the output."""
-    term, product = network.start, SplitState.of(np.eye(network.start.tokens)).split()
+    term, product = network.start, SplitState.of(np.eye(network.start.tokens)).to_split_form()
     for choice, layer in zip(path, network.layers, strict=True):
         if choice == 0:
-            term = layer.past_attention(term)
+            term = layer.skip_attention(term)
         else:
-            term = layer.through_attention(term, head=choice - 1)
-            product = layer.one_head[choice - 1].mix_rows(product)
+            term = layer.apply_attention(term, head=choice - 1)
+            product = layer.head_attentions[choice - 1].mix_tokens(product)
     size = log10_array_norm(term.states) - log10_array_norm(network.output.states)
     return PathNumbers(log10_residual(product), size)
 

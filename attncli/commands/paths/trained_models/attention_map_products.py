@@ -59,7 +59,7 @@ class StackMaps:
 
     def log10_residual(self, path: Path) -> float:
         """P(1c^T + V) = 1c^T + P V: the product's residual is computed separately and has no floor."""
-        product = SplitState.of(np.eye(self.layers[0].shape[1])).split()
+        product = SplitState.of(np.eye(self.layers[0].shape[1])).to_split_form()
         for choice, maps in zip(path, self.layers, strict=True):
             if choice:
                 varying = make_scaled_array(

@@ -35,7 +35,11 @@ def iterate_recurrence(design: Design, weights: Weights, steps: int) -> Iterator
     for _ in range(steps):
         found = predict_next(state, design, weights)
         yield found
-        state = add_skip(state.split(), found.split().parts) if design.running_sum else found
+        state = (
+            add_skip(state.to_split_form(), found.to_split_form().parts)
+            if design.running_sum
+            else found
+        )
 
 
 def predict_next(states: SplitState, design: Design, weights: Weights) -> SplitState:
@@ -49,7 +53,7 @@ def predict_next(states: SplitState, design: Design, weights: Weights) -> SplitS
 
 def merge_points(state: SplitState) -> SplitState:
     """Move both points to their mean."""
-    common, varying = state.split().parts
+    common, varying = state.to_split_form().parts
     return SplitState(common, make_scaled_array(np.zeros_like(varying.mantissa)), plain=False)
 
 

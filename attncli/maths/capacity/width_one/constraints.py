@@ -39,16 +39,16 @@ class WidthOneConstraints:
     rows: Index
     """Rows that ask for anything: an even row (q = 0) does not serve them."""
 
-    def part(self, row: int) -> slice:
+    def entries_of_row(self, row: int) -> slice:
         return slice(int(self.target.indptr[row]), int(self.target.indptr[row + 1]))
 
     def keys(self, row: int) -> Index:
-        found: Index = self.target.indices[self.part(row)]
+        found: Index = self.target.indices[self.entries_of_row(row)]
         return found
 
-    def bound(self, row: int, x: int, y: int) -> float:
+    def bound_difference(self, row: int, x: int, y: int) -> float:
         """The largest l_x - l_y; infinite without a constraint."""
-        part, keys = self.part(row), self.keys(row)
+        part, keys = self.entries_of_row(row), self.keys(row)
         at_x, at_y = np.flatnonzero(keys == x), np.flatnonzero(keys == y)
         if not len(at_y) or max(x, y) >= self.seen[row]:
             return math.inf
@@ -59,7 +59,7 @@ class WidthOneConstraints:
 
     def strict_order(self, row: int) -> NDArray[np.bool_]:
         """[x, y]: whether the row requires l_x > l_y."""
-        count, part, keys = int(self.seen[row]), self.part(row), self.keys(row)
+        count, part, keys = int(self.seen[row]), self.entries_of_row(row), self.keys(row)
         order = np.zeros((count, count), dtype=bool)
         hidden = np.ones(count, dtype=bool)
         hidden[keys] = False
@@ -76,13 +76,13 @@ class WidthOneConstraints:
     def is_uniform(self) -> bool:
         """Whether every constrained row has equal weights, and every bound off the support forces a strict order."""
         return all(
-            np.ptp(self.target.data[self.part(row)]) < 1e-12
-            and self.off[self.part(row)].max() < 0.0
+            np.ptp(self.target.data[self.entries_of_row(row)]) < 1e-12
+            and self.off[self.entries_of_row(row)].max() < 0.0
             for row in self.rows
         )
 
     @property
-    def masked(self) -> bool:
+    def hides_keys(self) -> bool:
         return bool((self.seen < self.target.shape[0]).any())
 
 

@@ -71,7 +71,7 @@ def decide_width_one(constraints: WidthOneConstraints, budget: float) -> WidthOn
         return refute_with_proof(
             constraints, WidthOneProof(found.odd), "rows pull against each other"
         )
-    if constraints.is_uniform and not constraints.masked:
+    if constraints.is_uniform and not constraints.hides_keys:
         answer = decide_by_nested_order(constraints, found, budget)
         if answer is not None:
             return answer
@@ -288,7 +288,7 @@ def count_bisection_steps(constraints: WidthOneConstraints) -> int:
 def centre_keys(constraints: WidthOneConstraints, placed: WidthOneSolution) -> WidthOneSolution:
     """Centre the keys at 0, which gives the smallest logits: without a mask, only differences of keys matter."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
-    return placed if constraints.masked else placed._replace(keys=placed.keys - middle)
+    return placed if constraints.hides_keys else placed._replace(keys=placed.keys - middle)
 
 
 def largest_logit(constraints: WidthOneConstraints, placed: WidthOneSolution) -> float:
@@ -302,7 +302,7 @@ def place_keys(
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
     found = RowSigns(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
-    if constraints.is_uniform and not constraints.masked:
+    if constraints.is_uniform and not constraints.hides_keys:
         chain = find_nested_order(constraints, found)
         if chain is not None:
             least = find_smallest_key_gaps(chain)

@@ -157,7 +157,7 @@ def find_step_bound(
             proof.budget is not None and max(step.x or 0, step.y or 0) < constraints.seen[step.row]
         )
         return proof.budget if known and proof.budget is not None else float("inf")
-    return constraints.bound(step.row, step.x, step.y)
+    return constraints.bound_difference(step.row, step.x, step.y)
 
 
 Weighed = tuple[int, int, int | None, int | None, float, float]

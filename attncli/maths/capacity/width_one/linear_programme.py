@@ -129,7 +129,7 @@ class WidthOneProgramme:
     ) -> Iterator[tuple[int | None, int | None, float]]:
         """The highest key off the support, the two farthest apart on it, and the largest logits."""
         constraints, row = self.asked, int(self.asked.rows[number])
-        part, keys = constraints.part(row), constraints.keys(row)
+        part, keys = constraints.entries_of_row(row), constraints.keys(row)
         logit = self.sign[number] * places[: constraints.seen[row]]
         on = logit[keys]
         for high, low in constraints.ceilings:
@@ -148,7 +148,7 @@ class WidthOneProgramme:
 
     def exactly(self, number: int, x: int | None, y: int | None, bound: float) -> KeyOrderCondition:
         exact = (
-            self.asked.bound(int(self.asked.rows[number]), x, y)
+            self.asked.bound_difference(int(self.asked.rows[number]), x, y)
             if x is not None and y is not None
             else bound
         )
@@ -273,7 +273,11 @@ def find_order_constraints(
     length = constraints.target.shape[0]
     above = np.zeros((length, length), dtype=bool)
     for number, row in enumerate(constraints.rows):
-        count, part, keys = int(constraints.seen[row]), constraints.part(row), constraints.keys(row)
+        count, part, keys = (
+            int(constraints.seen[row]),
+            constraints.entries_of_row(row),
+            constraints.keys(row),
+        )
         order = constraints.strict_order(row) if length <= PAIRWISE_LIMIT else None
         if order is None:
             off = np.ones(count, dtype=bool)

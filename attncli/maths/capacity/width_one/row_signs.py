@@ -104,7 +104,11 @@ def find_sign_fixing_supports(constraints: WidthOneConstraints) -> csr_array:
     target = constraints.target
     keen = np.zeros(target.shape[0], dtype=bool)
     keen[
-        [row for row in constraints.rows if constraints.off[constraints.part(row)].max() < 0.0]
+        [
+            row
+            for row in constraints.rows
+            if constraints.off[constraints.entries_of_row(row)].max() < 0.0
+        ]
     ] = True
     weights = np.repeat(keen, np.diff(target.indptr)) & (target.data > 0.0)
     entries = weights.astype(np.float32), target.indices, target.indptr
@@ -151,8 +155,12 @@ def mark_supported_keys(constraints: WidthOneConstraints, row: int, count: int) 
 def is_link_valid(link: RowSignLink, constraints: WidthOneConstraints) -> bool:
     """Whether both rows require the order of keys that the link claims."""
     (i, j), (x, y) = link.rows, link.keys
-    other = constraints.bound(j, y, x) if link.same else constraints.bound(j, x, y)
-    return constraints.bound(i, y, x) < 0.0 and other < 0.0
+    other = (
+        constraints.bound_difference(j, y, x)
+        if link.same
+        else constraints.bound_difference(j, x, y)
+    )
+    return constraints.bound_difference(i, y, x) < 0.0 and other < 0.0
 
 
 def assign_row_signs(constraints: WidthOneConstraints, same: Flags, opposite: Flags) -> RowSigns:

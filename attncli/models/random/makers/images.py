@@ -59,7 +59,7 @@ def pixel_values(drawn: InputSampler) -> Tensor:
 def make_image(drawn: InputSampler) -> Tensor:
     channels = drawn.size("num_channels", "in_channels", "in_chans", default=3)
     rows, columns = image_sides(drawn)
-    return drawn.floats(1, channels, rows, columns)
+    return drawn.draw_floats(1, channels, rows, columns)
 
 
 def image_sides(drawn: InputSampler) -> tuple[int, int]:
@@ -106,7 +106,7 @@ def make_video(drawn: InputSampler) -> Tensor:
 def make_patch_noise(drawn: InputSampler) -> Tensor:
     """One number per patch, by which MAE chooses the patches to hide."""
     rows, columns = (side // drawn.size("patch_size") for side in image_sides(drawn))
-    return drawn.floats(1, rows * columns)
+    return drawn.draw_floats(1, rows * columns)
 
 
 def patch_count(drawn: InputSampler) -> int:
@@ -122,13 +122,13 @@ def patch_count(drawn: InputSampler) -> int:
 def make_merged_patches(drawn: InputSampler) -> Tensor:
     """[token, row, column, channel]: the neighbouring patches that become one token."""
     side = drawn.size("patch_size") * drawn.size("spatial_merge_size")
-    return drawn.floats(GRID_SIDE**2, side, side, drawn.size("num_channels"))
+    return drawn.draw_floats(GRID_SIDE**2, side, side, drawn.size("num_channels"))
 
 
 def make_video_patches(drawn: InputSampler) -> Tensor:
     """[patch, frame, row, column, channel]"""
     side = drawn.size("patch_size")
-    return drawn.floats(
+    return drawn.draw_floats(
         GRID_SIDE, drawn.size("temporal_patch_size"), side, side, drawn.size("num_channels")
     )
 
@@ -144,7 +144,7 @@ def make_flat_patches(drawn: InputSampler) -> Tensor:
     patch = drawn.size("patch_size")
     channels = drawn.size("in_channels", "in_chans", "num_channels", default=3)
     depth = drawn.size("temporal_patch_size", "patch_temporal", default=1)
-    return drawn.floats(patch_count(drawn), channels * depth * patch**2)
+    return drawn.draw_floats(patch_count(drawn), channels * depth * patch**2)
 
 
 def make_patch_images(drawn: InputSampler) -> Tensor:
@@ -164,7 +164,7 @@ def make_patches_with_positions(drawn: InputSampler) -> Tensor:
     features = drawn.size("patch_embed_hidden_size", default=0)
     features = features or drawn.size("num_channels", default=3) * drawn.size("patch_size") ** 2
     places = torch.cartesian_prod(*[torch.arange(1, GRID_SIDE + 1)] * 2).to(drawn.model.dtype)
-    pixels = drawn.floats(GRID_SIDE**2, features)
+    pixels = drawn.draw_floats(GRID_SIDE**2, features)
     return torch.cat([places, pixels], dim=1).unsqueeze(0)
 
 
@@ -183,7 +183,7 @@ IMAGES: Mapping[str, Maker] = {
         else torch.ones(1, GRID_SIDE**2, dtype=torch.long)
     ),
     "patch_embeds": lambda drawn: (
-        drawn.floats(1, drawn.width, GRID_SIDE, GRID_SIDE)
+        drawn.draw_floats(1, drawn.width, GRID_SIDE, GRID_SIDE)
         if drawn.kind == "unlimited_ocr_vision_encoder"
         else feature_sequence(drawn)
     ),

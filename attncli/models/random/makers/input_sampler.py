@@ -54,7 +54,7 @@ class InputSampler:
     def width(self) -> int:
         return self.size("hidden_size", "d_model", "embed_dim", "hidden_dim", "dim")
 
-    def floats(self, *shape: int) -> Tensor:
+    def draw_floats(self, *shape: int) -> Tensor:
         """Standard normal numbers in the model's dtype."""
         return torch.randn(shape, generator=self.generator).to(self.model.dtype)
 
@@ -80,9 +80,9 @@ Maker = Callable[[InputSampler], Any]
 
 def feature_sequence(drawn: InputSampler) -> Tensor:
     """[item, token, feature]"""
-    return drawn.floats(1, drawn.tokens, drawn.width)
+    return drawn.draw_floats(1, drawn.tokens, drawn.width)
 
 
 def make_features_maker(name: str, default: int = 1) -> Callable[[InputSampler], Tensor]:
     """[item, token, feature], the number of features given by an attribute."""
-    return lambda drawn: drawn.floats(1, drawn.tokens, drawn.size(name, default=default))
+    return lambda drawn: drawn.draw_floats(1, drawn.tokens, drawn.size(name, default=default))

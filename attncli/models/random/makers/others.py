@@ -20,43 +20,43 @@ def hidden_states(drawn: InputSampler) -> Tensor:
     if "grid_thw" in drawn.names:
         return make_flat_patches(drawn)
     if "mask" in drawn.names:
-        return drawn.floats(1, 4 * drawn.tokens, drawn.size("input_size"))
+        return drawn.draw_floats(1, 4 * drawn.tokens, drawn.size("input_size"))
     if drawn.kind == "lw_detr_vit":
-        return drawn.floats(drawn.size("num_windows"), drawn.tokens, drawn.width)
+        return drawn.draw_floats(drawn.size("num_windows"), drawn.tokens, drawn.width)
     if drawn.kind == "florence_vision":
         return make_image(drawn)
     if drawn.kind.startswith("granite_speech"):
-        return drawn.floats(1, drawn.tokens, drawn.size("input_dim"))
+        return drawn.draw_floats(1, drawn.tokens, drawn.size("input_dim"))
     return feature_sequence(drawn)
 
 
 def encoder_states(drawn: InputSampler) -> Tensor:
     """An encoder's output, of the encoder's width, for the model's cross-attention."""
     widths = ("cross_attention_hidden_size", "cross_hidden_size", "encoder_hidden_size")
-    return drawn.floats(1, drawn.tokens, drawn.size(*widths, default=drawn.width))
+    return drawn.draw_floats(1, drawn.tokens, drawn.size(*widths, default=drawn.width))
 
 
 def make_past_values(drawn: InputSampler) -> Tensor:
     """The history of a time series; lagged values reach back behind the context."""
     length = drawn.size("context_length", default=32)
     if drawn.kind.startswith("patchts"):
-        return drawn.floats(1, length, drawn.size("num_input_channels"))
+        return drawn.draw_floats(1, length, drawn.size("num_input_channels"))
     lags = getattr(drawn.config, "lags_sequence", None) or [0]
-    return drawn.floats(1, length + max(lags))
+    return drawn.draw_floats(1, length + max(lags))
 
 
 def past_time_features(drawn: InputSampler) -> Tensor:
-    return drawn.floats(*make_past_values(drawn).shape, drawn.size("num_time_features"))
+    return drawn.draw_floats(*make_past_values(drawn).shape, drawn.size("num_time_features"))
 
 
 OTHERS: Mapping[str, Maker] = {
     "hidden_states": hidden_states,
     "encoder_hidden_states": encoder_states,
-    "t_cond": lambda drawn: drawn.floats(1, 1, drawn.width),
-    "context_hidden_states": lambda drawn: drawn.floats(
+    "t_cond": lambda drawn: drawn.draw_floats(1, 1, drawn.width),
+    "context_hidden_states": lambda drawn: drawn.draw_floats(
         1, drawn.tokens, drawn.width * len(getattr(drawn.config, "target_layer_ids", None) or [0])
     ),
-    "last_hidden_state": lambda drawn: drawn.floats(
+    "last_hidden_state": lambda drawn: drawn.draw_floats(
         1,
         min(drawn.size("num_codebooks", default=drawn.tokens), drawn.tokens),
         drawn.size("input_size", default=drawn.width),

@@ -36,12 +36,12 @@ def waveform(drawn: InputSampler) -> Tensor:
     if drawn.kind == "speecht5":
         return feature_sequence(drawn)
     if drawn.kind == "audio-spectrogram-transformer":
-        return drawn.floats(1, drawn.size("max_length"), drawn.size("num_mel_bins"))
+        return drawn.draw_floats(1, drawn.size("max_length"), drawn.size("num_mel_bins"))
     strides = getattr(drawn.config, "conv_stride", None) or (320,)
     whole = getattr(drawn.config, "samples_per_token", 1)
     channels = (1,) if WITH_CHANNEL_AXIS.fullmatch(drawn.kind) else ()
     samples = -(-(drawn.tokens + 2) * prod(strides) // whole) * whole
-    return drawn.floats(1, *channels, samples)
+    return drawn.draw_floats(1, *channels, samples)
 
 
 def frequency_bins(drawn: InputSampler) -> int:
@@ -84,13 +84,13 @@ def are_frequencies_first(drawn: InputSampler) -> bool:
 def input_features(drawn: InputSampler) -> Tensor:
     """[item, frame, bin], or [item, bin, frame]."""
     if drawn.kind.startswith("clap"):
-        return drawn.floats(1, 1, 1001, frequency_bins(drawn))
+        return drawn.draw_floats(1, 1, 1001, frequency_bins(drawn))
     shape = (
         (frequency_bins(drawn), frame_count(drawn))
         if are_frequencies_first(drawn)
         else (frame_count(drawn), frequency_bins(drawn))
     )
-    found = drawn.floats(1, *shape)
+    found = drawn.draw_floats(1, *shape)
     return found.squeeze(0) if drawn.kind in UNBATCHED else found
 
 
@@ -106,9 +106,9 @@ SOUND: Mapping[str, Maker] = {
     "input_features_mask": mask_of_all_frames,
     "feature_lens": lambda drawn: torch.tensor([frame_count(drawn)]),
     "spectrogram": make_features_maker("model_in_dim"),
-    "mel_spectrogram": lambda drawn: drawn.floats(1, drawn.size("mel_dim"), drawn.tokens),
-    "audio_mel": lambda drawn: drawn.floats(1, frame_count(drawn), frequency_bins(drawn)),
+    "mel_spectrogram": lambda drawn: drawn.draw_floats(1, drawn.size("mel_dim"), drawn.tokens),
+    "audio_mel": lambda drawn: drawn.draw_floats(1, frame_count(drawn), frequency_bins(drawn)),
     "audio_mel_mask": lambda drawn: torch.zeros(1, frame_count(drawn), dtype=torch.bool),
     "mask": lambda drawn: torch.ones(1, 4 * drawn.tokens, dtype=torch.bool),
-    "latents": lambda drawn: drawn.floats(1, drawn.width, drawn.tokens),
+    "latents": lambda drawn: drawn.draw_floats(1, drawn.width, drawn.tokens),
 }

@@ -134,7 +134,7 @@ TEXT: Mapping[str, Maker] = {
     "context_attention_mask": lambda drawn: torch.ones(
         document_count(drawn), drawn.tokens, dtype=torch.long
     ),
-    "doc_scores": lambda drawn: drawn.floats(1, document_count(drawn)),
+    "doc_scores": lambda drawn: drawn.draw_floats(1, document_count(drawn)),
     # bytes gathered into patches
     "num_patches": lambda drawn: torch.tensor(drawn.tokens // PATCH),
     "patch_ids": lambda drawn: (torch.arange(drawn.tokens) // PATCH).clamp(

@@ -36,7 +36,9 @@ def compile_library(folder: str, *flags: str) -> Path:
 @cache
 def compiled() -> Library:
     """The library as it is in the working copy, whatever is installed."""
-    return open_library(compile_library(tempfile.mkdtemp(), "-Wall", "-Wextra", "-Werror"))
+    found = open_library(compile_library(tempfile.mkdtemp(), "-Wall", "-Wextra", "-Werror"))
+    assert isinstance(found, Library)
+    return found
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Attention in one pass: equal to float64, and in every metric to what the models' own functions show."""
 
+import ctypes
 import math
 import os
 import signal
@@ -24,6 +25,7 @@ from attncli.analysis.heads.forward_passes.uniform_attention_control import Unif
 from attncli.capture import STRIP_MEMORY
 from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass import attend as attend_module
+from attncli.capture.one_pass import library as library_module
 from attncli.capture.one_pass.attend import (
     ONE_PASS,
     Formula,
@@ -37,6 +39,7 @@ from attncli.capture.one_pass.library import (
     Library,
     NoLibrary,
     find_library,
+    open_library,
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import EagerCall
@@ -431,3 +434,14 @@ def test_the_environment_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
         found = find_library()
         assert isinstance(found, Library)
         assert found.instructions == "plain"
+
+
+def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take one argument for another."""
+
+    class More(Arguments):
+        _fields_ = (("more", ctypes.c_int64),)
+
+    monkeypatch.setattr(library_module, "Arguments", More)
+    found = open_library(compiled().functions._name)
+    assert found == NoLibrary("one-pass library built from another version")

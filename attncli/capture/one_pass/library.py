@@ -84,10 +84,18 @@ def load_library() -> Library | NoLibrary:
         return NoLibrary(f"not loaded: {error}")
 
 
-def open_library(path: str | PathLike[str]) -> Library:
+def open_library(path: str | PathLike[str]) -> Library | NoLibrary:
     functions = ctypes.CDLL(str(path))
+    if not is_up_to_date(functions):
+        return NoLibrary("one-pass library built from another version")
     declare_signatures(functions)
     return Library(functions, functions.instructions())
+
+
+def is_up_to_date(functions: ctypes.CDLL) -> bool:
+    """Whether the library takes the arguments as they are here; an editable install keeps one until it is built anew."""
+    size = getattr(functions, "arguments_size", None)
+    return size is not None and size() == ctypes.sizeof(Arguments)
 
 
 def declare_signatures(functions: ctypes.CDLL) -> None:

@@ -123,6 +123,9 @@ EXPORT int instructions(void) {
     return 0;
 }
 
+/* Bytes of the arguments: a library that was built from an older file has others. */
+EXPORT int64_t arguments_size(void) { return (int64_t)sizeof(struct attention); }
+
 /* How many floats `attend` needs to work in. */
 EXPORT int64_t scratch_floats(const struct attention *a) {
     int64_t widest = 64; /* padding of rows for any instruction set */

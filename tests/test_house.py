@@ -447,7 +447,7 @@ def names_a_type(value: ast.expr) -> bool:
 
 
 READS_WORDS = {
-    "cli/arguments.py": "what typer lacks, before it reads the line",
+    "cli/command_tree.py": "what typer lacks, before it reads the line",
     "cli/main.py": "--debug, which says how errors of the parser itself are shown",
     "cli/shell_completion.py": "where bash breaks a word",
     "cli/config/command_line_only.py": "options that count on the command line alone, however deep in command lines within values",
@@ -636,7 +636,6 @@ SHORT_FILES = {
     "maths/curves/evaluate_law": "without numpy, for pages",
     "models/loading/body": "by everything that loads",
     "models/loading/random_init": "by every command with that control",
-    "processes/stderr": "by whatever speaks before anything else is imported",
     "python/reproduce": "the module `attn.reproduce`",
     "render/plots/figure_files": "file names of plots, without matplotlib",
     "tensor_subclasses/residual_split/rounding_samples": "a derivation of its own",

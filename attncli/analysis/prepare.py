@@ -34,9 +34,10 @@ from attncli.capture.stacks.probe_forward import ProbeResult, probe_forward
 from attncli.capture.verification import NOTHING_ATTENDS
 from attncli.errors import AttnError, LimitError, NoAttention
 from attncli.forward_types import Inputs
-from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.load import Ahead, LoadedModel, load_model
+from attncli.models.inputs.model_input import ModelInput
+from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
+from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.sources import Source
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from attncli.analysis import Progress
 from attncli.capture.model_errors import translate_model_errors
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.processes.resume_cache import build_result_cache, make_without_cache
 from attncli.processes.work_sharing import rank_share, share_work
 

@@ -19,7 +19,7 @@ from attncli.models.random.short_inputs import find_stream_truncation, make_shor
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from attncli.models.inputs.texts import ModelInput
+    from attncli.models.inputs.model_input import ModelInput
 
 PROBE_TOKENS = 12
 """Length of the text on which a model's structure is found and verified."""

@@ -1,7 +1,6 @@
 """The command line: parse → one question → gates → write.
 
-arguments                command lines before typer reads them
-command_tree             the root command, for modules that read or run other command lines
+command_tree             command lines: prepared for typer, and read by the root command
 values_without_pydantic  texts and plain numbers without pydantic
 typer_options            from declared options to typer's parameters
 option_spelling          parameters in sentences as the options that one types

@@ -13,7 +13,7 @@ from typer.models import CommandInfo, TyperInfo
 from attncli.cli.command_tree import register_builder
 from attncli.cli.help import Command, Group
 from attncli.declare.commands import COMMANDS, GATE, GROUPS, import_function
-from attncli.io.standard_output import write_stdout
+from attncli.io.standard_streams import write_stdout
 
 HELP = (
     "Measure attention matrices exactly, say what the numbers mean, fail the build when they "

@@ -16,9 +16,9 @@ from attncli.declare.options import Option
 from attncli.distributed_ranks import is_first_rank, is_started_by_attn, read_launch_environment
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.io.atomic_files import is_device_or_pipe
+from attncli.io.standard_streams import print_to_stderr as print_line
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
-from attncli.processes.stderr import print_to_stderr as print_line
 from attncli.python.keyword_signatures import SOURCE
 from attncli.python.question_decorator import RunContext, ignore_sentence
 from attncli.threads import TURNS

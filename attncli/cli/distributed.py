@@ -11,7 +11,7 @@ from attncli.cli.option_spelling import spell_as_options
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError
-from attncli.processes.stderr import print_to_stderr
+from attncli.io.standard_streams import print_to_stderr
 
 SHARED = (*MODEL_COMMANDS, "sweep")
 """Commands with texts or models to distribute; the first process runs all others alone."""

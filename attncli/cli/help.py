@@ -13,16 +13,17 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 from attncli.cli.command_tree import command_path
-from attncli.cli.values_without_pydantic import read_plain_values
+from attncli.cli.values_without_pydantic import ValueReader
 from attncli.declare.replaced_options import refuse_moved_option
 from attncli.errors import UsageError
-from attncli.io.standard_output import write_stdout
+from attncli.io.standard_streams import write_stdout
 
 NAMES_WIDTH = 34
 USUAL, WIDEST = 80, 110
@@ -43,13 +44,21 @@ class HelpMixin:
     def get_params(self, ctx: Any) -> list[Any]:
         own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         if not hasattr(self, "help_all"):
-            own[-1].callback = help_callback(everything=False)
-            read_plain_values(own)
-            self.help_all = help_all_like(own[-1], hidden=not has_many_options(self))
+            for one in own:  # on each one: typer makes them of its own classes
+                one.get_runtime_param = partial(ValueReader, one.get_runtime_param)
+            own[-1].callback = show_help
+            self.help_all = copy.copy(own[-1])  # the same option under another name
+            self.help_all.name, self.help_all.opts = "help_all", [HELP_ALL]
+            self.help_all.help = "Show every option and exit."
+            self.help_all.hidden = not has_many_options(self)
+            self.help_all.callback = partial(show_help, everything=True)
         return [*own, self.help_all]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        refuse_moved(ctx, args)
+        for word in args:
+            if word.startswith("--"):
+                path = " ".join(command_path(ctx))
+                refuse_moved_option(path, word[2:].partition("=")[0])
         refuse_repeats(self, ctx, args)
         found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return found
@@ -67,37 +76,15 @@ class Command(HelpMixin, TyperCommand):
         return run_with_defaults(ctx, super().invoke)
 
 
-def help_all_like(help_option: Any, hidden: bool) -> Any:
-    """The same option under another name, which shows every option."""
-    found = copy.copy(help_option)
-    found.name, found.opts = "help_all", [HELP_ALL]
-    found.help, found.hidden = "Show every option and exit.", hidden
-
-    found.callback = help_callback(everything=True)
-    return found
-
-
-def help_callback(everything: bool) -> Callable[[Any, Any, bool], None]:
-    """Return the callback of --help; typer's own bypasses `write_stdout`."""
-
-    def show_help(ctx: Any, parameter: Any, requested: bool) -> None:
-        if requested and not ctx.resilient_parsing:
-            write_stdout(format_page(ctx.command, ctx, everything).rstrip("\n") + "\n")
-            ctx.exit()
-
-    return show_help
+def show_help(ctx: Any, parameter: Any, requested: bool, everything: bool = False) -> None:
+    """The callback of --help; typer's own bypasses `write_stdout`."""
+    if requested and not ctx.resilient_parsing:
+        write_stdout(format_page(ctx.command, ctx, everything).rstrip("\n") + "\n")
+        ctx.exit()
 
 
 class Group(HelpMixin, TyperGroup):
     """A group of commands."""
-
-
-def refuse_moved(ctx: Any, args: list[str]) -> None:
-    """An option that has become a command is refused with the command's name."""
-    path = " ".join(command_path(ctx))
-    for word in args:
-        if word.startswith("--"):
-            refuse_moved_option(path, word[2:].partition("=")[0])
 
 
 def refuse_repeats(command: Any, ctx: Any, args: list[str]) -> None:
@@ -109,19 +96,14 @@ def refuse_repeats(command: Any, ctx: Any, args: list[str]) -> None:
     for parameter in found:
         single = parameter.param_type_name == "option" and not parameter.multiple
         if single and not parameter.is_eager and parameter.name in seen:
-            raise UsageError(f"{'/'.join(option_names(parameter))} is given twice: leave one out.")
+            names = "/".join([parameter.opts[0], *parameter.secondary_opts[:1]])
+            raise UsageError(f"{names} is given twice: leave one out.")
         seen.add(parameter.name)
 
 
-def option_names(option: Any) -> list[str]:
-    """`--output`, or both `--skip` and `--no-skip`."""
-    return [option.opts[0], *option.secondary_opts[:1]]
-
-
 def format_page(command: Any, ctx: Any, everything: bool = False) -> str:
-    return (
-        "\n".join(format_lines(command, ctx, not everything and has_many_options(command))) + "\n"
-    )
+    brief = not everything and has_many_options(command)
+    return "\n".join(format_lines(command, ctx, brief)) + "\n"
 
 
 def has_many_options(command: Any) -> bool:
@@ -145,8 +127,9 @@ def format_lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
         for line in examples[:FIRST_EXAMPLES] if brief else examples:
             yield from fold_example(line, text_width())
         yield ""
-    if isinstance(command, TyperGroup):
-        yield from format_section("Commands", list(list_commands(command, ctx)))
+    summaries = getattr(command, "summaries", None)  # of a group
+    if summaries is not None:
+        yield from format_section("Commands", list(summaries.items()))
     for title, records in group_options(command, ctx, brief).items():
         yield from format_section(title, records)
     yield from format_further_reading(command, ctx, brief)
@@ -184,10 +167,6 @@ def is_usual(command: Any, parameter: Any) -> bool:
     """Arguments always are."""
     option = getattr(command.callback, "options", {}).get(parameter.name)
     return parameter.param_type_name == "argument" or (option is not None and option.usual)
-
-
-def list_commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:
-    yield from group.summaries.items()  # type: ignore[attr-defined]
 
 
 def group_options(command: Any, ctx: Any, brief: bool) -> dict[str, list[tuple[str, str]]]:

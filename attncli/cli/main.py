@@ -8,11 +8,10 @@ import re
 import sys
 from collections.abc import Sequence
 
-from attncli.cli.arguments import PARSER_WORDS, prepare_arguments
+from attncli.cli.command_tree import PARSER_WORDS, prepare_arguments
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError, UsageError, translate_system_error
-from attncli.io.standard_output import silence_final_flush, write_stdout
-from attncli.processes.stderr import print_to_stderr
+from attncli.io.standard_streams import print_to_stderr, silence_final_flush, write_stdout
 from attncli.resource_limits import parse_whole_number
 
 INTERRUPTED = 130
@@ -86,7 +85,9 @@ def run(arguments: Sequence[str]) -> int:
         return complain("--debug is given twice: leave one out.", UsageError.exit_code)
     arguments = prepare_arguments(arguments)
     try:
-        refuse_null(arguments)
+        for part in arguments:  # no file, model or number has one, and system functions raise on it
+            if "\0" in part:
+                raise UsageError(f"the argument '{part}' holds a NUL character: leave it out.")
         return dispatch(arguments)
     except KeyboardInterrupt:
         return complain("interrupted.", INTERRUPTED)
@@ -115,14 +116,6 @@ def show_traceback(error: Exception) -> None:
 
     with contextlib.suppress(OSError):
         traceback.print_exception(error)
-
-
-def refuse_null(arguments: Sequence[str]) -> None:
-    """Refuse NUL in arguments: no file, model or number contains one, and system functions raise on
-    it."""
-    for part in arguments:
-        if "\0" in part:
-            raise UsageError(f"the argument '{part}' holds a NUL character: leave it out.")
 
 
 def dispatch(arguments: Sequence[str]) -> int:

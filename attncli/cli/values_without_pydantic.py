@@ -4,9 +4,9 @@ typer reads every value with pydantic, even of an option that is not given, and 
 as long as computing the first table.
 """
 
-import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 PLAIN_NUMBER = {
@@ -16,32 +16,21 @@ PLAIN_NUMBER = {
 """Numbers that Python and pydantic read alike."""
 
 
+@dataclass(frozen=True)
 class ValueReader:
-    """Reads texts and plain numbers, and leaves all else to typer."""
+    """Reads texts and plain numbers, and leaves all else to typer's own reader."""
 
-    def __init__(self, parameter: Any) -> None:
-        self.of_typer = parameter.get_runtime_param
+    of_typer: Callable[[], Any]
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         kind = param.type_descriptor.annotation
-        if kind == list[str] and isinstance(value, list | tuple) and all(map(is_text, value)):
-            return list(value)
-        if is_text(value) and (kind is str or is_plain_number(kind, value)):
-            return kind(value)
+        if kind == list[str] and isinstance(value, list | tuple):
+            if all(isinstance(each, str) for each in value):
+                return list(value)
+        elif isinstance(value, str):
+            plain = PLAIN_NUMBER.get(kind)
+            if kind is str or (plain is not None and plain.fullmatch(value)):
+                return kind(value)
         return self.of_typer().coerce(value, param=param, ctx=ctx)
-
-
-def is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def is_plain_number(kind: Any, text: str) -> bool:
-    return kind in PLAIN_NUMBER and PLAIN_NUMBER[kind].fullmatch(text) is not None
-
-
-def read_plain_values(parameters: Iterable[Any]) -> None:
-    """Let parameters of typer read plain values, on each one: typer makes them of its own classes."""
-    for one in parameters:
-        one.get_runtime_param = functools.partial(lambda reader: reader, ValueReader(one))

@@ -19,10 +19,9 @@ from attncli.io.atomic_files import (
     write_atomically,
     write_content,
 )
-from attncli.io.standard_output import write_stdout
+from attncli.io.standard_streams import print_to_stderr, write_stdout
 from attncli.io.tensor_file_endings import TENSORS, require_tensor_file
 from attncli.options.shared import OutputOptions
-from attncli.processes.stderr import print_to_stderr
 from attncli.records import Report
 from attncli.render import FORMATS, format_endings, format_spec
 from attncli.resource_limits import parse_whole_number

@@ -12,7 +12,7 @@ file_kinds           detect a file's kind by its content
 tensor_files         write safetensors files, the same bytes every time
 tensor_file_endings  file names of tensors, without importing numpy
 atomic_files         write a file whole or not at all
-standard_output      write to stdout completely, or report the error
+standard_streams     reports on stdout, written completely or refused; sentences on stderr
 
     >>> import tempfile
     >>> from pathlib import Path

@@ -2,8 +2,8 @@
 
 completion   complete the beginning of a value in a shell
 shared       seeds, outputs
-network      synthetic networks, variants
 model        which model, how it is loaded, its input
+network      synthetic networks, variants
 heads        which layers and heads
 report_rows  which rows of a saved report are shown
 patterns     patterns, methods, precision

@@ -1,6 +1,5 @@
 """Options of the commands that run a model: which one, how it is loaded, and its input."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -10,9 +9,7 @@ from attncli.declare.option_value_conversion import INPUT
 from attncli.declare.options import RUNS_CODE, Argument, Option, rows_of_numbers
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
-from attncli.networks.variants import AblationSwitches, keep_mlp_norm, switch_off_norms
 from attncli.options.completion import complete_source
-from attncli.options.network import variant_option
 from attncli.options.shared import validate_seed
 from attncli.sources import MODELS
 
@@ -213,40 +210,6 @@ class ModelOptions(CheckpointOptions):
         if self.device == "cuda" and here.is_distributed:
             return f"cuda:{here.local_rank}"
         return self.device or "cpu"
-
-
-model_switch = partial(variant_option, applies=OF_MODELS)
-
-
-@dataclass(frozen=True)
-class ModelSwitchOptions:
-    """Parts that only a trained model's blocks have."""
-
-    no_norms: Annotated[
-        bool,
-        model_switch("--no-norms", help="Remove the blocks' norms in every variant."),
-    ] = False
-    mlp_norm: Annotated[
-        bool,
-        model_switch(
-            "--mlp-norm",
-            applies=(
-                OF_MODELS,
-                Applies(
-                    excludes=("no_norms",),
-                    why="{other} takes out what {name} leaves: drop one of them.",
-                ),
-            ),
-            help="Where the MLP is removed, keep the norm after it.",
-        ),
-    ] = False
-
-    def applied(self, variants: Mapping[str, AblationSwitches]) -> Mapping[str, AblationSwitches]:
-        variants = switch_off_norms(variants) if self.no_norms else variants
-        return keep_mlp_norm(variants) if self.mlp_norm else variants
-
-    def set_names(self) -> list[str]:
-        return [name for name, value in asdict(self).items() if value]
 
 
 text_option = partial(input_option, metavar="TEXT", usual=True, applies=OF_TEXTS)

@@ -1,5 +1,6 @@
 """Options of synthetic networks, and of the variants of any network that are compared."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Annotated, Any
@@ -12,10 +13,13 @@ from attncli.networks.variants import (
     VARIANTS,
     AblationSwitches,
     add_variants_without_outlier,
+    keep_mlp_norm,
     parse_variants,
+    switch_off_norms,
     variant_from_switches,
 )
 from attncli.options.completion import complete_names
+from attncli.options.model import OF_MODELS
 from attncli.options.shared import ANY_RUN, OF_NETWORKS, split_names
 
 
@@ -220,3 +224,37 @@ def resolve_variants(
         if switches.any_set
         else parse_variants(split_names(variants.variants) or [default])
     )
+
+
+model_switch = partial(variant_option, applies=OF_MODELS)
+
+
+@dataclass(frozen=True)
+class ModelSwitchOptions:
+    """Parts that only a trained model's blocks have."""
+
+    no_norms: Annotated[
+        bool,
+        model_switch("--no-norms", help="Remove the blocks' norms in every variant."),
+    ] = False
+    mlp_norm: Annotated[
+        bool,
+        model_switch(
+            "--mlp-norm",
+            applies=(
+                OF_MODELS,
+                Applies(
+                    excludes=("no_norms",),
+                    why="{other} takes out what {name} leaves: drop one of them.",
+                ),
+            ),
+            help="Where the MLP is removed, keep the norm after it.",
+        ),
+    ] = False
+
+    def applied(self, variants: Mapping[str, AblationSwitches]) -> Mapping[str, AblationSwitches]:
+        variants = switch_off_norms(variants) if self.no_norms else variants
+        return keep_mlp_norm(variants) if self.mlp_norm else variants
+
+    def set_names(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value]

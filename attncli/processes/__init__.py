@@ -1,7 +1,6 @@
 """One command in several processes, started by torchrun or by attn: each does its share, all end
 with the same result.
 
-stderr        sentences for people, on stderr
 collectives   exchange objects between ranks; a rank that fails or is lost ends the others too
 spawn         processes that attn starts by itself
 signals       a message where torchrun ends the processes

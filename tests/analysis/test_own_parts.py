@@ -14,7 +14,7 @@ import attncli as attn
 from attncli.analysis.verification_inputs import PROBE_TOKENS, choose_short_input, placeholder_ids
 from attncli.errors import InputError
 from attncli.models.forward_signatures import forward_signature
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.body import remove_model_head
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,

@@ -26,7 +26,7 @@ from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan, select_linear
 from attncli.analysis.prepare import PreparedModel
 from attncli.commands.inspect_model.run import prepare_heads
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.random_models import build_model
 

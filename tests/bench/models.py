@@ -59,7 +59,7 @@ def cpu(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[f
 def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
     from attncli.ablation import recognise_block_anatomy
     from attncli.analysis.states.model_variant_runs import CollapseModel, StateRecorder, VariantRun
-    from attncli.models.inputs.texts import ModelInput
+    from attncli.models.inputs.model_input import ModelInput
     from attncli.networks.variants import VARIANTS
 
     subject = CollapseModel(model, recognise_block_anatomy(model, tokens(12)), exact=False)
@@ -83,7 +83,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
     from attncli.ablation import recognise_block_anatomy
     from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
     from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
-    from attncli.models.inputs.texts import ModelInput
+    from attncli.models.inputs.model_input import ModelInput
     from attncli.networks.variants import VARIANTS
 
     anatomy = recognise_block_anatomy(model, tokens(12))

@@ -18,7 +18,7 @@ from commands import ATTN, PLAIN, attn, attn_program
 import attncli
 from attncli.cli import help as help_pages
 from attncli.cli.app import build_app
-from attncli.cli.arguments import add_plot_target, move_config_first
+from attncli.cli.command_tree import add_plot_target, move_config_first
 from attncli.declare.commands import COMMANDS as COMMAND_TABLE
 from attncli.declare.commands import GATE
 from attncli.guides import guides_for

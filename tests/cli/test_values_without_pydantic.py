@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
 import typer
 from commands import PLAIN
 
-from attncli.cli.values_without_pydantic import ValueReader, read_plain_values
+from attncli.cli.values_without_pydantic import ValueReader
 
 TEXTS = ["", "5", "0", "-7", "007", "+5", " 5 ", "5.0", "1_000", "٣", "1e3", "2.50", "-.5", "inf", "nan", "x", "9" * 17, "9" * 40, "0.1", "123456789.987654321"]  # fmt: skip
 
@@ -39,7 +40,7 @@ def read(option: Any, value: Any) -> Any:
 @pytest.mark.parametrize("name", ["number", "factor", "text", "texts", "switch"])
 def test_every_value_is_what_typer_reads(name: str) -> None:
     typers, own = options_of_typer()[name], options_of_typer()[name]
-    read_plain_values([own])
+    own.get_runtime_param = partial(ValueReader, own.get_runtime_param)
     given = [None, [], ["a", "b"], ("a",)] if name == "texts" else [None, *TEXTS]
     for value in given:
         assert read(own, value) == read(typers, value), value
@@ -47,8 +48,7 @@ def test_every_value_is_what_typer_reads(name: str) -> None:
 
 def test_plain_values_do_not_reach_typer() -> None:
     option = options_of_typer()["number"]
-    reader = ValueReader(option)
-    reader.of_typer = None
+    reader = ValueReader(None)  # type: ignore[arg-type]
     assert reader.coerce("12", option, None) == 12
     with pytest.raises(TypeError):
         reader.coerce("1_2", option, None)

@@ -35,7 +35,7 @@ from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.stacks.blocks import find_stacks, find_stacks_without_attention
 from attncli.capture.verification import NOTHING_ATTENDS, VerifiedCapture, output_tensors
 from attncli.errors import InputError, NoAttention
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model

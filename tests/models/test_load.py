@@ -18,9 +18,10 @@ from transformers.utils import logging as transformers_logging
 
 from attncli.errors import AttnError, InputError, LimitError, UsageError
 from attncli.models.files import hashing
-from attncli.models.loading import load as load_module
-from attncli.models.loading.load import LoadedModel, load_model
+from attncli.models.loading import checkpoints
+from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.loading_issues import is_computed_by_code
 from attncli.sources import parse_source
 
@@ -492,7 +493,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     saved("BertForMaskedLM", tmp_path)
     monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 1000)
     load_model(str(tmp_path))
-    monkeypatch.setattr(load_module, "assign_tensors", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr(checkpoints, "assign_tensors", lambda *_: pytest.fail("loaded"))
     monkeypatch.setattr(hashing, "read_bytes", lambda *_: pytest.fail("read"))
     with pytest.raises(LimitError, match="`dtype`"):
         load_model(str(tmp_path), LoadOptions(dtype="float64"))

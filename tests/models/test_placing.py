@@ -12,7 +12,7 @@ from small_checkpoints import saved
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from attncli.errors import InputError, UsageError
-from attncli.models.loading import load as loading
+from attncli.models.loading import checkpoints
 from attncli.models.loading.tensor_parallel import refuse_plan_splitting_heads, require_block_plan
 
 PLACES = {"transformer.wte": "cpu", "transformer.wpe": "cpu", "transformer.h.0": "cpu",
@@ -31,7 +31,7 @@ def model(tmp_path: Path) -> str:
 def spread(places: Mapping[str, str], folder: Path) -> Any:
     """As if accelerate had found room there and nowhere else."""
     placing = {"device_map": dict(places), "offload_folder": str(folder / "offloaded")}
-    return mock.patch.object(loading, "build_placement_arguments", return_value=placing)
+    return mock.patch.object(checkpoints, "build_placement_arguments", return_value=placing)
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from attncli.errors import InputError, UsageError
 from attncli.models.inputs.requested_input import RequestedInput
 from attncli.models.inputs.text_files import MARKED_UP, READERS, read_text_file
 from attncli.models.inputs.texts import default_text, make_inputs
-from attncli.models.loading.load import LoadedModel, load_model
+from attncli.models.loading.load import load_model
+from attncli.models.loading.loaded_model import LoadedModel
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "a", "b", "c", "d", "e", "the", "of", ".", ","]
 

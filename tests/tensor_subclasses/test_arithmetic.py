@@ -28,7 +28,7 @@ from attncli.commands.rank_collapse.inexact_variants import (
     select_trials,
 )
 from attncli.errors import InputError
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model

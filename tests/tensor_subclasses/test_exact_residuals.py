@@ -17,7 +17,7 @@ from torch import nn
 from attncli.ablation import recognise_block_anatomy
 from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
 from attncli.errors import NoRule
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs

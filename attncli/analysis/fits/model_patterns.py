@@ -11,8 +11,8 @@ from attncli.analysis.prepare import Need, prepare
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
-from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.load import LoadedModel
+from attncli.models.inputs.model_input import ModelInput
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.patterns._head_patterns import ModelHead
 from attncli.patterns._sparse import require_pattern_fits_memory
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.classification.findings import build_findings
@@ -40,16 +40,10 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.head_observer import (
     observe_forward_pass as observe_heads,
 )
-from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
-    DEFINITIONS,
-    StreamGains,
-    compute_stream_gains,
-)
 from attncli.analysis.heads.forward_passes.random_token_draws import DrawObserver
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.head_selection import HeadSelection
-from attncli.analysis.heads.map_export.map_metadata import MapMetadata, is_unseen_in_maps
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
 from attncli.analysis.heads.ordering import HeadRanking, rank_rows
 from attncli.analysis.heads.rows.extreme_heads import describe_extremes
@@ -73,19 +67,22 @@ from attncli.analysis.texts import map_texts
 from attncli.capture import STRIP_MEMORY, AttentionSite
 from attncli.capture.linear.linear_layers import LinearHeads
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.other_mixers.hyper_connections import find_stream_mixings
 from attncli.capture.other_mixers.mixer_descriptions import pluralise
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
 from attncli.metrics.activations._state import ActivationPeak
+from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.inputs.repeated_tokens import DRAWS, make_repeated_tokens
 from attncli.models.inputs.shuffled_tokens import shuffle_tokens
 from attncli.models.inputs.synthetic_texts import make_synthetic_texts
-from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
-from attncli.models.loading.load import LoadedModel
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import rank_share
 from attncli.records import RANDOM, SHUFFLED, Finding, Report, Row, Scalar
+
+if TYPE_CHECKING:
+    from attncli.analysis.heads.forward_passes.hyper_connection_gain import StreamGains
+    from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 
 OWN = "own"
 """The loop over the texts as they are."""
@@ -133,8 +130,16 @@ class ModelAndControls:
     nulls: dict[str, Observations] = field(default_factory=dict)
 
 
-TakesMetadata = Callable[[MapMetadata, Mapping[AttentionSite, Mapping[str, Scalar]]], None]
+TakesMetadata = Callable[["MapMetadata", Mapping[AttentionSite, Mapping[str, Scalar]]], None]
 """Receives the metadata that maps lack, and each attention layer's row keys."""
+
+
+class Inspection(Protocol):
+    """`inspect_model` of a model and its texts; `also` and `beyond` as there."""
+
+    def __call__(
+        self, *, progress: Progress, also: Look | None = None, beyond: TakesMetadata | None = None
+    ) -> Report: ...
 
 
 def inspect_model(
@@ -177,7 +182,7 @@ def inspect_model(
         rows=tuple(rank_rows(rows, plan.ranking)),
         metrics=plan.metrics.definitions()
         | linear_definitions(rows)
-        | (DEFINITIONS if streams and streams.of_layers else {}),
+        | (streams.definitions if streams else {}),
         source={
             **checkpoint.identity,
             "attention": describe_layers(runs.own),
@@ -345,12 +350,14 @@ def collect_map_metadata(
     plan: HeadPlan,
     keys: Mapping[AttentionSite, dict[str, Scalar]],
     texts: int,
-) -> MapMetadata:
+) -> "MapMetadata":
     """Collect the metrics behind roles, requested or not; for a single text also all others that
     maps lack.
 
     Over several texts those would be means, and the maps are those of the first.
     """
+    from attncli.analysis.heads.map_export.map_metadata import MapMetadata, is_unseen_in_maps
+
     repeats_plan = replace(plan, metrics=choose_metrics([ON_REPEATS]))
     repeated = observe_repeats(subject, repeats_plan, UniformControl())
     own = Observations(repeated, repeated)
@@ -416,11 +423,16 @@ def list_findings(
     )
 
 
-def measure_stream_gains(subject: PreparedModel, texts: Sequence[ModelInput]) -> StreamGains | None:
+def measure_stream_gains(
+    subject: PreparedModel, texts: Sequence[ModelInput]
+) -> "StreamGains | None":
     """Gains of hyper-connections, by one more pass over each text; None where a token has one
     stream."""
     if all(each.reaches is not False for each in subject.left_out):
         return None
+    from attncli.analysis.heads.forward_passes.hyper_connection_gain import compute_stream_gains
+    from attncli.capture.other_mixers.hyper_connections import find_stream_mixings
+
     inputs = {text.name: text.kwargs for text in texts}
     with translate_model_errors(subject.body, inputs), run_in_model_precision(subject.body):
         found = [find_stream_mixings(subject.body, subject.left_out, text.kwargs) for text in texts]

@@ -9,7 +9,7 @@ from attncli.capture import AttentionSite
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.errors import NoAttention, UsageError, with_article
 from attncli.models.layer_configs import find_deepest_layer_count
-from attncli.models.loading.load import LoadedModel
+from attncli.models.loading.loaded_model import LoadedModel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -35,7 +35,7 @@ from attncli.capture.stacks.token_layout import to_token_layout
 from attncli.errors import InputError
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.maths.residuals.split_state import SplitState
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.networks.variants import AblationSwitches
 from attncli.tensor_subclasses.residual_split.rounding_samples import LastBitPerturbation

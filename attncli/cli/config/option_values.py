@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from attncli.cli.arguments import add_plot_target
-from attncli.cli.command_tree import root_command
+from attncli.cli.command_tree import add_plot_target, root_command
 from attncli.cli.config.settings import build_default_map, collect_settings
 
 

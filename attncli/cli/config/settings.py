@@ -13,8 +13,7 @@ from typing import Any
 
 import typer
 
-from attncli.cli.arguments import PARSER_WORDS
-from attncli.cli.command_tree import Path, command_at, command_paths
+from attncli.cli.command_tree import PARSER_WORDS, Path, command_at, command_paths
 from attncli.cli.config.config_file import ConfigFile, load_config_file
 from attncli.declare.replaced_options import refuse_moved_option
 from attncli.errors import UsageError, unknown_name
@@ -188,7 +187,7 @@ def read_environment_settings(environment: Mapping[str, str], root: Any) -> Iter
     """Variables of commands; one that begins like a command and names no option of it is a misprint."""
     for variable in sorted(name for name in environment if name.startswith(PREFIX)):
         for path in command_paths():
-            stem = PREFIX + variable_name("_".join(path)) + "_"
+            stem = PREFIX + "_".join(path).replace("-", "_").upper() + "_"
             if variable.startswith(stem):
                 command = command_at(root, path)
                 key = variable.removeprefix(stem).lower().replace("_", "-")
@@ -197,7 +196,3 @@ def read_environment_settings(environment: Mapping[str, str], root: Any) -> Iter
                 text = environment[variable]
                 value = text.splitlines() if option.multiple else text
                 yield OptionSetting(path, option, value, variable)
-
-
-def variable_name(name: str) -> str:
-    return name.replace("-", "_").upper()

@@ -43,7 +43,7 @@ def show(
     """
     from attncli.cli.config.config_file import load_config_file
     from attncli.commands.about.ci.named_checks import parse_checks
-    from attncli.io.standard_output import write_stdout
+    from attncli.io.standard_streams import write_stdout
 
     found = list(context.find_root().obj.values())
     if words:

@@ -29,7 +29,7 @@ def guide(
     ] = None,
 ) -> int:
     """Read how to use attn and how to read its numbers: one guide for each question."""
-    from attncli.io.standard_output import is_terminal, write_stdout
+    from attncli.io.standard_streams import is_terminal, write_stdout
 
     at_a_terminal = is_terminal()
     if topic is None:

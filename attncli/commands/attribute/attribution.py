@@ -21,7 +21,7 @@ from attncli.commands.attribute.report import (
 )
 from attncli.commands.attribute.token_choices import POSITION, resolve_position
 from attncli.errors import Imprecise, UsageError
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.path_streams.token_contributions import (

@@ -14,7 +14,7 @@ from attncli.capture.stacks.blocks import observe_states, unique_blocks
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.attribute.targets import STATE, ExplainedScore, select_score
 from attncli.errors import InputError
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.tolerances import FIXED_LENGTH
 
 

@@ -10,7 +10,7 @@ from attncli.commands.attribute.token_choices import token_text
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.tokenizing import Tokenizer, load_tokenizer
 from attncli.models.layer_configs import text_config
-from attncli.models.loading.load import LoadedModel
+from attncli.models.loading.loaded_model import LoadedModel
 
 STATE, TOP = "state", "top"
 INDEX = re.compile(r"\d{1,9}")

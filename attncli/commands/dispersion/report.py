@@ -21,8 +21,8 @@ from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.errors import format_count
 from attncli.maths.curves.slopes import fit_slopes
 from attncli.metrics.attention import ATTENTION
-from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
-from attncli.models.loading.load import LoadedModel
+from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.records import NOT_APPLICABLE, UNIFORM, Definition, Finding, Report, Row, Scalar, View
 
 TOKENS = "tokens"

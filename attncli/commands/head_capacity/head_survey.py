@@ -29,9 +29,9 @@ from attncli.commands.head_capacity.survey_rows import (
 from attncli.errors import AttnError
 from attncli.fits._types import FitRequest
 from attncli.head_weights.head import Reader
+from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.inputs.shuffled_tokens import shuffle_tokens
-from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
-from attncli.models.loading.load import LoadedModel
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.records import RANDOM, SHUFFLED, Report, Row
 
 OWN = ""

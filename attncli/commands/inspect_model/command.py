@@ -121,7 +121,8 @@ def inspect_model(
     subject = resolve_source(source, "inspect_model", how.output, save_maps)
     refuse_at_once(subject, model, inputs, tokens, seed)
     refuse_wrong_words(how.conditions, names, pairs or 0, heads)
-    from attncli.commands.inspect_model.run import InspectionRequest, prepare_inspection
+    from attncli.commands.inspect_model.request import InspectionRequest
+    from attncli.commands.inspect_model.run import prepare_inspection
 
     asked = InspectionRequest(
         subject,

@@ -26,7 +26,7 @@ from attncli.commands.paths.trained_models.single_paths import (
     measure_named_paths,
     measure_sampled_paths,
 )
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.layer_configs import text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory
 from attncli.options.model import InputOptions, ModelOptions

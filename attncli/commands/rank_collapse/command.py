@@ -20,10 +20,14 @@ from attncli.options.model import (
     PLAIN,
     InputOptions,
     ModelOptions,
-    ModelSwitchOptions,
     Source,
 )
-from attncli.options.network import NetworkOptions, SwitchOptions, VariantOptions
+from attncli.options.network import (
+    ModelSwitchOptions,
+    NetworkOptions,
+    SwitchOptions,
+    VariantOptions,
+)
 from attncli.options.shared import RunOptions, split_names
 from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report

@@ -21,7 +21,7 @@ from attncli.analysis.states.model_variant_runs import (
 from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.networks.variants import AblationSwitches
 from attncli.tolerances import EXACT_CURVE
 

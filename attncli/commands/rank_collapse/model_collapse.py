@@ -37,8 +37,8 @@ from attncli.analysis.texts import map_texts
 from attncli.capture.attention_properties import AttentionProperties
 from attncli.maths.curves.collapse_regime import describe_regime
 from attncli.maths.curves.decay_laws import FEWEST_POINTS
-from attncli.models.inputs.texts import ModelInput, describe_extra_inputs
-from attncli.models.loading.load import LoadedModel
+from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.variants import AblationSwitches
 from attncli.processes.work_sharing import rank_share
 from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View

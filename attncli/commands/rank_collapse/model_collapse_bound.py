@@ -38,8 +38,8 @@ from attncli.head_weights.theorem_constants import (
 )
 from attncli.maths.matrices.norms import composite_norm
 from attncli.maths.number_format import format_number
-from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.load import LoadedModel
+from attncli.models.inputs.model_input import ModelInput
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row
 

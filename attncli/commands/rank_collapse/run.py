@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attncli.analysis import MetricStudy, Progress
     from attncli.analysis.prepare import PreparedModel
     from attncli.analysis.states.model_variant_runs import CollapseModel
-    from attncli.models.inputs.texts import ModelInput
+    from attncli.models.inputs.model_input import ModelInput
     from attncli.records import Report
 
 

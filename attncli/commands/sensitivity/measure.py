@@ -36,7 +36,7 @@ from attncli.commands.sensitivity.report import (
 )
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.token_ranges import max_positions
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Finding, Report

@@ -9,4 +9,5 @@ lazy_tensors   tensors that are read on access, and mapped only where memory is 
 load_weights   all tensors, for loading
 hashing        one hash over all weights, and whether they are finite
 revisions      branches and tags of a hub model
+state_hashing  hash tensors in memory as if they were in a file
 """

@@ -18,21 +18,9 @@ from safetensors import safe_open
 from attncli.errors import InputError
 from attncli.io.safetensors_arrays import read_bytes
 from attncli.io.safetensors_headers import TensorPlace
+from attncli.models.files.state_hashing import STORED_AS
 from attncli.resource_limits import fits_memory
 
-STORED_AS = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.bfloat16: "BF16",
-    torch.float16: "F16",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-}
-"""safetensors' names of torch's types, so that the same weights have one hash in either format."""
 TYPES = {name: dtype for dtype, name in STORED_AS.items()} | {
     "U64": torch.uint64,
     "U32": torch.uint32,

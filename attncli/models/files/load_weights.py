@@ -15,33 +15,28 @@ from zipfile import is_zipfile
 
 import torch
 
-from attncli.errors import InputError, with_article
+from attncli.errors import InputError
 from attncli.io.file_stamps import refuse_changed, take_stamps
 from attncli.io.in_memory_arrays import refuse_partial_tensor
 from attncli.io.safetensors_headers import WIDTHS
 from attncli.models.files.hashing import (
     FLOATS,
-    WeightBytes,
     hash_weights,
     iter_stored_weights,
-    split_into_chunks,
 )
 from attncli.models.files.lazy_tensors import (
-    STORED_AS,
     do_files_fit_in_memory,
     explain_truncated_file,
     memory_map_tensors,
     read_tensors_lazily,
 )
+from attncli.models.files.state_hashing import hash_state_dict, name_stored_dtype
 from attncli.models.files.weight_files import (
     choose_pickled_weights,
     find_weight_files,
     read_headers,
 )
 from attncli.models.library_errors import translate_library_errors
-
-EXTRA = "_extra_state"
-"""The suffix of torch's names for extra state that a module saves along with its tensors."""
 
 COPIES = 3
 """Copies in memory: a pickle's tensors, and twice as much for a dtype twice as wide."""
@@ -153,28 +148,3 @@ def refuse_unsupported_dtypes(folder: Path, dtypes: Mapping[str, str]) -> None:
             raise InputError(
                 f"{folder}: tensor {name} holds {dtype}, which is not read: give a checkpoint in {', '.join(FLOATS)}."
             )
-
-
-def name_stored_dtype(tensor: torch.Tensor) -> str:
-    return STORED_AS.get(tensor.dtype, str(tensor.dtype))
-
-
-def hash_state_dict(where: str, state: Mapping[str, Any]) -> str:
-    """Hash tensors in memory as if they were in a file; modules' extra state does not enter."""
-    tensors = {name: value for name, value in state.items() if not name.endswith(EXTRA)}
-    for name, value in tensors.items():
-        if not isinstance(value, torch.Tensor):
-            raise InputError(
-                f"{where} holds {name} as {with_article(type(value).__name__)}, not as a tensor: quantised weights are not read, so "
-                "give the model as it was before."
-            )
-    return hash_weights(
-        weight_bytes(where, name, tensor) for name, tensor in sorted(tensors.items())
-    )
-
-
-def weight_bytes(where: str, name: str, tensor: torch.Tensor) -> WeightBytes:
-    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return WeightBytes(
-        where, name, name_stored_dtype(tensor), tuple(tensor.shape), split_into_chunks(flat)
-    )

@@ -11,8 +11,8 @@ tokenizing       the folder's tokenizer
 token_texts      the text of each token
 token_ranges     which ids and lengths a model knows
 extra_inputs     what a forward needs in addition to ids
-decoder_inputs   what the decoder of an encoder–decoder reads
 shuffled_tokens  the same tokens in another order
 repeated_tokens  random tokens, repeated twice
 synthetic_texts  needles far back, and Markov chains
+model_input      one text, image or sound as the model's keyword arguments
 """

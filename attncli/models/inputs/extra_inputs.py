@@ -1,5 +1,7 @@
-"""Inputs that a model's forward needs in addition to ids, drawn by the rules of random inputs; and whether it reads ids."""
+"""Inputs that a model's forward needs in addition to ids, drawn by the rules of random inputs; what its decoder reads."""
 
+import inspect
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,7 @@ from transformers import PreTrainedModel
 from attncli.capture.reruns.float64 import native_precision
 from attncli.capture.stacks.probe_forward import probe_forward
 from attncli.capture.verification import output_tensors
-from attncli.errors import UsageError, join_parameters
+from attncli.errors import InputError, UsageError, join_parameters
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.random.dummy_inputs import (
@@ -122,3 +124,38 @@ def is_reading_ids_alone(body: PreTrainedModel) -> bool:
     long = make_named_inputs(body, names, LONG, 0, small=False)
     alike = all(ids.shape == (1, LONG) for ids in long.values())
     return alike and OF_WORDS.issuperset(make_example_inputs(body, SHORT))
+
+
+def shift_ids_right(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    """Shift ids right: by `_shift_right` of the class (T5), `shift_tokens_right` of its file (BART), else by hand."""
+    config = model.config
+    start = getattr(config, "decoder_start_token_id", None)
+    own = getattr(model, "_shift_right", None)
+    of_file = getattr(sys.modules[type(model).__module__], "shift_tokens_right", None)
+    moved: Tensor | None = None
+    try:
+        if own is not None:
+            moved = own(ids)
+        elif of_file is not None:
+            arguments = (config.pad_token_id, start)
+            moved = of_file(ids, *arguments[: len(inspect.signature(of_file).parameters) - 1])
+    except (TypeError, ValueError, AttributeError) as error:
+        if start is None or isinstance(error, TypeError):  # fails where the padding id is None
+            raise make_no_start_token_error(model) from None
+        raise InputError(
+            f"{type(model).__name__} cannot shift a text for its decoder: {error}."
+        ) from None
+    if moved is not None:
+        return moved
+    if start is None:
+        raise make_no_start_token_error(model)
+    by_hand = ids.roll(1, dims=1)
+    by_hand[:, 0] = start
+    return by_hand
+
+
+def make_no_start_token_error(model: PreTrainedModel) -> InputError:
+    return InputError(
+        f"the config of {type(model).__name__} names no decoder_start_token_id, with which its decoder would begin: set it (T5's is "
+        "its pad_token_id), or give `random_tokens`."
+    )

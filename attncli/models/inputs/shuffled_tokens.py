@@ -5,14 +5,10 @@ from dataclasses import replace
 import torch
 
 from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 
 PLACES = "position_ids"
 """Positions are not shuffled, or nothing would have moved."""
-
-
-def is_shuffled_argument(name: str, value: object) -> bool:
-    return isinstance(value, torch.Tensor) and value.dim() == 2 and name != PLACES
 
 
 def shuffle_tokens(text: ModelInput, seed: int) -> ModelInput | None:
@@ -26,10 +22,8 @@ def shuffle_tokens(text: ModelInput, seed: int) -> ModelInput | None:
     order = torch.cat([torch.tensor([0]), inner, torch.tensor([tokens - 1])])[:tokens].to(
         ids.device
     )
-    moved = {
-        name: value[:, order]
-        if is_shuffled_argument(name, value) and value.shape[1] == tokens
-        else value
-        for name, value in text.kwargs.items()
-    }
+    moved = dict(text.kwargs)
+    for name, value in text.kwargs.items():
+        if isinstance(value, torch.Tensor) and value.dim() == 2 and value.shape[1] == tokens:
+            moved[name] = value if name == PLACES else value[:, order]
     return replace(text, name=f"{text.name}, shuffled", kwargs=moved)

@@ -3,9 +3,8 @@
 There is no attention mask: in a batch of one without padding it would be all ones.
 """
 
-import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -13,28 +12,26 @@ import torch
 from torch import Tensor
 
 from attncli.capture.position_counts import count_positions
-from attncli.capture.stacks.foreign_modules import ForeignModule
-from attncli.errors import InputError, UsageError, join_parameters
-from attncli.forward_types import Inputs, Kwargs
-from attncli.models.inputs.decoder_inputs import shift_ids_right
-from attncli.models.inputs.extra_inputs import TEXT_OPTIONS, WORDS, ExtraInputs, find_extra_inputs
+from attncli.errors import InputError, UsageError
+from attncli.forward_types import Kwargs
+from attncli.models.inputs.extra_inputs import (
+    TEXT_OPTIONS,
+    WORDS,
+    ExtraInputs,
+    find_extra_inputs,
+    shift_ids_right,
+)
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible_input
-from attncli.models.inputs.text_files import read_text_file
-from attncli.models.inputs.token_id_lists import Named, read_id_lists
-from attncli.models.inputs.token_ranges import max_positions, vocabulary_size
+from attncli.models.inputs.token_id_lists import read_id_lists
+from attncli.models.inputs.token_ranges import max_positions, refuse_too_long_text, vocabulary_size
 from attncli.models.inputs.tokenizing import (
     EncodedText,
     encode_text,
     label_tokens_by_ids,
     load_tokenizer,
 )
-from attncli.models.inputs.user_inputs import (
-    cast_inputs,
-    count_keys,
-    iter_forward_arguments,
-    require_inputs_run,
-)
-from attncli.models.loading.load import Ahead, LoadedModel
+from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.random.dummy_inputs import make_example_inputs
 
 OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
@@ -43,53 +40,12 @@ DEFAULT_LENGTH = 128
 """Tokens of a random text, if no length is requested and the model has as many positions."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInput:
-    """One text (or image, or sound) as the model's keyword arguments."""
-
-    name: str
-    kind: str
-    """`text`, `token ids`, `random tokens` or `random pixel_values` and the like, for the report."""
-    kwargs: dict[str, Tensor]
-    """A batch of one."""
-    tokens: int
-    labels: tuple[str, ...] = ()
-    """The tokens' strings, where known."""
-    decoder_labels: tuple[str, ...] = ()
-    """The strings of the decoder's tokens, for an encoder-decoder."""
-    beside: tuple[str, ...] = ()
-    """Names of extra inputs that were drawn at random, as the model does not run on a text alone."""
-
-    def to_float64(self) -> "ModelInput":
-        """The same input for a model in float64: images and sounds have the model's dtype."""
-        return replace(self, kwargs=cast_inputs(self.kwargs, torch.float64))
-
-    @property
-    def sha256(self) -> str:
-        """The hash of all input tensors."""
-        digest = hashlib.sha256()
-        for name, tensor in self.kwargs.items():
-            value = tensor_bytes(tensor) if isinstance(tensor, Tensor) else repr(tensor).encode()
-            digest.update(name.encode() + value)
-        return digest.hexdigest()
-
-    def describe(self) -> dict[str, Any]:
-        """How the report describes the text, beyond its name."""
-        drawn = {"drawn_beside": list(self.beside)} if self.beside else {}
-        return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256, **drawn}
-
-
-def tensor_bytes(tensor: Tensor) -> bytes:
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return (
-        f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
-    )
-
-
 def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
     """Make every input that the options name, in their order."""
     refuse_impossible_input(options)
     if checkpoint.given is not None:
+        from attncli.models.inputs.user_inputs import make_user_inputs
+
         return make_user_inputs(checkpoint, options)
     has_texts = are_texts_requested(options)
     if checkpoint.body.main_input_name != WORDS:
@@ -148,7 +104,7 @@ def encode_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTex
     """Encode texts or ids, and refuse those that the model cannot read."""
     model = checkpoint.model
     if options.token_ids:
-        lists = truncate_ids(read_id_lists(options.token_ids), options.tokens)
+        lists = [(name, ids[: options.tokens]) for name, ids in read_id_lists(options.token_ids)]
         found = [(name, EncodedText(ids, label_tokens_by_ids(ids), 0)) for name, ids in lists]
     else:
         tokenizer = load_tokenizer(checkpoint)
@@ -172,58 +128,12 @@ class TextEncoder:
     seed: int
 
 
-def describe_extra_inputs(texts: Sequence[ModelInput]) -> Iterator[str]:
-    """Describe the extra inputs drawn for texts, for readers of the numbers."""
-    extra_names = dict.fromkeys(name for text in texts for name in text.beside)
-    if extra_names:
-        yield (
-            f"the model does not run on a text alone: attn adds random {', '.join(extra_names)}, "
-            "and parts that read them depend on these."
-        )
-
-
-def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
-    """Make inputs from a Python caller's arguments."""
-    described = {
-        "text": bool(options.texts),
-        "text_file": options.text_file is not None,
-        "token_ids": bool(options.token_ids),
-        "random_tokens": options.random_tokens is not None,
-        "tokens": options.tokens is not None,
-        "samples": options.samples != 1,
-    }
-    idle = [name for name, there in described.items() if there]
-    if idle:
-        raise UsageError(
-            f"{join_parameters(idle)} and `inputs` exclude each other: leave one out.",
-            about=[*idle, "inputs"],
-        )
-    body = checkpoint.body
-    found = [
-        cast_inputs(each, body.dtype) for each in iter_forward_arguments(body, checkpoint.given)
-    ]
-    return [
-        ModelInput(f"inputs {number}", "given inputs", each, count_user_tokens(body, each))
-        for number, each in enumerate(found, 1)
-    ]
-
-
-def count_user_tokens(body: Any, inputs: Inputs) -> int:
-    """Count tokens: words of a text; for other inputs of a module, the tokens that its attention sees."""
-    require_inputs_run(body, inputs)
-    if isinstance(body, ForeignModule):
-        if not body.attending:  # of the first, on which the capture is verified
-            body.look(inputs)
-        return count_keys(body, inputs)
-    ids = inputs.get(WORDS)
-    refuse_too_long_text(body, "`inputs`", 0 if ids is None else ids.shape[-1])
-    return ids.shape[-1] if ids is not None else count_positions(body, inputs) or 1
-
-
 def collect_named_texts(options: RequestedInput) -> list[tuple[str, str]]:
     """Collect texts of the command line, then those of the file, else the package's own."""
     found = [(f"text {n}", text) for n, text in enumerate(options.texts, start=1)]
     if options.text_file is not None:
+        from attncli.models.inputs.text_files import read_text_file
+
         parts = read_text_file(options.text_file)
         found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
     return found or read_bundled_texts(options.own_texts)
@@ -240,10 +150,6 @@ def default_text() -> str:
 
 def read_bundled_file(file: str) -> str:
     return (files("attncli.models.inputs") / file).read_text(encoding="utf-8")
-
-
-def truncate_ids(lists: Sequence[Named], most: int | None) -> list[Named]:
-    return [(name, ids[:most]) for name, ids in lists]
 
 
 def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: EncodedText) -> ModelInput:
@@ -286,14 +192,6 @@ def decoder_labels(kwargs: Kwargs, labels: Sequence[str]) -> tuple[str, ...]:
         return ()
     known = dict(zip(ids[0].tolist(), labels, strict=True))
     return tuple(known.get(each, str(each)) for each in moved[0].tolist())
-
-
-def refuse_too_long_text(model: Any, name: str, length: int) -> None:
-    most = max_positions(model)
-    if most is not None and length > most:
-        raise InputError(
-            f"{name} has {length} tokens, {type(model).__name__} has positions for {most}: cut it with `tokens={most!r}`."
-        )
 
 
 def make_random_inputs(

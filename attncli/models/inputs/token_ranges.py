@@ -1,9 +1,12 @@
 """The token ids that a model knows, and its number of positions."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from attncli.errors import InputError
 from attncli.models.layer_configs import text_config
 
 POSITIONS = (
@@ -73,3 +76,11 @@ def usable_positions(name: str, module: nn.Module) -> int | None:
         return None
     behind = 0 if module.padding_idx is None else module.padding_idx + 1
     return module.num_embeddings - behind
+
+
+def refuse_too_long_text(model: Any, name: str, length: int) -> None:
+    most = max_positions(model)
+    if most is not None and length > most:
+        raise InputError(
+            f"{name} has {length} tokens, {type(model).__name__} has positions for {most}: cut it with `tokens={most!r}`."
+        )

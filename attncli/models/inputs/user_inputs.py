@@ -10,12 +10,18 @@ from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.model_errors import run_or_refuse
+from attncli.capture.position_counts import count_positions
 from attncli.capture.stacks.foreign_modules import ForeignModule
 from attncli.capture.unseen_attention import explain_unseen_attention
-from attncli.errors import InputError, UsageError, quote_parameter, with_article
+from attncli.errors import InputError, UsageError, join_parameters, quote_parameter, with_article
 from attncli.forward_types import Args, Inputs
 from attncli.models.forward_signatures import forward_signature
+from attncli.models.inputs.extra_inputs import WORDS
+from attncli.models.inputs.model_input import ModelInput, cast_inputs
+from attncli.models.inputs.requested_input import RequestedInput
 from attncli.models.inputs.split_batch import split_batch
+from attncli.models.inputs.token_ranges import refuse_too_long_text
+from attncli.models.loading.loaded_model import LoadedModel
 
 PLAIN = (Tensor, bool, int, float, str, type(None))
 
@@ -109,18 +115,6 @@ def find_signature(module: nn.Module, args: Args) -> inspect.Signature:
     return forward_signature(module) if args and hands_on else own
 
 
-def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Any]:
-    """Cast floating tensors to the model's dtype, which may differ from the user's, and copy inference tensors."""
-
-    def cast_value(value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
-        plain = value.clone() if value.is_inference() else value
-        return plain.to(dtype) if plain.is_floating_point() else plain
-
-    return {name: cast_value(value) for name, value in inputs.items()}
-
-
 def require_inputs_run(model: nn.Module, inputs: Inputs) -> None:
     """Run the module, and refuse inputs that its own code rejects."""
     with torch.no_grad():
@@ -156,3 +150,41 @@ def find_first_tensor(inputs: Inputs) -> Any:
 def is_batch_of_one_text(value: Any) -> bool:
     """Whether a tensor is a batch of one, with the batch or the tokens first."""
     return isinstance(value, Tensor) and value.ndim >= 2 and 1 in value.shape[:2]
+
+
+def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
+    """Make inputs from a Python caller's arguments."""
+    described = {
+        "text": bool(options.texts),
+        "text_file": options.text_file is not None,
+        "token_ids": bool(options.token_ids),
+        "random_tokens": options.random_tokens is not None,
+        "tokens": options.tokens is not None,
+        "samples": options.samples != 1,
+    }
+    idle = [name for name, there in described.items() if there]
+    if idle:
+        raise UsageError(
+            f"{join_parameters(idle)} and `inputs` exclude each other: leave one out.",
+            about=[*idle, "inputs"],
+        )
+    body = checkpoint.body
+    found = [
+        cast_inputs(each, body.dtype) for each in iter_forward_arguments(body, checkpoint.given)
+    ]
+    return [
+        ModelInput(f"inputs {number}", "given inputs", each, count_user_tokens(body, each))
+        for number, each in enumerate(found, 1)
+    ]
+
+
+def count_user_tokens(body: Any, inputs: Inputs) -> int:
+    """Count tokens: words of a text; for other inputs of a module, the tokens that its attention sees."""
+    require_inputs_run(body, inputs)
+    if isinstance(body, ForeignModule):
+        if not body.attending:  # of the first, on which the capture is verified
+            body.look(inputs)
+        return count_keys(body, inputs)
+    ids = inputs.get(WORDS)
+    refuse_too_long_text(body, "`inputs`", 0 if ids is None else ids.shape[-1])
+    return ids.shape[-1] if ids is not None else count_positions(body, inputs) or 1

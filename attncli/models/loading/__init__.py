@@ -11,6 +11,8 @@ body                  the part of a model that is run
 loading_issues        missing, unexpected and computed weights
 state_dict            fill a model from its files' tensors
 in_memory             modules in the caller's process: unwrapped, measured in place, restored
-load                  SOURCE → LoadedModel
 random_init           the same architecture with random weights
+loaded_model          a model that is ready to run, with its description for the report
+checkpoints           load a checkpoint strictly: every weight that a state runs through comes from the files, or there is an error
+load                  SOURCE → LoadedModel
 """

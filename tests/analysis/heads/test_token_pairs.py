@@ -22,7 +22,8 @@ from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_clearest_pair
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.models.inputs.texts import ModelInput, decoder_labels
+from attncli.models.inputs.model_input import ModelInput
+from attncli.models.inputs.texts import decoder_labels
 from attncli.records import Row
 from attncli.render._cells import format_pair
 

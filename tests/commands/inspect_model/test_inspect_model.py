@@ -30,10 +30,10 @@ from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._totals import measure_maps
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.repeated_tokens import make_repeated_tokens
 from attncli.models.inputs.shuffled_tokens import shuffle_tokens
-from attncli.models.inputs.texts import ModelInput
-from attncli.models.loading.load import LoadedModel
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.records import Report, Row
 

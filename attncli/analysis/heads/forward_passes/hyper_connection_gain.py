@@ -36,6 +36,10 @@ class StreamGains:
     unread: str = ""
     """The first module whose matrix was not captured; then the gain is unknown."""
 
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        return DEFINITIONS if self.of_layers else {}
+
     def rows(self, texts: int) -> Iterator[Row]:
         keys: dict[str, Scalar] = {"stack": self.stack}
         for layer, gain in self.of_layers.items():

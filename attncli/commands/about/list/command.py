@@ -9,7 +9,7 @@ from attncli.cli.typer_options import flatten_groups
 from attncli.commands.about.list.catalogue import ENDINGS, LISTS, MANNERS, SMALL, list_entries
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import UsageError, unknown_name
-from attncli.io.standard_output import is_terminal
+from attncli.io.standard_streams import is_terminal
 from attncli.options.completion import complete_names
 
 SCHEMA = "schema"
@@ -122,7 +122,7 @@ def choose_format(format: str | None, output: Path | None) -> str:
 
 def write_listing(text: str, output: Path | None) -> None:
     from attncli.io.atomic_files import write_atomically
-    from attncli.io.standard_output import write_stdout
+    from attncli.io.standard_streams import write_stdout
 
     if output is None:
         write_stdout(text)

@@ -75,7 +75,7 @@ def sweep(
     from attncli.cli.writer import prepare_output, write_report
     from attncli.commands.about.sweep.command import SweepQuestion, plan_sweep, run_sweep
     from attncli.io.atomic_files import require_folder
-    from attncli.io.standard_output import write_stdout
+    from attncli.io.standard_streams import write_stdout
     from attncli.processes.jobs import option_settings
     from attncli.python.progress import progress_bar
     from attncli.reports.provenance import add_provenance

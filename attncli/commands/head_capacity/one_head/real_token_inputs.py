@@ -31,7 +31,7 @@ from attncli.head_weights.head import Head
 from attncli.maths.number_format import format_number
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.tokenizing import label_tokens_by_ids, load_tokenizer
-from attncli.models.loading.load import LoadedModel
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.records import Finding, Report, Row, Scalar
 from attncli.tolerances import HEAD_MAP
 

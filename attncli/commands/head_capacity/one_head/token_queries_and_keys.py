@@ -20,7 +20,7 @@ from attncli.head_weights.inputs_for_scores import project_inputs
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.token_ranges import max_positions, vocabulary_size
 from attncli.models.layer_configs import text_config
-from attncli.models.loading.load import LoadedModel
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.tolerances import TOKEN_ALONE
 
 Array = NDArray[np.float64]

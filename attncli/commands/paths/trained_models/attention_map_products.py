@@ -11,7 +11,7 @@ from attncli.errors import InputError
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.log10_residual import log10_residual
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.tolerances import PATH_MAP_ROW_SUM
 

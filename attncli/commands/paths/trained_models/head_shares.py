@@ -14,7 +14,7 @@ from attncli.commands.paths.synthetic.head_shares import (
     build_shares_report,
     describe_largest_share,
 )
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report
 from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head

@@ -13,7 +13,7 @@ from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import count_progress, map_texts
 from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import Imprecise
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.tensor_subclasses.path_streams.path_run import decompose_by_both_lengths

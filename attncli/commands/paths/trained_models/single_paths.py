@@ -23,7 +23,7 @@ from attncli.commands.paths.synthetic.single_paths import (
 )
 from attncli.commands.paths.trained_models.attention_map_products import StackMaps
 from attncli.errors import Imprecise, InputError
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import rank_share
 from attncli.records import Definition, Report

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from attncli.capture.stacks.foreign_modules import ForeignModule, wrap_foreign_module
 from attncli.errors import InputError, UsageError, with_article
-from attncli.models.files.load_weights import hash_state_dict
+from attncli.models.files.state_hashing import hash_state_dict
 from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_model_state
 from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.models.loading.precision import dtype_name

@@ -1,4 +1,4 @@
-"""Write to stdout completely, or report the error; system errors elsewhere are not errors of stdout."""
+"""Reports on stdout, written completely or refused; sentences for people on stderr."""
 
 import contextlib
 import os
@@ -7,6 +7,7 @@ from typing import TextIO
 
 from attncli.errors import UsageError
 from attncli.io.atomic_files import os_error_sentence
+from attncli.sanitize import sanitize_sentence
 
 
 def is_terminal() -> bool:
@@ -44,3 +45,8 @@ def silence_final_flush(stream: TextIO) -> None:
     """Redirect the interpreter's final flush of a broken stream to nowhere."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def print_to_stderr(text: str, stream: TextIO | None = None) -> None:
+    """Print one line on stderr; names and messages in it are untrusted."""
+    print(f"attn: {sanitize_sentence(text)}", file=stream or sys.stderr, flush=True)

@@ -1,0 +1,92 @@
+"""Maps collected while heads are measured: for a file, for plots, for a page."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from attncli.analysis import Progress, Say, Study
+from attncli.analysis.heads.forward_passes.head_observer import Look
+from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, announce_map_size
+from attncli.analysis.heads.map_export.map_metadata import MapMetadata
+from attncli.analysis.heads.map_export.thumbnails import Thumbnails, select_heads, thumbnail_size
+from attncli.analysis.heads.model_inspection import HeadPlan, Inspection, TakesMetadata
+from attncli.analysis.heads.rows.head_rows import site_keys
+from attncli.analysis.heads.rows.token_names import TokenNames
+from attncli.analysis.prepare import PreparedModel
+from attncli.capture import AttentionSite, Strip
+from attncli.commands.inspect_model.request import InspectionRequest
+from attncli.errors import UsageError
+from attncli.io.atomic_files import write_atomically
+from attncli.io.tensor_files import write_tensors
+from attncli.models.inputs.model_input import ModelInput
+
+if TYPE_CHECKING:
+    from attncli.records import Report, Scalar
+
+
+def add_maps(
+    study: Inspection,
+    request: InspectionRequest,
+    identity: Mapping[str, Any],
+    subject: PreparedModel,
+    plan: HeadPlan,
+    text: ModelInput,
+    say: Say,
+) -> Study:
+    """Return the same study, with the maps of the chosen heads in a file, or as pictures of the report."""
+    if not subject.shapes:
+        raise UsageError(
+            "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
+        )
+    collected = CollectedMaps(plan.layers, plan.keeps, for_file=request.save_maps is not None)
+    announce_map_size(
+        collected, subject.shapes_on(text.tokens), request.save_maps, say, subject.itemsize
+    )
+    metadata: dict[str, str] = {}
+    names = TokenNames.of_text(text)
+
+    def add_metadata(
+        found: MapMetadata, keys: Mapping[AttentionSite, Mapping[str, "Scalar"]]
+    ) -> None:
+        named = {name: keys[site] for site, name in collected.names().items()}
+        metadata.update(replace(found, keys=named).metadata)
+
+    def with_maps(progress: Progress) -> "Report":
+        metadata_of = add_metadata if request.save_maps is not None else None
+        report = study(also=collected.take, progress=progress, beyond=metadata_of)
+        if request.save_maps is not None:
+            metadata.update(collected.metadata(identity, names))
+            write_atomically(
+                request.save_maps,
+                lambda path: write_tensors(path, collected.named_tensors(), metadata),
+            )
+        pictures = collected.build_plots(names) if request.draws_maps else ()
+        return replace(report, pictures=tuple(pictures))
+
+    return with_maps
+
+
+def add_thumbnails(
+    study: Inspection, subject: PreparedModel, plan: HeadPlan, text: ModelInput, requested: bool
+) -> Inspection:
+    """Return the same study, with thumbnails of its heads in the report where they fit."""
+    shapes = subject.shapes_on(text.tokens)
+    chosen = select_heads(plan.layers, plan.keeps, shapes)
+    side = thumbnail_size(shapes, chosen, requested, plan.ranking.top if plan.ranking else None)
+    if side is None:
+        return study
+    small, names = Thumbnails(side, chosen), TokenNames.of_text(text)
+
+    def with_small_maps(
+        *, progress: Progress, also: Look | None = None, beyond: TakesMetadata | None = None
+    ) -> "Report":
+        def observe_strip(site: AttentionSite, strip: Strip) -> None:
+            small.take(site, strip)
+            if also is not None:
+                also(site, strip)
+
+        report = study(progress=progress, also=observe_strip, beyond=beyond)
+        keys = site_keys(small.sites, subject.stacks)
+        return replace(report, tiles=tuple(small.tiles(names, keys, {}, report.rows)))
+
+    return with_small_maps

@@ -1,0 +1,52 @@
+"""Hash tensors in memory as if they were in a file."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from attncli.errors import InputError, with_article
+from attncli.models.files.hashing import WeightBytes, hash_weights, split_into_chunks
+
+STORED_AS = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+"""safetensors' names of torch's types, so that the same weights have one hash in either format."""
+
+
+EXTRA = "_extra_state"
+"""The suffix of torch's names for extra state that a module saves along with its tensors."""
+
+
+def name_stored_dtype(tensor: torch.Tensor) -> str:
+    return STORED_AS.get(tensor.dtype, str(tensor.dtype))
+
+
+def hash_state_dict(where: str, state: Mapping[str, Any]) -> str:
+    """Hash tensors in memory as if they were in a file; modules' extra state does not enter."""
+    tensors = {name: value for name, value in state.items() if not name.endswith(EXTRA)}
+    for name, value in tensors.items():
+        if not isinstance(value, torch.Tensor):
+            raise InputError(
+                f"{where} holds {name} as {with_article(type(value).__name__)}, not as a tensor: quantised weights are not read, so "
+                "give the model as it was before."
+            )
+    return hash_weights(
+        weight_bytes(where, name, tensor) for name, tensor in sorted(tensors.items())
+    )
+
+
+def weight_bytes(where: str, name: str, tensor: torch.Tensor) -> WeightBytes:
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return WeightBytes(
+        where, name, name_stored_dtype(tensor), tuple(tensor.shape), split_into_chunks(flat)
+    )

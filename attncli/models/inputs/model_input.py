@@ -1,0 +1,76 @@
+"""One text, image or sound as the model's keyword arguments."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.forward_types import Inputs
+
+
+def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Any]:
+    """Cast floating tensors to the model's dtype, which may differ from the user's, and copy inference tensors."""
+
+    def cast_value(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        plain = value.clone() if value.is_inference() else value
+        return plain.to(dtype) if plain.is_floating_point() else plain
+
+    return {name: cast_value(value) for name, value in inputs.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """One text (or image, or sound) as the model's keyword arguments."""
+
+    name: str
+    kind: str
+    """`text`, `token ids`, `random tokens` or `random pixel_values` and the like, for the report."""
+    kwargs: dict[str, Tensor]
+    """A batch of one."""
+    tokens: int
+    labels: tuple[str, ...] = ()
+    """The tokens' strings, where known."""
+    decoder_labels: tuple[str, ...] = ()
+    """The strings of the decoder's tokens, for an encoder-decoder."""
+    beside: tuple[str, ...] = ()
+    """Names of extra inputs that were drawn at random, as the model does not run on a text alone."""
+
+    def to_float64(self) -> "ModelInput":
+        """The same input for a model in float64: images and sounds have the model's dtype."""
+        return replace(self, kwargs=cast_inputs(self.kwargs, torch.float64))
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all input tensors."""
+        digest = hashlib.sha256()
+        for name, tensor in self.kwargs.items():
+            value = tensor_bytes(tensor) if isinstance(tensor, Tensor) else repr(tensor).encode()
+            digest.update(name.encode() + value)
+        return digest.hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """How the report describes the text, beyond its name."""
+        drawn = {"drawn_beside": list(self.beside)} if self.beside else {}
+        return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256, **drawn}
+
+
+def tensor_bytes(tensor: Tensor) -> bytes:
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return (
+        f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
+    )
+
+
+def describe_extra_inputs(texts: Sequence[ModelInput]) -> Iterator[str]:
+    """Describe the extra inputs drawn for texts, for readers of the numbers."""
+    extra_names = dict.fromkeys(name for text in texts for name in text.beside)
+    if extra_names:
+        yield (
+            f"the model does not run on a text alone: attn adds random {', '.join(extra_names)}, "
+            "and parts that read them depend on these."
+        )

@@ -10,8 +10,8 @@ from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
 from attncli.analysis.states.trajectories import run_variants
-from attncli.maths.residuals.split_state import SplitState
-from attncli.networks.layer import run_block
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.networks.block_forward import run_block
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS, AblationSwitches, add_variants_without_outlier

@@ -5,7 +5,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits._registry import method
 from attncli.fits._types import Fit, FitRequest, MethodNotApplicable
-from attncli.fits._width_one import fit_width_one
+from attncli.fits._width_one_fit import fit_width_one
 
 
 @method(auto=0, needs=lambda most: 1, at_width=(0, "line"))

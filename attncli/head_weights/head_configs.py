@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import InputError, UsageError
-from attncli.head_weights.attention_counts import PER_LAYER, find_differing_layers
+from attncli.head_weights.attention_kind_counts import PER_LAYER, find_differing_layers
 from attncli.head_weights.model_families import HeadFamily, find_family
 from attncli.maths.rotary import Rotary
 from attncli.models.files.folders import read_config_json, refuse_oversized_values

@@ -6,8 +6,8 @@ import numpy as np
 
 from attncli.errors import InputError
 from attncli.head_weights.head import Head
-from attncli.head_weights.head_products import EXTREME
 from attncli.head_weights.head_projections import Array
+from attncli.head_weights.qk_ov_products import EXTREME
 from attncli.maths.rotary import rotate, rotate_back
 from attncli.maths.rounding import Floats, round_to_dtype
 

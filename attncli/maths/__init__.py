@@ -1,15 +1,15 @@
 """Mathematics on numpy arrays, no input or output.
 
-number_format  numbers as people read them
-significance   is a difference more than noise?
-rounding       what float64, float32 and bfloat16 keep of a number
-rotary         rotary positions
-residuals      the c+R arithmetic: a common row and what varies, each with its own magnitude
-matrices       norms of matrices, products of them, and what is nearest to one
-bounds         the paper's bound on pure attention
-path_counts    how many paths a network has, in exact integers
-curves         which laws curves follow, and how fast they move
-capacity       how wide a module must be for a pattern
+number_format        numbers as people read them
+significance         is a difference more than noise?
+rounding             what float64, float32 and bfloat16 keep of a number
+rotary               rotary positions
+residuals            the c+R arithmetic: a common row and what varies, each with its own magnitude
+matrices             norms of matrices, products of them, and what is nearest to one
+rank_collapse_bound  the paper's bound on pure attention
+path_counts          how many paths a network has, in exact integers
+curves               which laws curves follow, and how fast they move
+capacity             how wide a module must be for a pattern
 
     >>> from attncli.maths.path_counts import count_paths_by_length
     >>> count_paths_by_length(layers=2, heads=3, skip=True)

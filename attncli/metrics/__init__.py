@@ -8,7 +8,7 @@ The metrics of heads, activations, weights and steps are registries of the same 
 decorator.
 
     >>> import numpy as np
-    >>> from attncli.maths.residuals.split_state import SplitState
+    >>> from attncli.maths.residuals.common_row_plus_deviation import SplitState
     >>> from attncli.metrics import METRICS
     >>> METRICS["stable_rank"](SplitState.of(np.eye(3)))
     3.0
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.records import Definition
 from attncli.registry import Declaration, Function, Registry
 
@@ -36,7 +36,7 @@ class MetricSpec(Declaration):
     group: str = "attention"
     """Of a metric of heads, its group in `--metric`."""
     needs: tuple[str, ...] = ()
-    """What the map must have for the metric to apply, by the names in `_totals.MetricTotals`."""
+    """What the map must have for the metric to apply, by the names in `_metric_accumulator.MetricTotals`."""
     axis: str = ""
     """The name of the last axis, where the metric is several numbers of a head."""
     signed: bool = False

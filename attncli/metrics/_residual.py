@@ -3,7 +3,7 @@
 import math
 
 from attncli.maths.matrices.norms import Norm, log10_norm
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 
 
 def log10_relative_residual(state: SplitState, norm: Norm) -> float:

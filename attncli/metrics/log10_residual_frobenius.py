@@ -1,5 +1,5 @@
 from attncli.maths.matrices.norms import frobenius_norm
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
 from attncli.metrics._residual import log10_relative_residual
 

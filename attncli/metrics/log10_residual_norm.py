@@ -1,7 +1,7 @@
 import math
 
 from attncli.maths.matrices.norms import composite_norm, log10_norm
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
 
 

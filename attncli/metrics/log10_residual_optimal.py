@@ -4,8 +4,8 @@ import math
 
 from attncli.errors import LimitError, format_count
 from attncli.maths.matrices.norms import composite_norm, log10_norm
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array
-from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
 from attncli.tolerances import OPTIMAL_RESIDUAL
 

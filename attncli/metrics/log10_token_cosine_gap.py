@@ -1,7 +1,7 @@
 import math
 
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
-from attncli.maths.residuals.split_state import SplitState, normalise_tokens
+from attncli.maths.residuals.common_row_plus_deviation import SplitState, normalise_tokens
 from attncli.metrics import metric
 
 

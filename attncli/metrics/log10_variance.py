@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import add_scaled_arrays, make_scaled_array
-from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
 
 

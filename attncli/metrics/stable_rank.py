@@ -1,5 +1,5 @@
 from attncli.maths.matrices.norms import singular_values
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
 
 

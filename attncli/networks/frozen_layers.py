@@ -10,7 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.maths.residuals.logits import Logits
+from attncli.maths.residuals.common_row_plus_deviation import (
+    SplitParts,
+    SplitState,
+    add_skip,
+    subtract_mean,
+)
+from attncli.maths.residuals.logit_deviation import Logits
 from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,
@@ -20,8 +26,7 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_arrays,
     multiply_scaled_by_plain,
 )
-from attncli.maths.residuals.split_state import SplitParts, SplitState, add_skip, subtract_mean
-from attncli.networks.layer import (
+from attncli.networks.block_forward import (
     APART,
     SAFE,
     apply_attention,

@@ -4,10 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.residuals.plain_softmax import softmax_output
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array, add_scaled_arrays, make_scaled_array
-from attncli.maths.residuals.split_state import SplitState
-from attncli.networks.layer import add_head_bias, apply_norm, attention_logits, project_per_head
+from attncli.maths.residuals.standard_softmax import softmax_output
+from attncli.networks.block_forward import (
+    add_head_bias,
+    apply_norm,
+    attention_logits,
+    project_per_head,
+)
 from attncli.networks.positions import visibility_mask
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import Layer

@@ -28,7 +28,7 @@ from attncli.capture.strips.differential import is_differential
 from attncli.errors import InputError, NotFinite, UsageError
 from attncli.forward_types import Args, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
-from attncli.metrics.attention._totals import MetricTotals, Values
+from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap import UnwrappedModel

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest, FittedModule
 from attncli.fits._verify import measure_fit
-from attncli.fits._width_one import fit_width_one
+from attncli.fits._width_one_fit import fit_width_one
 from attncli.fits._width_search import (
     FitAttempt,
     find_fit_with_smallest_logits,

@@ -31,7 +31,7 @@ from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.capture.one_pass.library import SWITCH, find_library
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._totals import measure_maps
+from attncli.metrics.attention._metric_accumulator import measure_maps
 from attncli.models.inputs.repeated_tokens import make_repeated_tokens
 from attncli.models.random.random_models import build_model
 

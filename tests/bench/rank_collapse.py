@@ -22,8 +22,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.residuals.split_state import SplitState
-from attncli.networks.layer import run_block
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.networks.block_forward import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork, Layer

@@ -72,7 +72,7 @@ def ours(folder: Path) -> Any:
 def from_whole_products(folder: Path) -> dict[tuple[str, int, int], float]:
     """The same metrics by their definitions, of the first heads of layer 0."""
     from attncli.head_weights.head_configs import HeadConfig
-    from attncli.head_weights.head_products import iter_head_products
+    from attncli.head_weights.qk_ov_products import iter_head_products
     from attncli.models.files.tensor_reader import TensorReader
 
     found = {}

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array
 
 from attncli.fits import FITS, FitRequest, FittedModule, MethodNotApplicable, measure_fit
-from attncli.fits._module_files import ModuleArrays, SavedFit, fit_metadata, fit_tensors, read_fits
+from attncli.fits._fit_files import ModuleArrays, SavedFit, fit_metadata, fit_tensors, read_fits
 from attncli.fits._width_search import run_method, try_fit_at_width
 from attncli.patterns import PATTERNS, build_pattern
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.fits._dense_map import find_narrowest_dense_fit
+from attncli.fits._dense_map_fit import find_narrowest_dense_fit
 from attncli.maths.capacity.dense_map_width import (
     find_key_cuts,
     has_contradicting_key_orders,

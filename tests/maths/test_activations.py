@@ -6,8 +6,8 @@ import pytest
 
 from attncli.errors import InputError
 from attncli.maths.residuals.activations import ACTIVATIONS, STEEPEST, multiply_by_sigmoid
+from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
-from attncli.maths.residuals.split_state import SplitParts
 
 
 def exact(name: str, x: mpmath.mpf) -> mpmath.mpf:

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest
-from attncli.fits._width_one import read_tolerances
+from attncli.fits._width_one_fit import read_tolerances
 from attncli.fits._width_search import find_narrowest_fit
 from attncli.maths.capacity.width_lower_bounds import (
     LeastWidth,

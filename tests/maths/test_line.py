@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.width_one import row_signs
+from attncli.maths.capacity.width_one import query_signs
 from attncli.maths.capacity.width_one.constraints import Tolerances, necessary_constraints
 from attncli.maths.capacity.width_one.decision import WidthOneDecision, decide_width_one
 from attncli.maths.capacity.width_one.infeasibility_proof import WidthOneProof
@@ -113,13 +113,13 @@ def test_links_are_those_of_sets_of_keys(
     causal: bool, dense: float, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By blocks of rows, sparse or not: against supports as sets, row by row; the target is left as it was."""
-    monkeypatch.setattr(row_signs, "ROWS_AT_ONCE", rows)
-    monkeypatch.setattr(row_signs, "DENSE", dense)
+    monkeypatch.setattr(query_signs, "ROWS_AT_ONCE", rows)
+    monkeypatch.setattr(query_signs, "DENSE", dense)
     for text in ("previous", "window:3", "random:k=2", "global:2", "tree", "hub", "induction"):
         target = build_pattern(text, 11, np.random.default_rng(0), causal)
         before = target.toarray()
         constraints = necessary_constraints(target, causal, wanted())
-        same, opposite = row_signs.find_links_by_counting(constraints)
+        same, opposite = query_signs.find_links_by_counting(constraints)
         assert (target.toarray() == before).all()
         supports = [set(np.flatnonzero(row).tolist()) for row in before]
         for i, j in itertools.product(range(11), repeat=2):

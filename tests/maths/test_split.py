@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attncli.maths.residuals.common_row_plus_deviation import SplitState, normalise_tokens
 from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
-from attncli.maths.residuals.split_state import SplitState, normalise_tokens
 
 
 def exact_norm(row: list[mpmath.mpf], epsilon: float, centre: bool) -> list[mpmath.mpf]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.separated_rows import find_separated_rows
+from attncli.maths.capacity.rows_with_own_keys import find_separated_rows
 from attncli.maths.capacity.width_lower_bounds import (
     bound_width_by_faces,
     bound_width_by_logit_budget,

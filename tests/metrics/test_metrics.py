@@ -9,10 +9,10 @@ from scipy.optimize import linprog
 
 from attncli.errors import LimitError
 from attncli.maths.matrices.nearest_constant_row import find_nearest_constant_row
-from attncli.maths.matrices.norm_linear_programme import bound_norms_below
+from attncli.maths.matrices.nearest_row_linear_programme import bound_norms_below
 from attncli.maths.matrices.norms import composite_norm, log10_norm
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import ScaledArray, make_scaled_array
-from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import METRICS
 from attncli.metrics.log10_residual_optimal import find_nearest_centre
 

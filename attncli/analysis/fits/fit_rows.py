@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._module_files import ModuleArrays, SavedFit
+from attncli.fits._fit_files import ModuleArrays, SavedFit
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import FitAttempt
 from attncli.maths.capacity import width_formulas

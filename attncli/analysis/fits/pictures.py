@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.fits._module_files import SavedFit
+from attncli.fits._fit_files import SavedFit
 from attncli.fits._verify import mask_future, row_blocks
 from attncli.maths.rounding import matmul_in_dtype, round_to_dtype
 from attncli.records import Picture, Report

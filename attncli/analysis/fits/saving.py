@@ -6,7 +6,7 @@ from pathlib import Path
 from attncli.analysis import Say
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
-from attncli.fits._module_files import SavedFit, fit_metadata, fit_tensors
+from attncli.fits._fit_files import SavedFit, fit_metadata, fit_tensors
 from attncli.io.tensor_files import save_tensors
 
 

@@ -33,8 +33,8 @@ from attncli.capture.reruns.perturbed_rounding import perturb_rounding
 from attncli.capture.stacks.blocks import Stack, observe_states
 from attncli.capture.stacks.token_layout import to_token_layout
 from attncli.errors import InputError
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array
-from attncli.maths.residuals.split_state import SplitState
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.networks.variants import AblationSwitches

@@ -21,7 +21,7 @@ from attncli.analysis.states.trajectories import (
     run_variants,
 )
 from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_values
-from attncli.maths import bounds
+from attncli.maths import rank_collapse_bound
 from attncli.maths.curves.convergence import convergence_orders
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches, network_switch_values
@@ -203,7 +203,7 @@ def build_bound_rows(
     yield summarize_values("contraction_radius", "norm", radii, BEYOND, **at)
     for layer in range(len(trajectories[0].measured[RESIDUAL_NORM])):
         values = [
-            bounds.log10_bound(constant, start, layer)
+            rank_collapse_bound.log10_bound(constant, start, layer)
             for constant, start in zip(constants, starts, strict=True)
         ]
         yield summarize_values("log10_bound", "log10", values, BEYOND, layer=layer, **at)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from attncli.analysis.states.trajectories import EXACT
 from attncli.maths.number_format import format_number
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array
-from attncli.maths.residuals.split_state import SplitState
 from attncli.tolerances import KNOWN_NUMBER, KNOWN_NUMBER_AT_ZERO
 
 MOVES = 2.0

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS, Metric
 from attncli.metrics.steps import STEPS, StepMetric
 from attncli.records import NOT_APPLICABLE, Definition

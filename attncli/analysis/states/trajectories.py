@@ -8,12 +8,12 @@ import numpy as np
 
 from attncli.analysis.states.state_metrics import PreviousStates, StateMeters
 from attncli.errors import InputError, Unresolved
-from attncli.maths import bounds
+from attncli.maths import rank_collapse_bound
 from attncli.maths.residuals.activations import STEEPEST
-from attncli.maths.residuals.logits import BLOCK_ELEMENTS
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.residuals.logit_deviation import BLOCK_ELEMENTS
 from attncli.maths.residuals.scaled_arrays import log10_of_scaled, matmul_scaled
-from attncli.maths.residuals.split_state import SplitState
-from attncli.networks.layer import run_block
+from attncli.networks.block_forward import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import Layer, Network
@@ -160,13 +160,17 @@ def log10_constants(
     }
     if not covered:
         return {}
-    attention = bounds.log10_attention_constant(layer.w_q, layer.w_k, layer.w_v, layer.w_o)
+    attention = rank_collapse_bound.log10_attention_constant(
+        layer.w_q, layer.w_k, layer.w_v, layer.w_o
+    )
     found = {}
     for name, switches in covered.items():
         constant = attention
         if switches.mlp:
             slope = STEEPEST[spec.activation]
-            constant += bounds.log10_mlp_constant(layer.w_in, layer.w_out, slope, switches.mlp_skip)
+            constant += rank_collapse_bound.log10_mlp_constant(
+                layer.w_in, layer.w_out, slope, switches.mlp_skip
+            )
         found[name] = constant
     return found
 

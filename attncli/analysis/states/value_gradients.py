@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.analysis.states.trajectories import run_next_block
 from attncli.analysis.statistics import NOTHING, summarize_values
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array
-from attncli.maths.residuals.split_state import SplitState
-from attncli.networks.fixed_maps import (
+from attncli.networks.one_head_attention_layer import (
     compute_map_without_input,
     gradient_norms,
     is_linear_attention,

@@ -33,7 +33,7 @@ from attncli.capture.strips.visible_keys import (
     find_visible_spans,
     mask_rows,
 )
-from attncli.metrics.attention._strip_rows import SMALL, MapStripRows
+from attncli.metrics.attention._map_strip_rows import SMALL, MapStripRows
 from attncli.tolerances import ONE_PASS_ROW
 
 FEWEST_CELLS = 2**16

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from attncli.capture.strips.visible_keys import VisibleKeys
 from attncli.metrics.attention import ATTENTION
+from attncli.metrics.attention._metric_accumulator import WITHOUT_WEIGHTS
 from attncli.metrics.attention._row_statistics import MapSums, RowStatistics
-from attncli.metrics.attention._totals import WITHOUT_WEIGHTS
 
 ROWS = ("best", "sums", "entropy", "largest", "squares", "distances", "on_first", "small")
 """The numbers of each row, by their names in MapStripRows, in the order of one_pass.c; listed offsets follow."""

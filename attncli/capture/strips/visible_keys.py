@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attncli.capture.strips.masks import RowwiseMask, visible_keys
-from attncli.metrics.attention._strip_rows import sum_diagonals
+from attncli.metrics.attention._map_strip_rows import sum_diagonals
 
 ELEMENTS = 2**18
 """Numbers of a mask that are read at a time."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.analysis.fits.fit_rows import max_weight_ratio
-from attncli.fits._dense_map import find_narrowest_dense_fit, sparsify_rows
+from attncli.fits._dense_map_fit import find_narrowest_dense_fit, sparsify_rows
 from attncli.fits._types import FitRequest
 from attncli.maths.capacity.dense_map_width import least_map_width
 from attncli.maths.capacity.width_formulas import compute_theorem_width

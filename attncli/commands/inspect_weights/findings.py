@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from attncli.errors import format_count
-from attncli.head_weights.attention_counts import AttentionLayerCounts
+from attncli.head_weights.attention_kind_counts import AttentionLayerCounts
 from attncli.maths.number_format import format_number
 from attncli.metrics.weights._products import ZERO
 from attncli.records import Finding, Row

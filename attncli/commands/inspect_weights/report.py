@@ -15,8 +15,8 @@ from attncli.analysis.statistics import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
 from attncli.commands.inspect_weights.findings import build_findings, format_headline
 from attncli.errors import Unresolved, UsageError, unknown_name
-from attncli.head_weights.attention_counts import AttentionLayerCounts, count_attention
-from attncli.head_weights.head_products import NORMALISED, HeadProducts, iter_head_products
+from attncli.head_weights.attention_kind_counts import AttentionLayerCounts, count_attention
+from attncli.head_weights.qk_ov_products import NORMALISED, HeadProducts, iter_head_products
 from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 from attncli.models.files.local_folder import NOTHING_TRUSTED, FetchSettings

@@ -26,16 +26,16 @@ from attncli.analysis.statistics import summarize_values
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.stacks.module_paths import find_module_by_name
 from attncli.errors import AttnError, InputError, format_count
-from attncli.head_weights.head_configs import HeadConfig
-from attncli.head_weights.head_projections import Array
-from attncli.head_weights.in_memory_tensors import InMemoryTensors
-from attncli.head_weights.model_families import explain_no_family, find_family
-from attncli.head_weights.theorem_constants import (
+from attncli.head_weights.collapse_bound_constants import (
     LayerTheoremConstant,
     compute_layer_constant,
     explain_theorem_gap,
     logit_range,
 )
+from attncli.head_weights.head_configs import HeadConfig
+from attncli.head_weights.head_projections import Array
+from attncli.head_weights.in_memory_tensors import InMemoryTensors
+from attncli.head_weights.model_families import explain_no_family, find_family
 from attncli.maths.matrices.norms import composite_norm
 from attncli.maths.number_format import format_number
 from attncli.models.inputs.model_input import ModelInput

@@ -8,7 +8,7 @@ import numpy as np
 from attncli.analysis.states.trajectories import run_next_block
 from attncli.analysis.statistics import summarize_values
 from attncli.maths.number_format import format_number
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._gates import GateObservations
 from attncli.networks.gated_heads import compute_gated_heads

@@ -12,7 +12,7 @@ from attncli.analysis.fits.fit_rows import (
     describe_fits,
     fit_keys,
 )
-from attncli.fits._module_files import list_patterns_without_module, read_fits
+from attncli.fits._fit_files import list_patterns_without_module, read_fits
 from attncli.fits._verify import measure_fit
 from attncli.fits._width_search import FitAttempt, describe_missed_limits
 from attncli.records import Finding, Report, Row

@@ -8,7 +8,7 @@ from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.source_arguments import refuse_other_files
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import unknown_name
-from attncli.fits._module_files import read_fits
+from attncli.fits._fit_files import read_fits
 from attncli.gates import Condition
 from attncli.python.question_decorator import RunContext
 from attncli.records import Report

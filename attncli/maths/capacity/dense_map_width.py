@@ -18,7 +18,7 @@ from attncli.maths.capacity.width_one.constraints import (
     visible_counts,
 )
 from attncli.maths.capacity.width_one.infeasibility_proof import WidthOneProof, verify_proof
-from attncli.maths.capacity.width_one.row_signs import find_row_signs
+from attncli.maths.capacity.width_one.query_signs import find_row_signs
 
 
 def least_map_width(weights: Array, causal: bool, variation: float) -> int:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.separated_rows import find_separated_rows
+from attncli.maths.capacity.rows_with_own_keys import find_separated_rows
 from attncli.maths.capacity.width_one.constraints import Array, WidthOneConstraints
 
 Flags = NDArray[np.bool_]

@@ -1,8 +1,8 @@
 """Norms of matrices, products of them, and what is nearest to one.
 
-norms                  of a plain matrix, and their logarithms for scaled ones
-low_rank_product       a wide matrix of low rank, known by its thin factors
-norm_linear_programme  one combination of two norms made least, as a linear programme
-nearest_constant_row   the constant-row matrix that is nearest, with a proof
-stream_gain            how much a chain of matrices enlarges what runs through it
+norms                         of a plain matrix, and their logarithms for scaled ones
+low_rank_product              a wide matrix of low rank, known by its thin factors
+nearest_row_linear_programme  one combination of two norms made least, as a linear programme
+nearest_constant_row          the constant-row matrix that is nearest, with a proof
+mixing_matrix_gain            how much a chain of matrices enlarges what runs through it
 """

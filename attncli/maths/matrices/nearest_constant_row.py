@@ -17,7 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.matrices.norm_linear_programme import NormLinearProgramme, bound_norms_below
+from attncli.maths.matrices.nearest_row_linear_programme import (
+    NormLinearProgramme,
+    bound_norms_below,
+)
 from attncli.maths.residuals.scaled_arrays import Array
 
 ENOUGH = 1e-10

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attncli.errors import InputError
+from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,
@@ -21,7 +22,6 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_arrays,
     multiply_scaled_by_plain,
 )
-from attncli.maths.residuals.split_state import SplitParts
 
 LARGEST_INPUT = 1e90
 """gelu takes the cube of its input."""

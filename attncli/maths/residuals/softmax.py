@@ -21,19 +21,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.residuals.logits import (
+from attncli.maths.residuals.logit_deviation import (
     Logits,
     bound_largest_deviation,
     compute_logit_deviation,
     compute_reference_row,
     find_last_query_bias,
     iter_blocks,
-)
-from attncli.maths.residuals.plain_softmax import (
-    MODERATE,
-    log_softmax,
-    mask_logits,
-    softmax_output,
 )
 from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
@@ -48,6 +42,12 @@ from attncli.maths.residuals.scaled_arrays import (
     matmul_scaled,
     multiply_scaled_arrays,
     multiply_scaled_by_plain,
+)
+from attncli.maths.residuals.standard_softmax import (
+    MODERATE,
+    log_softmax,
+    mask_logits,
+    softmax_output,
 )
 
 RESOLVED_BITS = 30

@@ -2,16 +2,16 @@
 
 A file holds a function of its own name under `@metric(…)`. What its parameter is called says what it is given:
 
-    rows      a strip of whole rows (`_strip_rows.MapStripRows`): returns one number for each of them, whose mean (or largest,
+    rows      a strip of whole rows (`_map_strip_rows.MapStripRows`): returns one number for each of them, whose mean (or largest,
               or least) is the metric; rows that do not count are nan
-    summaries what each row comes to (`_strip_rows.MapStripRows`, without its weights): likewise
-    columns   what each key has received in all (`_received.Columns`): returns one number for each head
+    summaries what each row comes to (`_map_strip_rows.MapStripRows`, without its weights): likewise
+    columns   what each key has received in all (`_received_mass.Columns`): returns one number for each head
     offsets   what lies on each diagonal (`_offsets.Offsets`): likewise
     spectrum  the largest singular values (`_map_spectrum.SpectrumIteration`): likewise
     gram      all singular values (`_gram.GramMatrix`): likewise
     energy    squares of what each key has received (`_column_energy.ColumnEnergy`): likewise
-    block     where late queries look at early keys (`_past_block.PastBlock`): likewise
-    sides     queries, keys and values (`_sides.Sides`): likewise
+    block     where late queries look at early keys (`_off_diagonal_block.PastBlock`): likewise
+    sides     queries, keys and values (`_query_key_value_statistics.Sides`): likewise
     outputs   what the heads write (`_outputs.Outputs`): likewise
     gates     what multiplies that before (`_gates.GateObservations`): one number for each head, of one text
 

@@ -8,7 +8,7 @@ that is little.
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._strip_rows import MapStripRows
+from attncli.metrics.attention._map_strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.metrics.attention._strip_rows import MapStripRows
+from attncli.metrics.attention._map_strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,8 +1,8 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._strip_rows import MapStripRows
-from attncli.metrics.attention._taylor import (
+from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._taylor_softmax import (
     compute_distance_from_kernel,
     scale_logits_into_unit_range,
 )

@@ -1,8 +1,8 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._copies import compute_distance_from_counts
-from attncli.metrics.attention._strip_rows import MapStripRows
+from attncli.metrics.attention._keys_after_same_tokens import compute_distance_from_counts
+from attncli.metrics.attention._map_strip_rows import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor

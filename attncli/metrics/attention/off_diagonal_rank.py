@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._past_block import PastBlock
+from attncli.metrics.attention._off_diagonal_block import PastBlock
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._sides import OperandStatistics
+from attncli.metrics.attention._query_key_value_statistics import OperandStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor

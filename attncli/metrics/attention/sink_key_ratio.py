@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
 from attncli.metrics._median import median
-from attncli.metrics.attention._sides import OperandStatistics
+from attncli.metrics.attention._query_key_value_statistics import OperandStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,7 +5,7 @@ A file holds a function of its own name under `@metric(…)`: of two split state
 
 from collections.abc import Callable
 
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import MetricRegistry
 
 StepMetric = Callable[[SplitState, SplitState], float]

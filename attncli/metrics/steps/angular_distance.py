@@ -1,8 +1,8 @@
 import numpy as np
 
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
-from attncli.metrics.steps._directions import compute_chord_lengths
+from attncli.metrics.steps._chord_lengths import compute_chord_lengths
 
 
 @metric("1")

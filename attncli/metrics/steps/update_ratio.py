@@ -1,8 +1,8 @@
 import math
 
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import add_scaled_arrays, multiply_scaled_by_plain
-from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import metric
 
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.errors import Unresolved
-from attncli.maths.residuals.logits import Logits
+from attncli.maths.residuals.logit_deviation import Logits
 from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,

@@ -9,6 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.maths.residuals import activations
+from attncli.maths.residuals.common_row_plus_deviation import (
+    SplitParts,
+    SplitState,
+    normalise_tokens,
+)
 from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     ScaledArray,
@@ -20,7 +25,6 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_arrays,
     multiply_scaled_by_plain,
 )
-from attncli.maths.residuals.split_state import SplitParts, SplitState, normalise_tokens
 from attncli.tensor_subclasses.residual_split.score_terms import terms_of_scores
 from attncli.tensor_subclasses.residual_split.split_arithmetic import (
     add,

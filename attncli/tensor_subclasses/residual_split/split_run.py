@@ -22,8 +22,8 @@ from attncli.capture.stacks.residual_stream_arguments import (
 )
 from attncli.errors import InputError, NoRule, Unresolved, first_line_of_error, is_memory_error
 from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.softmax import RESOLVED_BITS
-from attncli.maths.residuals.split_state import SplitState
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)
     convolution,
     einsum,

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from attncli.errors import NoRule, Unresolved
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import ScaledArray, add_scaled_arrays, make_scaled_array
 from attncli.maths.residuals.softmax import RESOLVED_BITS
-from attncli.maths.residuals.split_state import SplitState
 from attncli.tensor_subclasses.dispatch import (
     StreamTensor,
     Table,

@@ -14,8 +14,8 @@ from attncli.analysis.heads.forward_passes.head_observer import PassRequest, mea
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.analysis.heads.metric_selection import group_members
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.metrics.attention._strip_rows import MapStripRows
-from attncli.metrics.attention._totals import MetricTotals, measure_maps
+from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._metric_accumulator import MetricTotals, measure_maps
 
 torch.set_num_threads(1)
 

@@ -12,7 +12,7 @@ from attncli.analysis.heads.forward_passes.uniform_attention_control import (
 )
 from attncli.capture import Strip
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._totals import Values, measure_maps
+from attncli.metrics.attention._metric_accumulator import Values, measure_maps
 
 torch.set_num_threads(1)
 

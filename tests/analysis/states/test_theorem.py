@@ -14,7 +14,7 @@ from small_checkpoints import saved
 
 from attncli.analysis.states.collapse_bound_rows import bound_slack, describe_bound_coverage
 from attncli.analysis.states.trajectories import logit_range
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Row

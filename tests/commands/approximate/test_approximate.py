@@ -14,7 +14,7 @@ from attncli.commands.approximate.one_module.solutions import Solution, solve_pa
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
-from attncli.fits._module_files import fit_metadata, fit_tensors, read_fits
+from attncli.fits._fit_files import fit_metadata, fit_tensors, read_fits
 from attncli.maths.capacity.width_formulas import compute_theorem_width
 from attncli.maths.number_format import format_approximately, format_number
 from attncli.patterns import build_pattern

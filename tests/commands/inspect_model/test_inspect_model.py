@@ -29,7 +29,7 @@ from attncli.capture import AttentionSite, verify_capture
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
-from attncli.metrics.attention._totals import measure_maps
+from attncli.metrics.attention._metric_accumulator import measure_maps
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.repeated_tokens import make_repeated_tokens
 from attncli.models.inputs.shuffled_tokens import shuffle_tokens

@@ -29,7 +29,7 @@ from attncli.commands.paths.synthetic.single_paths import (
     measure_sampled_paths,
 )
 from attncli.errors import InputError
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 import attncli as attn
 from attncli.commands.rank_collapse.network_output_gates import gate_metrics
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._gates import GateObservations
+from attncli.networks.block_forward import apply_attention
 from attncli.networks.gated_heads import compute_gated_heads
-from attncli.networks.layer import apply_attention
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import GeneratedNetwork

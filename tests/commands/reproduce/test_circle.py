@@ -27,8 +27,8 @@ from attncli.commands.reproduce.circle.report import (
     select_shown_steps,
 )
 from attncli.commands.reproduce.circle.train_and_measure import measure_circle
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
-from attncli.maths.residuals.split_state import SplitState
 from attncli.records import Report, Row
 from attncli.render import FORMATS
 

@@ -31,8 +31,8 @@ from attncli.commands.reproduce.circle.network_design import (
 from attncli.commands.reproduce.circle.recurrence import iterate_recurrence
 from attncli.commands.reproduce.training import train
 from attncli.errors import Unresolved, UsageError
+from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.residuals.scaled_arrays import Array
-from attncli.maths.residuals.split_state import SplitParts, SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.variants import VARIANTS, AblationSwitches
 

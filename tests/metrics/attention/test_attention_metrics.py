@@ -11,9 +11,9 @@ from torch import Tensor
 
 from attncli.errors import LimitError
 from attncli.metrics.attention import ATTENTION, HEAD_GROUPS, is_map_metric
+from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._metric_accumulator import COLLECTED, MetricTotals, measure_maps
 from attncli.metrics.attention._outputs import HeadOutputs
-from attncli.metrics.attention._strip_rows import MapStripRows
-from attncli.metrics.attention._totals import COLLECTED, MetricTotals, measure_maps
 
 torch.set_num_threads(1)
 

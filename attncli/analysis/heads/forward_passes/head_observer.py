@@ -28,14 +28,14 @@ from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.stacks.blocks import Stack, observe_states
 from attncli.capture.strips.map_statistics import request_statistics
 from attncli.errors import InputError, NotFinite
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._state import ActivationPeak, ActivationState
 from attncli.metrics.attention import ATTENTION, is_map_metric
+from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
 from attncli.metrics.attention._outputs import HeadOutputs
-from attncli.metrics.attention._strip_rows import MapStripRows
-from attncli.metrics.attention._totals import MetricTotals, Values
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import NOT_APPLICABLE
 from attncli.tolerances import FULL_ROW

@@ -8,7 +8,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
 from attncli.capture import AttentionSite, Strip
-from attncli.metrics.attention._totals import MetricTotals, Values
+from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
 
 
 class DrawObserver(HeadObserver):

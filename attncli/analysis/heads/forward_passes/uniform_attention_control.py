@@ -9,8 +9,8 @@ from torch import Tensor
 from attncli.capture import Strip
 from attncli.capture.strips.visible_keys import span_ends
 from attncli.metrics.attention import is_map_metric
-from attncli.metrics.attention._strip_rows import MapStripRows
-from attncli.metrics.attention._totals import MetricTotals, Values
+from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
 from attncli.records import NOT_APPLICABLE
 
 ELEMENTS = 2**18

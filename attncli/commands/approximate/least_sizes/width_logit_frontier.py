@@ -10,7 +10,7 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_unmet_verdicts, max_keys_per_row
 from attncli.fits._registry import is_width_one_method, list_auto_methods
 from attncli.fits._types import FitRequest
-from attncli.fits._width_one import read_tolerances
+from attncli.fits._width_one_fit import read_tolerances
 from attncli.fits._width_search import FitAttempt, try_fit_at_width
 from attncli.maths.capacity.width_formulas import width_limit_for_fixed_keys
 from attncli.maths.capacity.width_lower_bounds import MOST_BOUNDED, min_logit_bound

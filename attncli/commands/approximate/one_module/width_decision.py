@@ -11,7 +11,7 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import build_row
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest
-from attncli.fits._width_one import WidthOneResult, fit_width_one, read_tolerances
+from attncli.fits._width_one_fit import WidthOneResult, fit_width_one, read_tolerances
 from attncli.fits._width_search import FitAttempt, find_narrowest_fit
 from attncli.maths.capacity.width_lower_bounds import (
     MOST_BOUNDED,

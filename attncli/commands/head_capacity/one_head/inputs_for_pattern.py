@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.errors import InputError, UsageError
-from attncli.fits._module_files import ModuleArrays, SavedFit
+from attncli.fits._fit_files import ModuleArrays, SavedFit
 from attncli.fits._registry import list_head_methods
 from attncli.fits._types import FitRequest
 from attncli.fits._verify import FitEvidence, measure_module

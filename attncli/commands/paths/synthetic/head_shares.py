@@ -18,7 +18,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
 from attncli.commands.paths.synthetic.single_paths import describe_source
 from attncli.errors import InputError, format_count
 from attncli.maths.number_format import format_with_deviation
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.frozen_layers import LayerWithFrozenMaps, add_states
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network

@@ -13,8 +13,8 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
 )
 from attncli.errors import Imprecise
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import ScaledArray
-from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics import METRICS
 
 NORM_SHARE, OUTPUT_SHARE = "path_norm_share", "path_output_share"

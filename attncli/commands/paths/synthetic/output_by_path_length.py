@@ -7,8 +7,8 @@ import numpy as np
 
 from attncli.analysis.states.trajectories import estimate_memory
 from attncli.errors import InputError
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
-from attncli.maths.residuals.split_state import SplitState
 from attncli.networks.frozen_layers import LayerWithFrozenMaps, add_states, run_and_freeze_layer
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches

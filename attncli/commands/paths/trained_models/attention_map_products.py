@@ -8,8 +8,8 @@ from attncli.analysis.paths.path_selection import Path
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import InputError
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
-from attncli.maths.residuals.split_state import SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision

@@ -29,7 +29,7 @@ from attncli.commands.paths.synthetic.network_paths import (
 )
 from attncli.commands.paths.synthetic.output_by_path_length import Decomposition
 from attncli.maths.path_counts import count_paths_by_choices
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, View

@@ -12,15 +12,15 @@ import numpy as np
 from attncli.commands.reproduce.circle.arcs import arc_positions
 from attncli.commands.reproduce.circle.network_design import NORM_EPSILON, Design
 from attncli.errors import Unresolved
-from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array, multiply_scaled_arrays
-from attncli.maths.residuals.split_state import (
+from attncli.maths.residuals.common_row_plus_deviation import (
     SplitParts,
     SplitState,
     add_bias,
     add_skip,
     normalise_tokens,
 )
-from attncli.networks.layer import apply_attention, apply_mlp, run_sub_block
+from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array, multiply_scaled_arrays
+from attncli.networks.block_forward import apply_attention, apply_mlp, run_sub_block
 from attncli.networks.weights import Layer
 
 Weights = Mapping[str, Array]

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from attncli.maths.capacity.width_one.constraints import WidthOneConstraints
-from attncli.maths.capacity.width_one.row_signs import RowSignLink, is_link_valid
+from attncli.maths.capacity.width_one.query_signs import RowSignLink, is_link_valid
 
 MOST_TREES = 16
 """Signs that links may leave open in one proof."""

@@ -21,7 +21,7 @@ from attncli.maths.capacity.width_one.infeasibility_proof import (
     Weighed,
     round_step_weights,
 )
-from attncli.maths.capacity.width_one.row_signs import PAIRWISE_LIMIT
+from attncli.maths.capacity.width_one.query_signs import PAIRWISE_LIMIT
 
 ROUNDS = 60
 BROKEN = 1e-7

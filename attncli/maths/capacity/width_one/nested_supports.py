@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from attncli.maths.capacity.width_one.constraints import Array, Index, WidthOneConstraints
 from attncli.maths.capacity.width_one.infeasibility_proof import ProofStep
-from attncli.maths.capacity.width_one.row_signs import RowSigns
+from attncli.maths.capacity.width_one.query_signs import RowSigns
 
 SWEEPS = 500
 FAR = 1e300

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from attncli.maths.residuals.logits import (
+from attncli.maths.residuals.logit_deviation import (
     Logits,
     bound_largest_deviation,
     compute_logit_deviation,

@@ -11,12 +11,15 @@ from attncli.metrics.attention._column_energy import ColumnEnergy
 from attncli.metrics.attention._gates import SinkColumn
 from attncli.metrics.attention._gram import GramMatrix
 from attncli.metrics.attention._map_spectrum import SpectrumIteration
+from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._off_diagonal_block import PastBlock
 from attncli.metrics.attention._offsets import Offsets
 from attncli.metrics.attention._outputs import HeadOutputs
-from attncli.metrics.attention._past_block import PastBlock
-from attncli.metrics.attention._received import ReceivedMass
-from attncli.metrics.attention._sides import OperandStatistics, explain_no_operands
-from attncli.metrics.attention._strip_rows import MapStripRows
+from attncli.metrics.attention._query_key_value_statistics import (
+    OperandStatistics,
+    explain_no_operands,
+)
+from attncli.metrics.attention._received_mass import ReceivedMass
 from attncli.records import NOT_APPLICABLE
 from attncli.tolerances import FULL_ROW
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from attncli.maths.residuals.plain_softmax import softmax_output
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
-from attncli.maths.residuals.split_state import SplitState
-from attncli.networks.layer import attention_logits
+from attncli.maths.residuals.standard_softmax import softmax_output
+from attncli.networks.block_forward import attention_logits
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import Layer

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from attncli.maths import bounds
+from attncli.maths import rank_collapse_bound
 from attncli.maths.matrices.norms import composite_norm, infinity_norm, one_norm
-from attncli.maths.residuals.split_state import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.log10_residual_norm import log10_residual_norm
-from attncli.networks.layer import run_block
+from attncli.networks.block_forward import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
@@ -36,10 +36,10 @@ def test_the_one_layer_bound_holds_in_its_region() -> None:
         inside += 1
         start = log10_residual_norm(state)
         after = log10_residual_norm(run_block(state, layer, spec, VARIANTS["SAN"]))
-        constant = 10.0 ** bounds.log10_attention_constant(
+        constant = 10.0 ** rank_collapse_bound.log10_attention_constant(
             layer.w_q, layer.w_k, layer.w_v, layer.w_o
         )
-        assert after <= bounds.log10_bound(math.log10(constant), start, 1) + 1e-9
+        assert after <= rank_collapse_bound.log10_bound(math.log10(constant), start, 1) + 1e-9
     assert inside >= 1000
 
 
@@ -48,17 +48,19 @@ def test_the_bound_of_many_layers_is_the_one_layer_step_repeated() -> None:
     repeated = start
     for layer in range(1, 6):
         repeated = log10_constant + 3.0 * repeated
-        assert bounds.log10_bound(log10_constant, start, layer) == pytest.approx(repeated)
+        assert rank_collapse_bound.log10_bound(log10_constant, start, layer) == pytest.approx(
+            repeated
+        )
 
 
 def test_the_contraction_radius_is_the_fixed_point() -> None:
     """A residual of K^(-1/2) stays where it is."""
-    assert bounds.log10_bound(1.2, -0.6, 7) == pytest.approx(-0.6)
+    assert rank_collapse_bound.log10_bound(1.2, -0.6, 7) == pytest.approx(-0.6)
 
 
 def test_bounds_beyond_floats_are_infinite() -> None:
-    assert bounds.log10_bound(1.0, -2.0, 10**4) == -math.inf
-    assert bounds.log10_bound(1.0, 2.0, 10**4) == math.inf
+    assert rank_collapse_bound.log10_bound(1.0, -2.0, 10**4) == -math.inf
+    assert rank_collapse_bound.log10_bound(1.0, 2.0, 10**4) == math.inf
 
 
 def test_norms_on_a_matrix_done_by_hand() -> None:
@@ -78,5 +80,5 @@ def test_the_mlp_constant_bounds_the_mlp(skip: bool) -> None:
             return np.maximum(x @ w_in, 0.0) @ w_out + (x if skip else 0.0)
 
         change = mlp(common + residual) - mlp(common)
-        constant = 10.0 ** bounds.log10_mlp_constant(w_in, w_out, 1.0, skip)
+        constant = 10.0 ** rank_collapse_bound.log10_mlp_constant(w_in, w_out, 1.0, skip)
         assert composite_norm(change) <= constant * composite_norm(residual)

@@ -7,8 +7,14 @@ import numpy as np
 
 from attncli.errors import InputError, Unresolved
 from attncli.maths.residuals.activations import ACTIVATIONS, multiply_by_sigmoid
-from attncli.maths.residuals.logits import Logits, bound_largest_deviation
-from attncli.maths.residuals.plain_softmax import softmax_output
+from attncli.maths.residuals.common_row_plus_deviation import (
+    SplitParts,
+    SplitState,
+    add_bias,
+    add_skip,
+    normalise_tokens,
+)
+from attncli.maths.residuals.logit_deviation import Logits, bound_largest_deviation
 from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,
@@ -23,13 +29,7 @@ from attncli.maths.residuals.softmax import (
     compute_reference_offset,
     softmax_deviation,
 )
-from attncli.maths.residuals.split_state import (
-    SplitParts,
-    SplitState,
-    add_bias,
-    add_skip,
-    normalise_tokens,
-)
+from attncli.maths.residuals.standard_softmax import softmax_output
 from attncli.networks.positions import rotate_by_position, visibility_mask
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
 from attncli.networks.variants import FOR_MODELS_ONLY, AblationSwitches, require_known_switches

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from family_models import MODELS, model_of
 
-from attncli.head_weights.attention_counts import AttentionLayerCounts, count_attention
+from attncli.head_weights.attention_kind_counts import AttentionLayerCounts, count_attention
 
 LLAMA = {"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2}
 

@@ -12,8 +12,8 @@ from transformers import AttentionInterface
 
 from attncli.errors import InputError
 from attncli.head_weights.head_configs import HeadConfig
-from attncli.head_weights.head_products import HeadProducts, iter_head_products
 from attncli.head_weights.model_families import FAMILIES
+from attncli.head_weights.qk_ov_products import HeadProducts, iter_head_products
 from attncli.models.files.tensor_reader import TensorReader
 
 READERS = ("query", "key", "value", "q_lin", "k_lin", "v_lin", "q_proj", "k_proj", "v_proj")

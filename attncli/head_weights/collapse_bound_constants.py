@@ -12,7 +12,7 @@ from attncli.head_weights.head_projections import (
     read_output_projection,
     read_projection,
 )
-from attncli.maths.bounds import log10_attention_constant
+from attncli.maths.rank_collapse_bound import log10_attention_constant
 from attncli.models.files.tensor_reader import TensorReader
 
 

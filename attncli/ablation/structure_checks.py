@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NoReturn
 
-from attncli.ablation.anatomy import (
+from attncli.ablation.block_structure import (
     ADDITIONS,
     OF_ATTENTION,
     OF_MLP,
     is_post_norm,
     trace_residual_streams,
 )
-from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.keep_policy import Mixing
+from attncli.ablation.tags.ablation_policy import Mixing
+from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.tags import StreamPoint
 from attncli.capture.stacks.blocks import BlockCall, ModelStructure, Stack
 from attncli.errors import InputError, NoAttention

@@ -28,9 +28,9 @@ from attncli.capture.other_mixers.uncapturable_attention import (
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.stacks.blocks import Stack, read_stacks_without_attention, read_structure
-from attncli.capture.stacks.foreign_modules import ForeignModule
-from attncli.capture.stacks.idle_towers import find_idle_towers
+from attncli.capture.stacks.custom_modules import ForeignModule
 from attncli.capture.stacks.probe_forward import ProbeResult, probe_forward
+from attncli.capture.stacks.unused_towers import find_idle_towers
 from attncli.capture.verification import NOTHING_ATTENDS
 from attncli.errors import AttnError, LimitError, NoAttention
 from attncli.forward_types import Inputs

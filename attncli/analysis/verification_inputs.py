@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.stacks.foreign_modules import ForeignModule
+from attncli.capture.stacks.custom_modules import ForeignModule
 from attncli.capture.stacks.truncate_stream import StreamTruncation
 from attncli.errors import InputError
 from attncli.forward_types import Inputs

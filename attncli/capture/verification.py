@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.context import Capture, capture_attention
+from attncli.capture.attention_capture import Capture, capture_attention
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import run_or_refuse

@@ -16,7 +16,7 @@ from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
 from attncli.capture.eager_interface import EAGER
 from attncli.capture.forward_wrappers import install_hooks
-from attncli.capture.passive import SDPA, attention_implementations, observe_attention
+from attncli.capture.passive_capture import SDPA, attention_implementations, observe_attention
 from attncli.capture.strips.attention_interface import (
     EagerCall,
     emit_maps_only,

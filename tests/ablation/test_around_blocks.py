@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 
 from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
-from attncli.ablation.trials import between_blocks
+from attncli.ablation.trials import operations_between_blocks
 from attncli.capture.stacks.blocks import observe_states
 from attncli.errors import InputError
 from attncli.networks.variants import AblationSwitches
@@ -171,7 +171,7 @@ def test_numbers_prove_what_tags_say(step: Step) -> None:
         understood(model)
     assert str(caught.value).startswith(f"{START}more than the output of the block before it makes")
     with mock.patch(
-        "attncli.ablation.recognise_anatomy.check_nothing_between_blocks"
+        "attncli.ablation.block_recognition.check_nothing_between_blocks"
     ):  # nothing else finds it
         understood(model)
 
@@ -205,10 +205,10 @@ def test_any_two_outputs_change_apart_in_some_run() -> None:
     stacks = recognise_block_anatomy(model, some_input()).stacks
     orders = [call.order for call in stacks[0].calls]
     with (
-        mock.patch.object(between_blocks, "run_with_replaced_outputs", run),
-        mock.patch.object(between_blocks, "compare_block_inputs"),
+        mock.patch.object(operations_between_blocks, "run_with_replaced_outputs", run),
+        mock.patch.object(operations_between_blocks, "compare_block_inputs"),
     ):
-        between_blocks.check_stack_inputs(model, some_input(), stacks, stacks[0])
+        operations_between_blocks.check_stack_inputs(model, some_input(), stacks, stacks[0])
     first, others = runs[0], runs[1:-1]
     for one in orders:
         for other in set(orders) - {one}:

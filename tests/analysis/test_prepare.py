@@ -12,13 +12,13 @@ from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
 import attncli as attn
 from attncli.ablation import recognise_block_anatomy
-from attncli.ablation.tags import tracker
+from attncli.ablation.tags import torch_function_tracker
 from attncli.analysis.prepare import HEADS, Need, prepare
 from attncli.analysis.states import blocks_for_ablation
 from attncli.analysis.states.blocks_for_ablation import add_parts, note_left_out
 from attncli.capture import verify_capture
-from attncli.capture.attention_properties import find_attention_properties
-from attncli.capture.context import Capture
+from attncli.capture.attention_capture import Capture
+from attncli.capture.causality_and_positions import find_attention_properties
 from attncli.errors import InputError
 from attncli.models.loading.body import remove_model_head
 from attncli.models.loading.precision import run_in_model_precision
@@ -121,12 +121,12 @@ def wrong_capture(change: Callable[[Any], Any]) -> Iterator[None]:
 @contextmanager
 def wrong_tracking() -> Iterator[None]:
     """What is followed is changed a little."""
-    usual = tracker.evaluate_residual_addition
+    usual = torch_function_tracker.evaluate_residual_addition
 
     def evaluate(*args: Any) -> Any:
         return 1.001 * usual(*args)
 
-    with mock.patch.object(tracker, "evaluate_residual_addition", evaluate):
+    with mock.patch.object(torch_function_tracker, "evaluate_residual_addition", evaluate):
         yield
 
 

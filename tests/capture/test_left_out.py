@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, model_of, some_input
 
 from attncli.capture import AttentionSite, Strip, capture_attention, verification, verify_capture
-from attncli.capture.context import find_sink_owner
+from attncli.capture.attention_capture import find_sink_owner
 from attncli.capture.other_mixers.uncapturable_attention import (
     find_uncapturable_mixers,
     refuse_uncapturable,

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
-from attncli.capture.linear.linear_arguments import find_value_argument
 from attncli.capture.linear.linear_layers import (
     LinearHeads,
     LinearLayers,
     capture_linear_layers,
     find_linear_layers,
 )
+from attncli.capture.linear.linear_map_speedups import find_shortcuts
 from attncli.capture.linear.linear_maps import LinearMap
-from attncli.capture.linear.linear_shortcuts import find_shortcuts
+from attncli.capture.linear.value_arguments import find_value_argument
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import InputError

@@ -346,7 +346,9 @@ def test_an_output_that_differs_under_capture_is_refused() -> None:
 
 def test_causal_attention_without_its_mask_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = TINY["gpt2"]()
-    monkeypatch.setattr("attncli.capture.context.make_rowwise_mask", lambda *_, **__: None)
+    monkeypatch.setattr(
+        "attncli.capture.attention_capture.make_rowwise_mask", lambda *_, **__: None
+    )
     with pytest.raises(InputError, match=r"looks ahead|output under capture differs"):
         verify_capture(model, inputs)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from attncli.capture.position_counts import count_positions
+from attncli.capture.input_token_counts import count_positions
 from attncli.capture.stacks.blocks import find_stacks, observe_states
 from attncli.errors import InputError
 from attncli.models.inputs.requested_input import RequestedInput

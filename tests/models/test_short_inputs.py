@@ -14,7 +14,7 @@ from transformers.models.audio_spectrogram_transformer.modeling_audio_spectrogra
 
 from attncli.ablation import recognise_block_anatomy
 from attncli.capture import verify_capture
-from attncli.capture.attention_properties import find_attention_properties
+from attncli.capture.causality_and_positions import find_attention_properties
 from attncli.commands.rank_collapse.run import prepare_collapse
 from attncli.errors import InputError
 from attncli.models.loading.body import remove_model_head

@@ -12,7 +12,7 @@ import attncli
 
 OWN = os.path.dirname(os.path.abspath(attncli.__file__))
 AROUND_BLOCK = "around_block"
-"""The function of `tracking` that runs a block."""
+"""The function of `block_tracking` that runs a block."""
 LIBRARY = os.path.dirname(os.path.abspath(torch.__file__))
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.operands import SCALE, find_operands, is_number, is_per_feature
+from attncli.ablation.tags.binary_operands import SCALE, find_operands, is_number, is_per_feature
+from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.tags import Tag, attach_tag, derive_tag
 from attncli.capture.attention_calls import (
     LINEAR,

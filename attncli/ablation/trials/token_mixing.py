@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.ablation.tags.block_run import BlockRun, Summand
-from attncli.ablation.tags.keep_policy import KeepStreamOnly, Mixing
+from attncli.ablation.block_tracking import Feed, alias_residual_stream, track_blocks
+from attncli.ablation.tags.ablation_policy import KeepStreamOnly, Mixing
+from attncli.ablation.tags.block_record import BlockRun, Summand
 from attncli.ablation.tags.tags import AdditionSite
-from attncli.ablation.tracking import Feed, alias_residual_stream, track_blocks
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.other_mixers.token_mixers import noise_like

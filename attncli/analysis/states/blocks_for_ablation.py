@@ -7,13 +7,17 @@ from typing import NamedTuple
 from torch import nn
 
 from attncli.ablation import BlockAnatomy, recognise_block_anatomy
-from attncli.ablation.anatomy import ADDITIONS
-from attncli.ablation.recognise_anatomy import RecognisedBlocks, recognise_blocks
-from attncli.ablation.tags.keep_policy import KeepEverything
-from attncli.ablation.trials.between_blocks import UnchangedForward
-from attncli.ablation.trials.verification import Seen, check_tracking_unchanged, run_tracked
+from attncli.ablation.block_recognition import RecognisedBlocks, recognise_blocks
+from attncli.ablation.block_structure import ADDITIONS
+from attncli.ablation.tags.ablation_policy import KeepEverything
+from attncli.ablation.trials.operations_between_blocks import UnchangedForward
+from attncli.ablation.trials.tracking_verification import (
+    Seen,
+    check_tracking_unchanged,
+    run_tracked,
+)
 from attncli.capture import AttentionSite, VerifiedCapture
-from attncli.capture.attention_properties import (
+from attncli.capture.causality_and_positions import (
     AttentionProperties,
     describe_properties,
     find_attention_properties,

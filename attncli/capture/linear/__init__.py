@@ -2,10 +2,10 @@
 
 Which argument of which call is linear is tested numerically; calls without one are refused by name.
 
-kernel_calls      record what a mixer calls, and call it again
-inner_steps       steps of a mixer's own forward, run from one to the other
-linear_arguments  in which argument a call is linear, by tests
-linear_shortcuts  make long maps affordable, where possible
-linear_maps       the matrix of such a call, a strip of rows at a time
-linear_layers     which layers have such maps, emitted while the model runs
+kernel_calls         record what a mixer calls, and call it again
+mixer_forward_steps  steps of a mixer's own forward, run from one to the other
+value_arguments      in which argument a call is linear, by tests
+linear_map_speedups  make long maps affordable, where possible
+linear_maps          the matrix of such a call, a strip of rows at a time
+linear_layers        which layers have such maps, emitted while the model runs
 """

@@ -15,7 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.linear.inner_steps import (
+from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
+from attncli.capture.linear.linear_map_speedups import LinearShortcuts, find_shortcuts
+from attncli.capture.linear.linear_maps import NONE, LinearMap, LinearStrip, weighs_values
+from attncli.capture.linear.mixer_forward_steps import (
     InnerStep,
     RecordedSteps,
     StepRecorder,
@@ -23,10 +26,7 @@ from attncli.capture.linear.inner_steps import (
     forward_code,
     record_runs,
 )
-from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
-from attncli.capture.linear.linear_arguments import ValueArgument, find_value_argument
-from attncli.capture.linear.linear_maps import NONE, LinearMap, LinearStrip, weighs_values
-from attncli.capture.linear.linear_shortcuts import LinearShortcuts, find_shortcuts
+from attncli.capture.linear.value_arguments import ValueArgument, find_value_argument
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
 from attncli.capture.strips.attention_sites import LINEAR, AttentionSite

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from attncli.capture.linear.kernel_calls import KernelCall
-from attncli.capture.linear.linear_arguments import ValueArgument
-from attncli.capture.linear.linear_shortcuts import (
+from attncli.capture.linear.linear_map_speedups import (
     CarriedState,
     LinearShortcuts,
     repeat_in_batch,
     select_channels,
 )
+from attncli.capture.linear.value_arguments import ValueArgument
 
 NONE = LinearShortcuts()
 

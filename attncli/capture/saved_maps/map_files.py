@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.saved_maps.foreign_maps import ForeignMaps, refuse_other_labels
 from attncli.capture.saved_maps.map_names import NAME, PLAIN, map_sort_key, visible_tensor_name
+from attncli.capture.saved_maps.third_party_maps import ForeignMaps, refuse_other_labels
 from attncli.capture.strips.attention_sites import SELF
 from attncli.errors import InputError, format_count
 from attncli.io.safetensors_arrays import StoredArrays

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.stacks.foreign_modules import ForeignModule
+from attncli.capture.stacks.custom_modules import ForeignModule
 from attncli.capture.stacks.probe_forward import ModuleCall, ProbeResult, probe_forward
 from attncli.capture.stacks.residual_stream_arguments import find_stream_input, find_stream_output
 from attncli.capture.stacks.stack_names import unique_names

@@ -14,8 +14,8 @@ HERE, MAPS = "these maps", "`maps`"
 
 def wrap_arrays(maps: Any, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
     """Wrap arrays as a map file."""
-    from attncli.capture.saved_maps.foreign_maps import ForeignMaps
     from attncli.capture.saved_maps.map_files import MapFile
+    from attncli.capture.saved_maps.third_party_maps import ForeignMaps
     from attncli.io.in_memory_arrays import InMemoryArrays, iter_named_arrays, to_numpy
 
     named = iter_named_arrays(materialize(maps))
@@ -36,7 +36,7 @@ def materialize(maps: Any) -> Any:
     from attncli.io.in_memory_arrays import has_shape
 
     if isinstance(maps, str | bytes) or not (has_shape(maps) or hasattr(maps, "__iter__")):
-        from attncli.capture.saved_maps.foreign_maps import SHAPES
+        from attncli.capture.saved_maps.third_party_maps import SHAPES
 
         raise UsageError(f"{MAPS} must be arrays, not {maps!r:.80}: {SHAPES}; or name a file.")
     return maps

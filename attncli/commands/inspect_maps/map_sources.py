@@ -20,8 +20,8 @@ OTHERS = (".mtx", ".csv")
 
 def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
     """Open a file of maps and find them by name and shape."""
-    from attncli.capture.saved_maps.foreign_maps import ForeignMaps
     from attncli.capture.saved_maps.map_files import MapFile
+    from attncli.capture.saved_maps.third_party_maps import ForeignMaps
 
     path = source.path
     arrays = open_arrays(source)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from attncli.ablation.albert_activation import describe_published_variants
+from attncli.ablation.albert_mlp_activation import describe_published_variants
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.states.collapse_regimes import average_curves, describe_support
@@ -34,7 +34,7 @@ from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.analysis.statistics import describe_averaging
 from attncli.analysis.texts import map_texts
-from attncli.capture.attention_properties import AttentionProperties
+from attncli.capture.causality_and_positions import AttentionProperties
 from attncli.maths.curves.collapse_regime import describe_regime
 from attncli.maths.curves.decay_laws import FEWEST_POINTS
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs

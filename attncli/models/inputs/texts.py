@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.capture.position_counts import count_positions
+from attncli.capture.input_token_counts import count_positions
 from attncli.errors import InputError, UsageError
 from attncli.forward_types import Kwargs
 from attncli.models.inputs.extra_inputs import (

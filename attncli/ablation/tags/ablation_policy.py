@@ -3,7 +3,7 @@
 from enum import Enum, auto
 from typing import Protocol
 
-from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.call_sites import CallSite
 from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
 

@@ -8,14 +8,14 @@ from functools import partial
 import torch
 from torch import nn
 
-from attncli.ablation.albert_activation import keep_albert_activation
-from attncli.ablation.anatomy import BlockAnatomy, block_operations, trace_residual_streams
+from attncli.ablation.albert_mlp_activation import keep_albert_activation
+from attncli.ablation.block_structure import BlockAnatomy, block_operations, trace_residual_streams
+from attncli.ablation.block_tracking import track_blocks
 from attncli.ablation.structure_checks import describe_block
-from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.tags.ablation_policy import Keep
+from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.call_sites import CallSite
-from attncli.ablation.tags.keep_policy import Keep
 from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
-from attncli.ablation.tracking import track_blocks
 from attncli.errors import InputError, UsageError
 from attncli.networks.variants import AblationSwitches, require_known_switches
 

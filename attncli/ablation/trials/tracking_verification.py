@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import nn
 
+from attncli.ablation.block_tracking import Feed, alias_residual_stream, track_blocks
 from attncli.ablation.structure_checks import describe_block
-from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.keep_policy import DropAdditions, KeepPolicy, Mixing
-from attncli.ablation.tracking import Feed, alias_residual_stream, track_blocks
+from attncli.ablation.tags.ablation_policy import DropAdditions, KeepPolicy, Mixing
+from attncli.ablation.tags.block_record import BlockRun
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.stacks.blocks import Stack
 from attncli.errors import InputError

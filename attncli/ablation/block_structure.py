@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.keep_policy import Mixing
+from attncli.ablation.tags.ablation_policy import Mixing
+from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.tags import Key, Kind, StreamPoint
 from attncli.capture.stacks.blocks import ModelStructure, Stack
 

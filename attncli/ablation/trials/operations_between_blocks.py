@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from attncli.ablation.structure_checks import describe_block
-from attncli.ablation.trials.unnamed_norms import refuse_unnamed_norms
+from attncli.ablation.trials.handwritten_norms import refuse_unnamed_norms
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.reruns.fixed_rng import fix_rng

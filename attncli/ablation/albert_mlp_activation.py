@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from attncli.ablation.anatomy import BlockAnatomy
+from attncli.ablation.block_structure import BlockAnatomy
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import unique_blocks
 from attncli.forward_types import Args, Function, Kwargs

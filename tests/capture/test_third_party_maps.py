@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attncli.capture.saved_maps.foreign_maps import ForeignMaps
 from attncli.capture.saved_maps.map_files import MapFile
+from attncli.capture.saved_maps.third_party_maps import ForeignMaps
 from attncli.errors import AttnError
 from attncli.io.in_memory_arrays import InMemoryArrays
 

@@ -7,11 +7,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from attncli.ablation.norm_modules import FUNCTIONS
-from attncli.ablation.tags.additions import evaluate_residual_addition
-from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.tags.ablation_policy import KeepPolicy
+from attncli.ablation.tags.binary_operands import ADD, SCALE
+from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.call_sites import current_call_site
-from attncli.ablation.tags.keep_policy import KeepPolicy
-from attncli.ablation.tags.operands import ADD, SCALE
+from attncli.ablation.tags.residual_additions import evaluate_residual_addition
 from attncli.ablation.tags.tag_propagation import run_tagged
 from attncli.ablation.tags.tags import Key, Tag, UntouchedResult, attach_tag, derive_tag
 from attncli.capture.attention_calls import ASKING, function_name, iter_tensors

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.linear.kernel_calls import KernelCall, Key
-from attncli.capture.linear.linear_arguments import RandomDraw, ValueArgument, is_close
+from attncli.capture.linear.value_arguments import RandomDraw, ValueArgument, is_close
 
 STATES = {"initial_state": "output_final_state", "initial_states": "return_final_states"}
 """Kernels' argument names for an initial state, and for returning the final one."""

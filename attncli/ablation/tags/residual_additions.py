@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from attncli.ablation.tags.block_run import BlockRun, Summand
+from attncli.ablation.tags.ablation_policy import Keep, KeepPolicy
+from attncli.ablation.tags.binary_operands import Operands, find_operands, is_per_feature
+from attncli.ablation.tags.block_record import BlockRun, Summand
 from attncli.ablation.tags.call_sites import current_call_site
-from attncli.ablation.tags.keep_policy import Keep, KeepPolicy
-from attncli.ablation.tags.operands import Operands, find_operands, is_per_feature
 from attncli.ablation.tags.tag_propagation import run_tagged
 from attncli.ablation.tags.tags import (
     MLP_DEPTH,

@@ -9,10 +9,10 @@ from torch import nn
 
 from attncli.ablation.norm_modules import is_norm
 from attncli.ablation.structure_checks import describe_block
-from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.keep_policy import KeepPolicy
+from attncli.ablation.tags.ablation_policy import KeepPolicy
+from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.tags import StreamPoint, Tag, attach_tag
-from attncli.ablation.tags.tracker import Tracker
+from attncli.ablation.tags.torch_function_tracker import Tracker
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.stacks.blocks import BlockFollower, Stack, name_block_modules, unique_blocks

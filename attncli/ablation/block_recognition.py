@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from attncli.ablation.anatomy import (
+from attncli.ablation.block_structure import (
     ADDITIONS,
     OF_MLP,
     BlockAnatomy,
@@ -26,16 +26,16 @@ from attncli.ablation.structure_checks import (
     needs_token_mixing_test,
     refuse_block,
 )
-from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.keep_policy import KeepEverything, Mixing
-from attncli.ablation.trials.between_blocks import (
+from attncli.ablation.tags.ablation_policy import KeepEverything, Mixing
+from attncli.ablation.tags.block_record import BlockRun
+from attncli.ablation.trials.operations_between_blocks import (
     UnchangedForward,
     check_nothing_between_blocks,
     run_unchanged_forward,
 )
-from attncli.ablation.trials.mixer_descriptions import describe_mixers
+from attncli.ablation.trials.token_mixer_descriptions import describe_mixers
 from attncli.ablation.trials.token_mixing import Where, probe_token_mixing
-from attncli.ablation.trials.verification import (
+from attncli.ablation.trials.tracking_verification import (
     Seen,
     check_no_path_bypasses_stream,
     check_tracking_unchanged,

@@ -20,8 +20,8 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.kernel_calls import KernelCall
-from attncli.capture.linear.linear_arguments import ValueArgument, find_value_argument
 from attncli.capture.linear.linear_maps import weighs_values
+from attncli.capture.linear.value_arguments import ValueArgument, find_value_argument
 from attncli.capture.strips.attention_interface import to_float32
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from torch import nn
 
-from attncli.ablation.anatomy import ADDITIONS, OF_MLP, block_operations
-from attncli.ablation.tags.block_run import BlockRun
-from attncli.ablation.tags.keep_policy import Mixing
-from attncli.ablation.trials.verification import Seen
+from attncli.ablation.block_structure import ADDITIONS, OF_MLP, block_operations
+from attncli.ablation.tags.ablation_policy import Mixing
+from attncli.ablation.tags.block_record import BlockRun
+from attncli.ablation.trials.tracking_verification import Seen
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.capture.other_mixers.token_mixers import find_mixers_besides_attention
 from attncli.capture.stacks.blocks import Stack

@@ -11,7 +11,7 @@ def refuse_at_once(
     """Validate options and the model's folder before anything heavy is imported."""
     model.to_load(seed)
     inputs.to_read(tokens, seed)
-    from attncli.models.files.folders import read_config
+    from attncli.models.files.config_checks import read_config
     from attncli.models.files.local_folder import FetchSettings, find_local_folder
     from attncli.models.files.weight_files import refuse_unreadable_weights
 

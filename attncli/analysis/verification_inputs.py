@@ -14,7 +14,7 @@ from attncli.forward_types import Inputs
 from attncli.models.inputs.padding import BESIDE, PADDING
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
-from attncli.models.random.short_inputs import find_stream_truncation, make_short_inputs
+from attncli.models.random.minimal_inputs import find_stream_truncation, make_short_inputs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

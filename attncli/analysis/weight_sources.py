@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from attncli.errors import UsageError
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_files import open_tensors, require_matching_config
-from attncli.models.files.folders import refuse_quantised
+from attncli.models.files.config_checks import refuse_quantised
 from attncli.models.files.local_folder import FetchSettings, find_local_folder
 from attncli.models.files.tensor_reader import TensorReader
 from attncli.models.files.weight_files import describe_unread_shards

@@ -11,7 +11,7 @@ from attncli.errors import InputError, UsageError
 from attncli.head_weights.attention_kind_counts import PER_LAYER, find_differing_layers
 from attncli.head_weights.model_families import HeadFamily, find_family
 from attncli.maths.rotary import Rotary
-from attncli.models.files.folders import read_config_json, refuse_oversized_values
+from attncli.models.files.config_checks import read_config_json, refuse_oversized_values
 
 LARGEST_SIZE = 2**31
 """The largest count in a config."""

@@ -7,7 +7,7 @@ from attncli.errors import InputError
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.in_memory_tensors import read_pickled_tensors
 from attncli.head_weights.model_families import HeadFamily
-from attncli.models.files.folders import refuse_adapted_or_packed_weights
+from attncli.models.files.config_checks import refuse_adapted_or_packed_weights
 from attncli.models.files.tensor_reader import TensorReader
 from attncli.models.files.weight_files import choose_pickled_weights
 

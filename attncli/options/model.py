@@ -15,7 +15,7 @@ from attncli.sources import MODELS
 
 if TYPE_CHECKING:
     from attncli.models.files.local_folder import FetchSettings
-    from attncli.models.inputs.requested_input import RequestedInput
+    from attncli.models.inputs.input_options import RequestedInput
     from attncli.models.loading.load_options import LoadOptions
 
 OF_MODELS = Applies(to=ANY_MODEL)
@@ -252,7 +252,7 @@ class TextOptions:
 
     def to_read(self, tokens: int | None, seed: int) -> "RequestedInput":
         """Combine with options of other groups: the longest text, and the seed of random tokens."""
-        from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible_input
+        from attncli.models.inputs.input_options import RequestedInput, refuse_impossible_input
 
         own = asdict(self)
         samples = 1 if own["samples"] is None else own["samples"]

@@ -15,7 +15,7 @@ from attncli.analysis.verification_inputs import PROBE_TOKENS, choose_short_inpu
 from attncli.errors import InputError
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.body import remove_model_head
+from attncli.models.loading.base_model import remove_model_head
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,
     list_required_inputs,

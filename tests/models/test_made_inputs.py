@@ -13,7 +13,7 @@ from transformers import CONFIG_MAPPING, BertConfig, BertModel
 from attncli.capture import verify_capture
 from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import InputError, UsageError
-from attncli.models.inputs.token_ranges import max_positions
+from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.dummy_inputs import (

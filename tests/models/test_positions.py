@@ -10,8 +10,8 @@ from torch import nn
 from attncli.capture.input_token_counts import count_positions
 from attncli.capture.stacks.blocks import find_stacks, observe_states
 from attncli.errors import InputError
-from attncli.models.inputs.requested_input import RequestedInput
-from attncli.models.inputs.texts import make_inputs
+from attncli.models.inputs.input_options import RequestedInput
+from attncli.models.inputs.model_inputs import make_inputs
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.precision import run_in_model_precision

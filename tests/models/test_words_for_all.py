@@ -14,7 +14,7 @@ from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
 from attncli.metrics.attention import ATTENTION
 from attncli.models.inputs.extra_inputs import find_extra_inputs, is_reading_ids_alone
-from attncli.models.inputs.token_ranges import vocabulary_size
+from attncli.models.inputs.vocabulary_and_positions import vocabulary_size
 from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)

@@ -115,7 +115,7 @@ def capture_head_maps(
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Capture maps of one model's heads; return them, the model's identity, and warnings."""
     from attncli.analysis.fits.model_patterns import capture_model_patterns
-    from attncli.models.inputs.texts import make_check_before_weights, make_inputs
+    from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
     from attncli.models.loading.load import load_model
 
     requested = inputs.to_read(options.length, seed)

@@ -14,7 +14,7 @@ from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, unknown_name
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.texts import make_check_before_weights, make_inputs
+from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel

@@ -13,10 +13,10 @@ from attncli.commands.dispersion.report import DEFAULT, measure_dispersion, metr
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import UsageError, format_count
 from attncli.gates import Condition, refuse_unmeasured
+from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.requested_input import RequestedInput
-from attncli.models.inputs.texts import make_inputs
-from attncli.models.inputs.token_ranges import max_positions
+from attncli.models.inputs.model_inputs import make_inputs
+from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run

@@ -26,10 +26,10 @@ from attncli.capture.linear.linear_layers import LinearLayer
 from attncli.capture.stacks.custom_modules import ForeignModule
 from attncli.commands.inspect_model.request import InspectionRequest
 from attncli.declare.dry_run import before_the_work
+from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.requested_input import RequestedInput
-from attncli.models.inputs.texts import make_check_before_weights, make_inputs
-from attncli.models.loading.body import remove_model_head
+from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
+from attncli.models.loading.base_model import remove_model_head
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run

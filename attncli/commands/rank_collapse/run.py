@@ -44,8 +44,8 @@ def prepare_collapse(
     from attncli.analysis.states.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
     from attncli.commands.rank_collapse.model_collapse_bound import add_theorem
-    from attncli.models.inputs.texts import make_check_before_weights, make_inputs
-    from attncli.models.loading.body import remove_model_head
+    from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
+    from attncli.models.loading.base_model import remove_model_head
     from attncli.models.loading.random_init import make_random_init_model
 
     options = model.to_load(seed)

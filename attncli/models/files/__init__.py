@@ -1,6 +1,6 @@
 """Read a checkpoint's files, without torch where possible.
 
-folders        is there a config, and does it name a model that can be read?
+config_checks  is there a config, and does it name a model that can be read?
 hub_cache      a hub model as a folder of the local cache
 local_folder   SOURCE as a folder
 weight_files   which files are the weights: one, shards, pickles

@@ -1,18 +1,18 @@
 """The inputs of a model: one text at a time, never padded.
 
-requested_input  options, checked before any heavy import
-texts            texts, token ids, random tokens or images as the model's arguments
-padding          remove padding from one text
-split_batch      split a batch
-user_inputs      inputs given by a Python caller
-text_files       files of texts: plain, JSON lines, tables
-token_id_lists   token ids of the command line and of files
-tokenizing       the folder's tokenizer
-token_texts      the text of each token
-token_ranges     which ids and lengths a model knows
-extra_inputs     what a forward needs in addition to ids
-shuffled_tokens  the same tokens in another order
-repeated_tokens  random tokens, repeated twice
-synthetic_texts  needles far back, and Markov chains
-model_input      one text, image or sound as the model's keyword arguments
+input_options             options, checked before any heavy import
+model_inputs              texts, token ids, random tokens or images as the model's arguments
+padding                   remove padding from one text
+split_batch               split a batch
+user_inputs               inputs given by a Python caller
+text_files                files of texts: plain, JSON lines, tables
+token_id_lists            token ids of the command line and of files
+tokenizing                the folder's tokenizer
+token_strings             the text of each token
+vocabulary_and_positions  which ids and lengths a model knows
+extra_inputs              what a forward needs in addition to ids
+shuffled_tokens           the same tokens in another order
+repeated_tokens           random tokens, repeated twice
+synthetic_texts           needles far back, and Markov chains
+model_input               one text, image or sound as the model's keyword arguments
 """

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from attncli.capture.stacks.custom_modules import ForeignModule
 from attncli.models.inputs.extra_inputs import is_reading_ids_alone
-from attncli.models.inputs.token_ranges import max_positions, ordinary_ids
+from attncli.models.inputs.vocabulary_and_positions import max_positions, ordinary_ids
 from attncli.models.random.dummy_inputs import list_required_inputs
 
 PERIOD = 24

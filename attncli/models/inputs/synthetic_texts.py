@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.models.inputs.repeated_tokens import token_argument_names
-from attncli.models.inputs.token_ranges import max_positions, ordinary_ids
+from attncli.models.inputs.vocabulary_and_positions import max_positions, ordinary_ids
 
 TEXTS = 3
 """Texts of each kind: their mean has a standard deviation, and costs few passes."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from attncli.errors import InputError, UsageError
-from attncli.models.inputs.token_texts import decode_sentencepiece_pieces, decode_token_pieces
+from attncli.models.inputs.token_strings import decode_sentencepiece_pieces, decode_token_pieces
 from attncli.models.library_errors import translate_library_errors
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.quiet_libraries import silence_native_stderr

@@ -17,10 +17,10 @@ from attncli.errors import InputError, UsageError, join_parameters, quote_parame
 from attncli.forward_types import Args, Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.extra_inputs import WORDS
+from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput, cast_inputs
-from attncli.models.inputs.requested_input import RequestedInput
 from attncli.models.inputs.split_batch import split_batch
-from attncli.models.inputs.token_ranges import refuse_too_long_text
+from attncli.models.inputs.vocabulary_and_positions import refuse_too_long_text
 from attncli.models.loading.loaded_model import LoadedModel
 
 PLAIN = (Tensor, bool, int, float, str, type(None))

@@ -7,7 +7,7 @@ tensor_parallel       models over several processes
 device_placement      models over several devices
 isolate_global_state  neutral global state of torch, and one run at a time
 memory_estimate       the memory of a model and its run
-body                  the part of a model that is run
+base_model            the part of a model that is run
 loading_issues        missing, unexpected and computed weights
 state_dict            fill a model from its files' tensors
 in_memory             modules in the caller's process: unwrapped, measured in place, restored

@@ -6,7 +6,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.distributed_ranks import read_launch_environment
-from attncli.models.files.folders import read_config
+from attncli.models.files.config_checks import read_config
 from attncli.models.files.load_weights import LoadedWeights, read_weights
 from attncli.models.files.weight_files import describe_unread_shards
 from attncli.models.loading.architectures import Architecture, find_architecture

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from attncli.models.loading.body import remove_model_head
+from attncli.models.loading.base_model import remove_model_head
 
 
 @dataclass(frozen=True, slots=True)

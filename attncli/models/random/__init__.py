@@ -8,5 +8,5 @@ tiny_configs    a small config of any type
 random_models   random:ARCH → model
 makers          makers of inputs, by what the model reads
 dummy_inputs    example inputs of any model
-short_inputs    the cheapest input on which a model shows its structure
+minimal_inputs  the cheapest input on which a model shows its structure
 """

@@ -22,7 +22,7 @@ from attncli.errors import (
     unknown_name,
 )
 from attncli.models.casting import cast_model
-from attncli.models.files.folders import refuse_oversized_values
+from attncli.models.files.config_checks import refuse_oversized_values
 from attncli.models.layer_configs import text_config
 from attncli.models.library_errors import (
     describe_division_by_config_size,

@@ -20,7 +20,7 @@ from attncli.capture.stacks.residual_stream_arguments import (
 )
 from attncli.errors import InputError, first_line_of_error, is_memory_error
 from attncli.forward_types import Args, Function, Inputs, Kwargs
-from attncli.models.loading.body import remove_model_head
+from attncli.models.loading.base_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
 from attncli.tensor_subclasses.path_streams.path_attention import attend

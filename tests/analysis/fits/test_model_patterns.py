@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 
 from attncli.analysis.fits.model_patterns import capture_model_patterns
 from attncli.errors import UsageError
-from attncli.models.inputs.requested_input import RequestedInput
-from attncli.models.inputs.texts import make_inputs
+from attncli.models.inputs.input_options import RequestedInput
+from attncli.models.inputs.model_inputs import make_inputs
 from attncli.models.loading.load import load_model
 from attncli.patterns._head_patterns import ModelHead, parse_model_head
 

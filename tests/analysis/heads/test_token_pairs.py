@@ -23,7 +23,7 @@ from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_cl
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.texts import decoder_labels
+from attncli.models.inputs.model_inputs import decoder_labels
 from attncli.records import Row
 from attncli.render._cells import format_pair
 
@@ -209,7 +209,7 @@ def test_a_decoder_of_several_codes_a_step_has_no_labels() -> None:
     """Such as dia's, whose steps are a code of every channel."""
     import torch
 
-    from attncli.models.inputs.texts import decoder_labels
+    from attncli.models.inputs.model_inputs import decoder_labels
 
     kwargs = {"input_ids": torch.arange(3)[None], "decoder_input_ids": torch.zeros(1, 4, 9).long()}
     assert decoder_labels(kwargs, ["a", "b", "c"]) == ()

@@ -14,7 +14,7 @@ from commands import attn
 from small_checkpoints import BERT, change_config, saved
 from trained_models import trained
 
-from attncli.models.inputs.texts import default_text
+from attncli.models.inputs.model_inputs import default_text
 
 torch.set_num_threads(1)
 
@@ -332,8 +332,8 @@ def states_within(source: str, module: str, given: bool) -> list[float]:
     """log10 r of what a module of each block returns (or is given), seen by a hook on the model's own code."""
     from attncli.maths.residuals.common_row_plus_deviation import SplitState
     from attncli.metrics import METRICS
-    from attncli.models.inputs.requested_input import RequestedInput
-    from attncli.models.inputs.texts import make_inputs
+    from attncli.models.inputs.input_options import RequestedInput
+    from attncli.models.inputs.model_inputs import make_inputs
     from attncli.models.loading.load import load_model
     from attncli.models.loading.load_options import LoadOptions
 

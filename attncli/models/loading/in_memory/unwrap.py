@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from attncli.capture.stacks.custom_modules import wrap_foreign_module
 from attncli.errors import UsageError
-from attncli.models.loading.body import remove_model_head
+from attncli.models.loading.base_model import remove_model_head
 
 
 class UnwrappedModel(NamedTuple):

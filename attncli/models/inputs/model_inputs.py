@@ -21,15 +21,19 @@ from attncli.models.inputs.extra_inputs import (
     find_extra_inputs,
     shift_ids_right,
 )
+from attncli.models.inputs.input_options import RequestedInput, refuse_impossible_input
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.requested_input import RequestedInput, refuse_impossible_input
 from attncli.models.inputs.token_id_lists import read_id_lists
-from attncli.models.inputs.token_ranges import max_positions, refuse_too_long_text, vocabulary_size
 from attncli.models.inputs.tokenizing import (
     EncodedText,
     encode_text,
     label_tokens_by_ids,
     load_tokenizer,
+)
+from attncli.models.inputs.vocabulary_and_positions import (
+    max_positions,
+    refuse_too_long_text,
+    vocabulary_size,
 )
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.random.dummy_inputs import make_example_inputs

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from attncli.models.inputs.token_texts import LETTERS, decode_token_pieces
+from attncli.models.inputs.token_strings import LETTERS, decode_token_pieces
 
 CORPUS = [
     "Thompson said: the café is open\tat nine.\n",

@@ -30,10 +30,10 @@ WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt")
 Options = Mapping[str, Any]
 
 
-def fingerprint(command: str, options: Options, but: Sequence[str] = ()) -> str:
+def compute_run_fingerprint(command: str, options: Options, but: Sequence[str] = ()) -> str:
     """The digest. `but`: endings of files in the SOURCE's folder that are accounted for elsewhere."""
     deciding = {
-        name: normalize_value(value)
+        name: normalize_unset_value(value)
         for name, value in options.items()
         if name not in WITHOUT_EFFECT
     }
@@ -47,12 +47,12 @@ def fingerprint(command: str, options: Options, but: Sequence[str] = ()) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def normalize_value(value: Any) -> Any:
+def normalize_unset_value(value: Any) -> Any:
     """Normalize unset values: None, whether the option takes one value or several."""
     if value is None or value in ([], ()):
         return repr(None)
     return (
-        [normalize_value(each) for each in value]
+        [normalize_unset_value(each) for each in value]
         if isinstance(value, list | tuple)
         else repr(value)
     )
@@ -75,7 +75,7 @@ def find_named_files(options: Options, but: Sequence[str]) -> Iterator[Path]:
     for name, value in options.items():
         if name in WITHOUT_EFFECT or name in WRITTEN:
             continue
-        for text in iterate_texts(value):
+        for text in iterate_strings(value):
             path = find_existing_path(text.removeprefix(FILE))
             if path is not None and path.is_file():
                 yield path
@@ -83,11 +83,11 @@ def find_named_files(options: Options, but: Sequence[str]) -> Iterator[Path]:
                 yield from list_model_files(path, but)
 
 
-def iterate_texts(value: Any) -> Iterator[str]:
+def iterate_strings(value: Any) -> Iterator[str]:
     """The texts of one value or of several."""
     if isinstance(value, list | tuple):
         for each in value:
-            yield from iterate_texts(each)
+            yield from iterate_strings(each)
     elif isinstance(value, str | Path):
         yield str(value)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps
-from attncli.analysis.heads.model_inspection import keep_every_head
+from attncli.analysis.heads.model_inspection import select_every_head
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
@@ -25,7 +25,7 @@ class LayerMaps:
     """Takes the strips of some attentions as they pass."""
 
     sites: frozenset[AttentionSite]
-    kept: CollectedMaps = field(default_factory=lambda: CollectedMaps(None, keep_every_head))
+    kept: CollectedMaps = field(default_factory=lambda: CollectedMaps(None, select_every_head))
     windows: dict[AttentionSite, int] = field(default_factory=dict)
     """Attention layers that run in windows and so have no single map, with the number of windows.
     """
@@ -49,7 +49,7 @@ def self_attention_sites(shapes: Mapping[AttentionSite, MapShape]) -> list[Atten
     return [site for site, shape in shapes.items() if site.is_self and shape.queries == shape.keys]
 
 
-def group_by_memory(
+def group_layers_by_memory(
     sites: Sequence[AttentionSite], shapes: Mapping[AttentionSite, MapShape], cells: int
 ) -> Iterator[list[AttentionSite]]:
     """Group the attention layers, in order, as many as fit in memory; `cells`: of a map."""

@@ -5,7 +5,7 @@ from attncli.options.model import CheckpointOptions, TextOptions
 from attncli.sources import Source
 
 
-def refuse_at_once(
+def check_options_before_loading(
     source: Source, model: CheckpointOptions, inputs: TextOptions, tokens: int | None, seed: int
 ) -> None:
     """Validate options and the model's folder before anything heavy is imported."""

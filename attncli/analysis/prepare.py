@@ -1,8 +1,8 @@
 """One preparation of a model for every question: its blocks and attention are found, and what is captured is verified.
 
-    checkpoint = load_for(source, options, FLOAT64_IF_IT_FITS)
+    checkpoint = load_in_dtype(source, options, FLOAT64_IF_IT_FITS)
     texts = make_inputs(checkpoint, wanted)
-    subject = prepare(checkpoint.body, texts[0], needs=CAPTURE | BLOCKS)
+    subject = prepare_model(checkpoint.body, texts[0], needs=CAPTURE | BLOCKS)
     require_memory_to_run(subject.body, texts[0].tokens, …)
 
 Questions differ in the dtype in which they load, in the input on which a model is verified, in what they need of it, and in
@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from attncli.analysis.verification_inputs import TEXTS, ShortInput, choose_short_input, main_parts
+from attncli.analysis.verification_inputs import (
+    TEXTS,
+    ShortInput,
+    choose_short_input,
+    main_input_names,
+)
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
 from attncli.capture.linear.linear_layers import LinearLayers, find_linear_layers
 from attncli.capture.model_errors import run_or_refuse, translate_model_errors
@@ -44,13 +49,13 @@ from attncli.sources import Source
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attncli.analysis.states.blocks_for_ablation import ExaminedBlocks
+    from attncli.analysis.states.blocks_for_ablation import BlockExamination
 
 AS_STORED, NOT_HALF, FLOAT64_IF_IT_FITS = "as stored", "not half", "float64 if it fits"
 """In which dtype a model is loaded where the user chose none."""
 
 
-class Need(Flag):
+class Requirement(Flag):
     """What a question needs of a model."""
 
     BLOCKS = 1
@@ -66,7 +71,7 @@ class Need(Flag):
 
 
 NONE_LINEAR, NO_INPUT = LinearLayers(), ShortInput({}, 0)
-HEADS = Need.BLOCKS | Need.CAPTURE
+HEADS = Requirement.BLOCKS | Requirement.CAPTURE
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class PreparedModel:
     proof: VerifiedCapture = NOTHING_ATTENDS
     settles: bool = False
     """Whether its first pass replaces modules for short texts (BigBird), which must happen before capture."""
-    examined: "ExaminedBlocks | None" = None
+    examined: "BlockExamination | None" = None
     """The anatomy of its blocks."""
 
     @property
@@ -111,7 +116,7 @@ class PreparedModel:
     @property
     def reads_words_alone(self) -> bool:
         """Whether it was verified on a text without pictures, sounds or states of another model."""
-        return main_parts(self.short.kwargs) <= {name for names in TEXTS for name in names}
+        return main_input_names(self.short.kwargs) <= {name for names in TEXTS for name in names}
 
     def shapes_on(self, tokens: int) -> dict[AttentionSite, MapShape]:
         """The same attentions on a text of so many tokens; pictures and sounds have as many patches as they had."""
@@ -125,7 +130,7 @@ class PreparedModel:
         }
 
 
-def load_for(
+def load_in_dtype(
     source: Source, options: LoadOptions, dtype: str = AS_STORED, ahead: Ahead | None = None
 ) -> LoadedModel:
     """Load a model in the dtype that a question asks for, unless the user has chosen one."""
@@ -141,10 +146,10 @@ def load_for(
         return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
 
 
-def prepare(
+def prepare_model(
     body: "PreTrainedModel",
     text: ModelInput | None = None,
-    needs: Need = HEADS,
+    needs: Requirement = HEADS,
     *,
     left_out: Literal["note", "refuse"] = "note",
     without_attention: Literal["refuse", "linear"] = "refuse",
@@ -156,19 +161,21 @@ def prepare(
     refused, or its linear layers are taken; `without_blocks`: whether one without blocks is refused.
     """
     with run_in_model_precision(body):
-        short = choose_short_input(body, text, cheapest=Need.ANATOMY in needs)
+        short = choose_short_input(body, text, cheapest=Requirement.ANATOMY in needs)
     inputs = short.kwargs
     with (
         translate_model_errors(body, {"a short input": inputs}),
         run_in_model_precision(body),
         short.cut.truncate_streams(),
     ):
-        unseen = Need.BLOCKS not in needs and not isinstance(body, ForeignModule)
-        seen, settles = (ProbeResult(), False) if unseen else record_forward(body, inputs)
-        if Need.ANATOMY in needs:
+        unseen = Requirement.BLOCKS not in needs and not isinstance(body, ForeignModule)
+        seen, settles = (ProbeResult(), False) if unseen else record_first_forward(body, inputs)
+        if Requirement.ANATOMY in needs:
             return prepare_anatomy(body, short, seen)
         try:
-            proof = verify_capture(body, inputs) if Need.CAPTURE in needs else NOTHING_ATTENDS
+            proof = (
+                verify_capture(body, inputs) if Requirement.CAPTURE in needs else NOTHING_ATTENDS
+            )
         except NoAttention as reason:
             if without_attention == "linear":
                 return prepare_linear_layers(body, short, seen, reason)
@@ -177,7 +184,7 @@ def prepare(
             refuse_uncapturable(proof.left_out)
         stacks = (
             read_structure(body, seen, without_blocks == "go on").stacks
-            if Need.BLOCKS in needs
+            if Requirement.BLOCKS in needs
             else ()
         )
         mixers, linear = find_other_mixers(body, stacks, inputs, proof, needs)
@@ -196,7 +203,7 @@ def prepare(
         )
 
 
-def record_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[ProbeResult, bool]:
+def record_first_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[ProbeResult, bool]:
     """The model's first forward, recorded, and whether it replaced modules; then it is the second that shows them."""
     before = list(map(id, body.modules()))
     try:
@@ -221,15 +228,15 @@ def find_other_mixers(
     stacks: tuple[Stack, ...],
     inputs: Inputs,
     proof: VerifiedCapture,
-    needs: Need,
+    needs: Requirement,
 ) -> tuple[tuple[TokenMixer, ...], LinearLayers]:
     """What mixes tokens besides the captured attention, and which of that has maps."""
-    if Need.MIXERS not in needs:
+    if Requirement.MIXERS not in needs:
         return (), NONE_LINEAR
     mixers = find_mixers(body, stacks, inputs, proof.shapes)
     lengths = sorted({shape.queries for shape in proof.shapes.values()})
     linear = NONE_LINEAR
-    if Need.LINEAR in needs:
+    if Requirement.LINEAR in needs:
         linear = find_linear_layers(body, mixers, inputs, *lengths)
     return (*mixers, *find_uncapturable_mixers(stacks, proof.left_out, mixers, body)), linear
 

@@ -9,7 +9,9 @@ RESAMPLES = 400
 """Of the draws that the quantiles are of."""
 
 
-def quantile_errors(values: Sequence[float], quantiles: Sequence[float]) -> dict[float, float]:
+def bootstrap_quantile_errors(
+    values: Sequence[float], quantiles: Sequence[float]
+) -> dict[float, float]:
     """Bootstrap standard errors of quantiles of several draws; none where some are infinite."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return {}

@@ -73,7 +73,7 @@ def resolve_head_order(
     return HeadOrder(name, way == "rising", top)
 
 
-def location_key(row: Row) -> Place:
+def row_location_key(row: Row) -> Place:
     return (row.layer, row.head, *(row.keys.get(key) for key in ATTENTION))
 
 
@@ -82,16 +82,16 @@ def sort_rows(rows: Sequence[Row], order: HeadOrder) -> list[Row]:
     values: dict[Place, float] = {}
     for row in rows:
         if row.metric == order.metric and row.head is not None and row.value is not None:
-            if location_key(row) in values:
+            if row_location_key(row) in values:
                 raise UsageError(
                     f"`sort` needs one number of a head, and {order.metric} has several at {row.place}."
                 )
-            values[location_key(row)] = row.value
+            values[row_location_key(row)] = row.value
     best = sorted(values, key=values.__getitem__, reverse=not order.rising)[: order.top]
     rank = {each: index for index, each in enumerate(best)}
-    heads = [row for row in rows if row.head is not None and location_key(row) in rank]
+    heads = [row for row in rows if row.head is not None and row_location_key(row) in rank]
     rest = [row for row in rows if row.head is None]
-    return [*sorted(heads, key=lambda row: rank[location_key(row)]), *rest]
+    return [*sorted(heads, key=lambda row: rank[row_location_key(row)]), *rest]
 
 
 def build_head_table(report: Report, order: HeadOrder, names: Iterable[str]) -> View:

@@ -48,11 +48,11 @@ def read_report_source(text: str, asker: str) -> "Report":
     refused by name."""
     from attncli.reports.reading import read_report
 
-    refuse_other_files(text, asker)
+    refuse_files_of_wrong_kind(text, asker)
     return read_report(text)
 
 
-def refuse_other_files(text: str, asker: str) -> None:
+def refuse_files_of_wrong_kind(text: str, asker: str) -> None:
     """Refuse a path whose kind is known and wrong; a missing file is refused by its reader."""
     path = Path(text)
     if path.is_file() or path.is_dir():

@@ -60,7 +60,7 @@ def summarize_values(
     )
 
 
-def row_interval(row: Row) -> ConfidenceInterval | None:
+def confidence_interval_of_row(row: Row) -> ConfidenceInterval | None:
     """The row's own interval, or that of the mean of its n numbers; None for a single number."""
     low, high = row.keys.get(LOW), row.keys.get(HIGH)
     if isinstance(low, float) and isinstance(high, float):
@@ -70,9 +70,9 @@ def row_interval(row: Row) -> ConfidenceInterval | None:
     return confidence_interval(row.value, row.spread / math.sqrt(row.n), row.n - 1)
 
 
-def select_near_largest(order: Sequence[Row]) -> list[Row]:
+def select_indistinguishable_from_first(order: Sequence[Row]) -> list[Row]:
     """The first row, and all whose intervals overlap its own; without intervals all."""
-    around = {id(row): row_interval(row) for row in order}
+    around = {id(row): confidence_interval_of_row(row) for row in order}
     first = around[id(order[0])] if order else None
     return [
         row
@@ -81,9 +81,9 @@ def select_near_largest(order: Sequence[Row]) -> list[Row]:
     ]
 
 
-def select_near_least(order: Sequence[Row]) -> list[Row]:
+def select_indistinguishable_from_last(order: Sequence[Row]) -> list[Row]:
     """The last row, and all whose intervals overlap its own; without intervals all."""
-    around = {id(row): row_interval(row) for row in order}
+    around = {id(row): confidence_interval_of_row(row) for row in order}
     last = around[id(order[-1])] if order else None
     return [
         row

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
 
 
-def build_spec(options: NetworkOptions) -> NetworkSpec:
+def build_network_spec(options: NetworkOptions) -> NetworkSpec:
     """The network that the options describe."""
     sizes: dict[str, Any] = options.set_values()
     return NetworkSpec(**sizes)

@@ -15,7 +15,7 @@ from attncli.processes.work_sharing import rank_share, share_work
 R = TypeVar("R")
 
 
-def map_texts(
+def apply_to_texts(
     body: nn.Module,
     texts: Sequence[ModelInput],
     work: Callable[[int, ModelInput], R],
@@ -44,7 +44,7 @@ def map_texts(
     )
 
 
-def count_progress(
+def wrap_with_progress(
     work: Callable[[int, ModelInput], R], texts: Sequence[ModelInput], progress: Progress
 ) -> Callable[[int, ModelInput], R]:
     """Wrap `work` to report progress after each text of this process."""

@@ -53,7 +53,7 @@ def choose_short_input(
     """
     if isinstance(body, ForeignModule) and text is not None:
         return ShortInput(text.kwargs, text.tokens)
-    own = None if text is None else cut_own_parts(body, text)
+    own = None if text is None else truncate_user_inputs(body, text)
     if own is None:
         make = make_short_inputs if cheapest else make_example_inputs
         own = ShortInput(make(body, PROBE_TOKENS), PROBE_TOKENS)
@@ -63,10 +63,12 @@ def choose_short_input(
         return own._replace(cut=find_stream_truncation(body, own.kwargs, PROBE_TOKENS))
 
 
-def cut_own_parts(body: "PreTrainedModel", text: "ModelInput") -> ShortInput | None:
+def truncate_user_inputs(body: "PreTrainedModel", text: "ModelInput") -> ShortInput | None:
     """The caller's own input with its text cut short where the model then runs; None where the example has the same parts."""
     try:
-        if main_parts(text.kwargs) == main_parts(make_example_inputs(body, PROBE_TOKENS)):
+        if main_input_names(text.kwargs) == main_input_names(
+            make_example_inputs(body, PROBE_TOKENS)
+        ):
             return None
     except InputError:  # parts that cannot be made up
         pass
@@ -75,7 +77,7 @@ def cut_own_parts(body: "PreTrainedModel", text: "ModelInput") -> ShortInput | N
     return ShortInput(found, min(text.tokens, text_length(found) or text.tokens))
 
 
-def main_parts(inputs: Inputs) -> set[str]:
+def main_input_names(inputs: Inputs) -> set[str]:
     """Names of the inputs that decide which parts of a model run: no masks, nor what goes along with a text's tokens."""
     return {
         name
@@ -94,11 +96,14 @@ def cut_text(config: "PreTrainedConfig", inputs: Inputs) -> Inputs:
     for names in TEXTS:
         for main in names:
             if isinstance(ids := inputs.get(main), Tensor):
-                found = {**found, **cut_along(inputs, main, find_stop(config, ids))}
+                found = {
+                    **found,
+                    **truncate_text_and_masks(inputs, main, find_truncated_length(config, ids)),
+                }
     return found
 
 
-def cut_along(inputs: Inputs, main: str, stop: int) -> Inputs:
+def truncate_text_and_masks(inputs: Inputs, main: str, stop: int) -> Inputs:
     """A text and its masks, types and places, cut to as many tokens."""
     length = inputs[main].shape[1]
     along = {main, *(name for name, along_with in PADDING.items() if main in along_with)}
@@ -113,16 +118,16 @@ def cut_along(inputs: Inputs, main: str, stop: int) -> Inputs:
     }
 
 
-def find_stop(config: "PreTrainedConfig", text: Tensor) -> int:
+def find_truncated_length(config: "PreTrainedConfig", text: Tensor) -> int:
     """How many tokens stay; all of a text of embeddings, which do not show what their places stand for."""
     if text.is_floating_point():
         return text.shape[1]
-    known = set(placeholder_ids(config))
+    known = set(iterate_placeholder_ids(config))
     places = (place for place, each in enumerate(text[0].tolist()) if each in known)
     return max(PROBE_TOKENS, 1 + max(places, default=-1))
 
 
-def placeholder_ids(config: "PreTrainedConfig") -> Iterator[int]:
+def iterate_placeholder_ids(config: "PreTrainedConfig") -> Iterator[int]:
     for nested in iter_configs(config):
         for name, value in vars(nested).items():
             if PLACEHOLDER.fullmatch(name) and isinstance(value, int):

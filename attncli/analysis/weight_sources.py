@@ -30,7 +30,7 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
     named = parse_source(str(source.absolute())) if isinstance(source, Path) else source
     named = parse_source(named) if isinstance(named, str) else named
     if named.kind == "live":
-        refuse_to_run(named.live.model, str(named.live), named.live.inputs)
+        refuse_foreign_modules_and_inputs(named.live.model, str(named.live), named.live.inputs)
         return open_in_memory_weights(named.live.model, str(named.live), named.live.identity())
     if named.kind == "random":
         from attncli.models.loading.load import load_model
@@ -61,7 +61,7 @@ def open_in_memory_weights(
     return OpenedWeights(config, tensors, identity, warnings)
 
 
-def refuse_to_run(model: Any, name: str, inputs: Any) -> None:
+def refuse_foreign_modules_and_inputs(model: Any, name: str, inputs: Any) -> None:
     """Refuse modules that are not from transformers, since they need a run, and inputs, which are
     for runs."""
     from attncli.capture.stacks.custom_modules import ForeignModule

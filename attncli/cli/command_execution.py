@@ -165,9 +165,9 @@ def keep_parts(function: Callable[..., Any], values: dict[str, Any], output: Any
         return
 
     def compute_fingerprint() -> str:
-        from attncli.analysis.cache_key import WEIGHTS, fingerprint
+        from attncli.analysis.cache_key import WEIGHTS, compute_run_fingerprint
 
-        return fingerprint(command, values, but=WEIGHTS)
+        return compute_run_fingerprint(command, values, but=WEIGHTS)
 
     found = PARTS.begin(path, compute_fingerprint, say_unless(output.quiet))
     if found and is_first_rank() and not is_started_by_attn() and not output.quiet:

@@ -175,7 +175,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "Attention maps with known answers: one layer for every `map`, [head, query, key] in float64.",
     ),
     "list": CommandEntry(
-        "about.list.command:list_things",
+        "about.list.command:list_registered_names",
         "List metrics, patterns, model types and whatever else has a name, one line each.",
     ),
     "guide": CommandEntry(

@@ -10,7 +10,11 @@ from typing import Any
 from torch import nn
 
 import attncli
-from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics, group_members
+from attncli.analysis.heads.metric_selection import (
+    MetricSelection,
+    choose_metrics,
+    list_metrics_by_group,
+)
 from attncli.declare.option_value_conversion import convert_value, of_python, with_suggestions
 from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line_of_error
 from attncli.models.loading.in_memory.unwrap import unwrap_model
@@ -257,7 +261,7 @@ def validate_request(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSel
     rules = StopRules(
         parse_conditions(arguments["stop_if"]), parse_conditions(arguments["warn_if"])
     )
-    others = [name for group in group_members().values() for name in group]
+    others = [name for group in list_metrics_by_group().values() for name in group]
     rules.refuse_unmeasured(chosen.definitions(), others)
     return rules, chosen
 

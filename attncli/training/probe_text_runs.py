@@ -17,9 +17,9 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.prepare import HEADS, Need, PreparedModel, prepare
+from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
 from attncli.declare.options import is_whole
 from attncli.errors import UsageError, format_count
 from attncli.forward_types import Kwargs
@@ -62,7 +62,7 @@ class ProbeRuns:
     subject: PreparedModel
     texts: tuple[ModelInput, ...]
     metrics: MetricSelection
-    null: UniformControl
+    null: UniformAttentionControl
 
     def look(self) -> list[PassResult]:
         """Observe the model now."""
@@ -113,7 +113,7 @@ def prepare_probe(
         subject = verify_probe(trained, texts[0], bool(metrics.states), by_default)
     if not subject.stacks:
         metrics = replace(metrics, states=())
-    return ProbeRuns(trained, subject, tuple(texts), metrics, UniformControl())
+    return ProbeRuns(trained, subject, tuple(texts), metrics, UniformAttentionControl())
 
 
 def verify_probe(
@@ -121,10 +121,10 @@ def verify_probe(
 ) -> PreparedModel:
     """The model, verified: at rest, and every softmax of it; a module of another origin has states only where these are requested."""
     foreign = trained.of_transformers is None
-    needs = Need.CAPTURE if foreign and not with_states else HEADS
+    needs = Requirement.CAPTURE if foreign and not with_states else HEADS
     optional = foreign and by_default
     with eval_mode(trained.model):
-        return prepare(
+        return prepare_model(
             cast(PreTrainedModel, trained.body),
             text,
             needs,

@@ -7,9 +7,9 @@ from typing import Any
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
 from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.model_inspection import describe_layers, keep_every_head
+from attncli.analysis.heads.model_inspection import describe_layers, select_every_head
 from attncli.analysis.heads.rows.head_rows import (
-    Observations,
+    HeadObservations,
     build_head_rows,
     build_state_rows,
     site_keys,
@@ -58,7 +58,7 @@ class StepReports:
 
     def build_report(self, step: int, seen: Sequence[PassResult]) -> Report:
         """The report of one observation."""
-        own = Observations(texts=list(seen))
+        own = HeadObservations(texts=list(seen))
         rows = self.measured(own)
         self.latest = rows
         self.growth.add(step, rows)
@@ -75,10 +75,10 @@ class StepReports:
             ),
         )
 
-    def measured(self, own: Observations) -> list[Row]:
+    def measured(self, own: HeadObservations) -> list[Row]:
         metrics = self.metrics
         keys = site_keys(own.sites, self.subject.stacks)
-        rows = list(build_head_rows(metrics.heads, own, {}, keys, keep_every_head))
+        rows = list(build_head_rows(metrics.heads, own, {}, keys, select_every_head))
         units = {name: metrics.definitions()[name].unit for name in metrics.states}
         roles = build_role_rows(classify_heads(rows)) if metrics.roles else []
         return [*roles, *rows, *build_state_rows(metrics.states, units, own, {})]

@@ -11,7 +11,11 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel, PreTrainedModel
 
 import attncli as attn
-from attncli.analysis.verification_inputs import PROBE_TOKENS, choose_short_input, placeholder_ids
+from attncli.analysis.verification_inputs import (
+    PROBE_TOKENS,
+    choose_short_input,
+    iterate_placeholder_ids,
+)
 from attncli.errors import InputError
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.model_input import ModelInput
@@ -54,7 +58,7 @@ def with_media(kind: str) -> tuple[PreTrainedModel, Given]:
 
 def fill_places(body: PreTrainedModel, given: Given) -> Iterator[Given]:
     text = given["input_ids"]
-    for token in dict.fromkeys(placeholder_ids(body.config)):
+    for token in dict.fromkeys(iterate_placeholder_ids(body.config)):
         for count in range(1, MOST_PLACES):
             places = torch.full((1, count), token)
             yield {**given, "input_ids": torch.cat([text[:, :3], places, text[:, 3:]], 1)}

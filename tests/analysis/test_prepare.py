@@ -13,9 +13,12 @@ from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 import attncli as attn
 from attncli.ablation import recognise_block_anatomy
 from attncli.ablation.tags import torch_function_tracker
-from attncli.analysis.prepare import HEADS, Need, prepare
+from attncli.analysis.prepare import HEADS, Requirement, prepare_model
 from attncli.analysis.states import blocks_for_ablation
-from attncli.analysis.states.blocks_for_ablation import add_parts, note_left_out
+from attncli.analysis.states.blocks_for_ablation import (
+    add_mixers_and_mlps,
+    note_uncaptured_attention,
+)
 from attncli.capture import verify_capture
 from attncli.capture.attention_capture import Capture
 from attncli.capture.causality_and_positions import find_attention_properties
@@ -41,11 +44,11 @@ def forwards(body: nn.Module, work: Callable[[], object]) -> int:
 
 
 NEEDS = {
-    "states between blocks": (Need.BLOCKS, 1),
-    "maps": (Need.CAPTURE, 2),
+    "states between blocks": (Requirement.BLOCKS, 1),
+    "maps": (Requirement.CAPTURE, 2),
     "heads": (HEADS, 3),
-    "heads and linear layers": (HEADS | Need.LINEAR, 4),
-    "variants": (Need.ANATOMY, 5),
+    "heads and linear layers": (HEADS | Requirement.LINEAR, 4),
+    "variants": (Requirement.ANATOMY, 5),
 }
 """The probe; plain, captured; inputs of what may mix tokens; or two without additions, as capture and tracking are one."""
 
@@ -54,7 +57,7 @@ NEEDS = {
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "t5", "bloom"])
 def test_no_forward_is_run_that_is_not_needed(kind: str, needs: str) -> None:
     body, (wanted, most) = tiny(kind), NEEDS[needs]
-    assert forwards(body, lambda: prepare(body, needs=wanted)) == most
+    assert forwards(body, lambda: prepare_model(body, needs=wanted)) == most
 
 
 EFFECTS = {"big_bird": 6, "swin": 5, "bigbird_pegasus": 6}
@@ -64,7 +67,7 @@ EFFECTS = {"big_bird": 6, "swin": 5, "bigbird_pegasus": 6}
 @pytest.mark.parametrize("kind", EFFECTS)
 def test_a_forward_that_changes_the_model_costs_one_more_at_most(kind: str) -> None:
     body = tiny(kind)
-    taken = forwards(body, lambda: prepare(body, needs=Need.ANATOMY))
+    taken = forwards(body, lambda: prepare_model(body, needs=Requirement.ANATOMY))
     assert taken == EFFECTS[kind]
 
 
@@ -74,7 +77,9 @@ def separately(body: PreTrainedModel, short: Any) -> tuple[Any, ...]:
         proof = verify_capture(body, short)
         anatomy = recognise_block_anatomy(body, short)
         traits = find_attention_properties(body, anatomy.stacks, short, proof)
-    return facts(proof, note_left_out(anatomy, proof), add_parts(traits, anatomy))
+    return facts(
+        proof, note_uncaptured_attention(anatomy, proof), add_mixers_and_mlps(traits, anatomy)
+    )
 
 
 def facts(proof: Any, anatomy: Any, traits: Any) -> tuple[Any, ...]:
@@ -94,7 +99,7 @@ ALIKE = (
     "kind", [pytest.param(each, marks=[pytest.mark.slow] * (place > 3)) for place, each in enumerate(ALIKE)]
 )  # fmt: skip
 def test_forwards_that_serve_several_trials_show_what_each_alone_shows(kind: str) -> None:
-    prepared = prepare(tiny(kind), needs=Need.ANATOMY)
+    prepared = prepare_model(tiny(kind), needs=Requirement.ANATOMY)
     examined = prepared.examined
     assert examined is not None
     with prepared.short.cut.truncate_streams():
@@ -150,28 +155,30 @@ MUTATIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("needs", [HEADS, Need.CAPTURE, Need.ANATOMY, HEADS | Need.LINEAR])
+@pytest.mark.parametrize(
+    "needs", [HEADS, Requirement.CAPTURE, Requirement.ANATOMY, HEADS | Requirement.LINEAR]
+)
 @pytest.mark.parametrize("how", MUTATIONS)
-def test_a_wrong_capture_is_seen_by_whatever_needs_it(how: str, needs: Need) -> None:
+def test_a_wrong_capture_is_seen_by_whatever_needs_it(how: str, needs: Requirement) -> None:
     mutate, said = MUTATIONS[how]
     with mutate(), pytest.raises(InputError, match=said):
-        prepare(tiny("bert"), needs=needs)
+        prepare_model(tiny("bert"), needs=needs)
 
 
 def test_wrong_tracking_is_seen_though_the_capture_is_right() -> None:
     with wrong_tracking():
-        prepare(tiny("bert"), needs=HEADS)
+        prepare_model(tiny("bert"), needs=HEADS)
         with pytest.raises(InputError, match=r"cannot be ablated|its tensors are followed"):
-            prepare(tiny("bert"), needs=Need.ANATOMY)
+            prepare_model(tiny("bert"), needs=Requirement.ANATOMY)
 
 
 def test_eager_code_that_computes_something_else_is_noted() -> None:
     """Then the variants run in that code, and each trial has forwards of its own."""
     body = tiny("bert")
-    assert not prepare(body, needs=Need.ANATOMY).proof.eager_alone
+    assert not prepare_model(body, needs=Requirement.ANATOMY).proof.eager_alone
     attention = nn.functional.scaled_dot_product_attention
     with mock.patch.object(nn.functional, "scaled_dot_product_attention", lambda *a, **k: 1.1 * attention(*a, **k)):  # fmt: skip
-        proof = prepare(body, needs=Need.ANATOMY).proof
+        proof = prepare_model(body, needs=Requirement.ANATOMY).proof
     assert proof.eager_alone
 
 
@@ -195,8 +202,8 @@ def test_what_fails_in_the_watched_forward_is_tried_one_by_one() -> None:
     """Where capture and tracking do not go together, though each alone does."""
     body = tiny("bert")
     with mock.patch.object(blocks_for_ablation, "gather_evidence", side_effect=RuntimeError):
-        apart = prepare(body, needs=Need.ANATOMY)
-    both = prepare(body, needs=Need.ANATOMY)
+        apart = prepare_model(body, needs=Requirement.ANATOMY)
+    both = prepare_model(body, needs=Requirement.ANATOMY)
     assert apart.examined is not None
     assert both.examined is not None
     assert apart.examined.anatomy.paths == both.examined.anatomy.paths

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.capture.one_pass.library import SWITCH, find_library
 from attncli.capture.stacks.blocks import find_stacks
@@ -73,7 +73,7 @@ def inspected(model: Any, inputs: dict[str, torch.Tensor], *names: str) -> Calla
     on_text = tuple(name for name in metrics.heads if name not in roles)
 
     def run() -> None:
-        null = UniformControl()
+        null = UniformAttentionControl()
         measure_forward_pass(
             model,
             stacks,

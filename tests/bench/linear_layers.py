@@ -21,9 +21,9 @@ from typing import Any
 import torch
 
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.model_inspection import HeadPlan, select_linear
+from attncli.analysis.heads.model_inspection import HeadPlan, select_linear_heads
 from attncli.analysis.prepare import PreparedModel
 from attncli.commands.inspect_model.run import prepare_heads
 from attncli.models.inputs.model_input import ModelInput
@@ -49,11 +49,11 @@ def inspected(subject: PreparedModel, plan: HeadPlan) -> Any:
         subject.stacks,
         text(TOKENS).kwargs,
         PassRequest(on_text, metrics.states, plan.layers),
-        UniformControl(),
+        UniformAttentionControl(),
         "",
         lambda share: None,
         proved=subject.shapes,
-        linear=select_linear(subject, plan),
+        linear=select_linear_heads(subject, plan),
     )
 
 

@@ -8,7 +8,7 @@ import transformers as hf
 from torch import Tensor, nn
 
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.rows.head_rows import name_stacks
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
 from attncli.capture.saved_maps.map_names import NAME, map_tensor_name
@@ -177,7 +177,7 @@ def test_signed_maps_have_the_numbers_that_make_sense_of_them(
     model, inputs = differential_llama
     names = tuple(ATTENTION.names())
     shapes = verify_capture(model, inputs).shapes
-    seen = measure_forward_pass(model, find_stacks(model, inputs), inputs, PassRequest(names), UniformControl(), "", lambda _: None, proved=shapes)  # fmt: skip
+    seen = measure_forward_pass(model, find_stacks(model, inputs), inputs, PassRequest(names), UniformAttentionControl(), "", lambda _: None, proved=shapes)  # fmt: skip
     applied = {layer: maps for layer, (_, maps) in enumerate(expected_maps(model, inputs))}
     for site in (site for site in seen.heads if site.is_difference):
         values = seen.heads[site]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.heads.rows.layer_kinds import LayerCensus, TokenMixing
+from attncli.analysis.heads.rows.layer_kinds import LayerCounts, TokenMixing
 from attncli.capture import verify_capture
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
@@ -24,14 +24,14 @@ torch.set_num_threads(1)
 TOKENS = 7
 
 
-def found_in(kind: str, **sizes: str) -> tuple[list[tuple[int, str]], LayerCensus]:
+def found_in(kind: str, **sizes: str) -> tuple[list[tuple[int, str]], LayerCounts]:
     with silence_libraries():
         model = build_model(kind, {"tiny": "", **sizes}, seed=0)
         inputs = make_example_inputs(model)
         shapes = verify_capture(model, inputs).shapes
         stacks = find_stacks(model, inputs)
         found = find_mixers(model, stacks, inputs, shapes)
-    return [(mixer.layer, mixer.kind) for mixer in found], LayerCensus.of(stacks, shapes, found)
+    return [(mixer.layer, mixer.kind) for mixer in found], LayerCounts.of(stacks, shapes, found)
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_six_of_eight_layers_are_gated_delta_nets() -> None:
 
 
 def test_layers_that_mix_nothing_are_counted_too() -> None:
-    census = LayerCensus(5, 1, 3, (TokenMixing("h", "self", True, (1,)), TokenMixing("h", "lstm", False, (0,))))  # fmt: skip
+    census = LayerCounts(5, 1, 3, (TokenMixing("h", "self", True, (1,)), TokenMixing("h", "lstm", False, (0,))))  # fmt: skip
     assert census.headline() == "1 of 5 layers attend; 1 is a lstm; 3 mix no tokens"
 
 

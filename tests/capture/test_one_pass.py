@@ -21,7 +21,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.capture import STRIP_MEMORY
 from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass import attend as attend_module
@@ -277,7 +277,7 @@ def observe(model: Any, inputs: Any, memory: int = STRIP_MEMORY) -> PassResult:
     wanted = PassRequest(COVERED, period=8)
     with fix_rng():
         return measure_forward_pass(
-            model, (), inputs, wanted, UniformControl(), "a text", lambda share: None, strip_memory=memory
+            model, (), inputs, wanted, UniformAttentionControl(), "a text", lambda share: None, strip_memory=memory
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.analysis import cache_key as module
-from attncli.analysis.cache_key import WITHOUT_EFFECT, WRITTEN, fingerprint
+from attncli.analysis.cache_key import WITHOUT_EFFECT, WRITTEN, compute_run_fingerprint
 from attncli.cli.app import build_app
 from attncli.cli.config.option_values import resolve_options
 from attncli.declare.commands import MODEL_COMMANDS
@@ -66,7 +66,9 @@ def digest(command: str, *words: str) -> str:
     needed = NEEDED.get(command, ())
     if needed and any(word.partition("=")[0] == needed[0] for word in words):
         needed = ()
-    return fingerprint(command, resolve_options([command, "random:bert?tiny", *needed, *words]))
+    return compute_run_fingerprint(
+        command, resolve_options([command, "random:bert?tiny", *needed, *words])
+    )
 
 
 @each(FLAGS)
@@ -115,22 +117,22 @@ def test_every_file_of_a_models_folder_counts(name: str, tmp_path: Path) -> None
     saved("BertModel", tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
     options = resolve_options(["inspect-model", str(tmp_path)])
-    before = fingerprint("inspect-model", options)
-    assert fingerprint("inspect-model", options) == before
+    before = compute_run_fingerprint("inspect-model", options)
+    assert compute_run_fingerprint("inspect-model", options) == before
     path = tmp_path / name
     content = path.read_bytes() if path.exists() else b" "
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    assert fingerprint("inspect-model", options) != before
+    assert compute_run_fingerprint("inspect-model", options) != before
 
 
 @pytest.mark.slow
 def test_what_a_trainer_leaves_and_what_is_written_do_not_count(tmp_path: Path) -> None:
     saved("BertModel", tmp_path)
     options = resolve_options(["inspect-model", str(tmp_path), "--save-maps", str(tmp_path.parent / "m.safetensors")])  # fmt: skip
-    before = fingerprint("inspect-model", options)
+    before = compute_run_fingerprint("inspect-model", options)
     (tmp_path / "optimizer.pt").write_text("moments")
     (tmp_path.parent / "m.safetensors").write_text("maps")
-    assert fingerprint("inspect-model", options) == before
+    assert compute_run_fingerprint("inspect-model", options) == before
     for shown in (["-q"], ["--plot"], ["--format", "csv"], ["--no-progress"]):
         assert digest("paths", *shown) == digest("paths")
 

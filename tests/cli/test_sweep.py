@@ -20,7 +20,7 @@ from commands import ATTN, PLAIN, attn, files_in
 from attncli.commands.about.sweep.swept_models import (
     list_models,
     parse_steps,
-    read_finished,
+    read_report_if_complete,
     report_name,
 )
 from attncli.errors import InputError, UsageError
@@ -58,7 +58,7 @@ def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
     assert [line.split()[0] for line in table[2:]] == ["100", "900", "1000"]
     assert "● SAN" in outcome.out
     assert len(files_in(runs / "out")) == 3
-    saved = [read_finished(str(path)) for path in (runs / "out").iterdir()]
+    saved = [read_report_if_complete(str(path)) for path in (runs / "out").iterdir()]
     values = sorted(row.value or 0 for report in saved if report for row in report.rows if row.metric == "log10_residual" and row.layer == 2)  # fmt: skip
     swept = json.loads(attn(*SWEEP, "--format", "json").out)
     assert sorted(row["value"] for row in swept["rows"]) == values
@@ -101,7 +101,7 @@ def test_a_half_written_report_does_not_count(runs: Path) -> None:
     victim.write_bytes(victim.read_bytes()[:500])
     (runs / "out" / f".{victim.name}.abc.json").write_text("{")
     assert attn(*SWEEP).out == whole
-    assert read_finished(str(victim)) is not None
+    assert read_report_if_complete(str(victim)) is not None
     assert len(files_in(runs / "out")) == 3
 
 
@@ -316,7 +316,7 @@ def test_kill_9_at_twenty_moments_loses_nothing_but_the_item_in_hand(runs: Path)
         wait_for_group(process.pid)
         now = {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")} if out.is_dir() else {}  # fmt: skip
         assert done.items() <= now.items(), "a finished item was lost or run again"
-        assert all(read_finished(str(out / name)) for name in now), "a corrupt file"
+        assert all(read_report_if_complete(str(out / name)) for name in now), "a corrupt file"
         done = now
     assert len(done) > 3
     resumed = attn(*SWEEP)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import attncli as attn
-from attncli.analysis.quantiles import quantile_errors
+from attncli.analysis.quantiles import bootstrap_quantile_errors
 from attncli.commands.paths.synthetic.head_shares import describe_largest_share
 from attncli.commands.paths.synthetic.single_paths import describe_decay
 from attncli.records import Row
@@ -112,6 +112,12 @@ def test_errors_of_quantiles_are_those_of_repeated_draws() -> None:
     stream = np.random.default_rng(1)
     samples = stream.standard_normal((2000, 60))
     true = float(np.median(samples, axis=1).std())
-    told = np.mean([quantile_errors(each.tolist(), (0.5,))[0.5] for each in samples[:200]])
+    told = np.mean(
+        [bootstrap_quantile_errors(each.tolist(), (0.5,))[0.5] for each in samples[:200]]
+    )
     assert told == pytest.approx(true, rel=0.1)
-    assert quantile_errors([1.0], (0.5,)) == quantile_errors([1.0, float("-inf")], (0.5,)) == {}
+    assert (
+        bootstrap_quantile_errors([1.0], (0.5,))
+        == bootstrap_quantile_errors([1.0, float("-inf")], (0.5,))
+        == {}
+    )

@@ -289,11 +289,11 @@ def test_synthetic_work_imports_no_torch() -> None:
         "from attncli.fits import FITS, FitRequest\n"
         "from attncli.patterns import build_pattern\n"
         "from attncli.commands.approximate.least_sizes import logit_scale_growth, width_growth, width_logit_frontier\n"
-        "from attncli.commands.approximate.one_module.pattern_fits import approximate\n"
+        "from attncli.commands.approximate.one_module.pattern_fits import build_approximation_report\n"
         "from attncli.commands.approximate.one_module.solutions import solve_pattern\n"
         "from attncli.commands.verify_fit import report as verify_fit\n"
         "targets = {'window': build_pattern('window', 16, np.random.default_rng(0))}\n"
-        "approximate(solve_pattern(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
+        "build_approximation_report(solve_pattern(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
         "assert not {'torch', 'transformers'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncli.analysis.states.depth_findings import describe_spike, describe_variance
+from attncli.analysis.states.depth_findings import describe_activation_spike, describe_variance
 from attncli.maths.curves.depth_growth import classify_growth, find_decreases, iter_plateaus
 
 LAYERS = np.arange(1.0, 13.0)
@@ -52,7 +52,7 @@ def test_what_stands_still_but_ends_a_little_above_does_not_grow() -> None:
 )
 def test_one_state_is_no_range(above: list[int], words: str) -> None:
     curve = [20.0 if state in above else 1.0 for state in range(6)]
-    assert f"and more {words}, " in describe_spike(curve)
+    assert f"and more {words}, " in describe_activation_spike(curve)
 
 
 def test_falls_and_plateaus() -> None:

@@ -460,7 +460,7 @@ def test_reports_at_an_address(nets: Path) -> None:
 def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from fsspec.implementations.memory import MemoryFileSystem
 
-    from attncli.commands.about.sweep.swept_models import list_reports, read_finished
+    from attncli.commands.about.sweep.swept_models import list_reports, read_report_if_complete
     from attncli.io.remote_files import read_address, remove_address, write_address
 
     place = "memory://sweep/a/net-1.json"
@@ -470,7 +470,7 @@ def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     write_address("memory://sweep/a/net-10.json", b"{}")
     write_address("memory://sweep/a/net-9.json", b"{}")
     assert read_address(place) == b"{}"
-    assert read_finished(place) is None, "no whole report"
+    assert read_report_if_complete(place) is None, "no whole report"
     assert [name.rpartition("/")[2] for name in list_reports("memory://sweep/a")] == ["net-1.json", "net-9.json", "net-10.json"]  # fmt: skip
 
     def fails(self: Any, *rest: Any, **more: Any) -> None:
@@ -525,6 +525,6 @@ def test_evicted_is_what_was_downloaded_for_this(
     monkeypatch.setattr(hub_cache, "remove_from_cache", removed.append)
     held: set[str] = set()
     for name in ("org/held", "org/fresh@step1", "net-1.safetensors", "random:bert"):
-        runs.note_cached(name, held)
+        runs.remember_cached_models(name, held)
         runs.evict_cached_model(name, held)
     assert removed == ["org/fresh"]

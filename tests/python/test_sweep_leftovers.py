@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from attncli.analysis import ignore_progress
-from attncli.commands.about.sweep.report import Item
+from attncli.commands.about.sweep.report import SweepItem
 from attncli.commands.about.sweep.runs import SweepPlan, run_sweep_items
-from attncli.commands.about.sweep.swept_models import remove_leftovers
+from attncli.commands.about.sweep.swept_models import remove_partial_reports
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
 from attncli.processes.command_runs import ProcessRun
@@ -22,10 +22,10 @@ def test_a_file_that_is_being_written_is_nobodys_leftover(tmp_path: Path) -> Non
     left.write_text("{")
 
     def write(temporary: Path) -> None:
-        remove_leftovers(str(report))
+        remove_partial_reports(str(report))
         assert temporary.exists()
         temporary.write_text("{}")
-        remove_leftovers(str(report))
+        remove_partial_reports(str(report))
         assert temporary.exists()
 
     write_atomically(report, write)
@@ -45,7 +45,7 @@ def test_nothing_half_written_stays_where_a_sweep_is_ended_in_the_middle(
         (report.parent / f".{report.name}.abc.json").write_text("{")
         yield first.place, ProcessRun(3, "it cannot be read")
 
-    def refuse(item: Item) -> None:
+    def refuse(item: SweepItem) -> None:
         raise UsageError("it does not go on")
 
     plan = SweepPlan("rank-collapse", (), {}, ("net-1", "net-2"), str(tmp_path))

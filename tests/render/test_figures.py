@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from commands import attn
 
-from attncli.analysis.states.network_collapse import rank_collapse
+from attncli.analysis.states.network_collapse import measure_network_collapse
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import parse_variants
 from attncli.networks.weights import GeneratedNetwork
@@ -232,7 +232,9 @@ def test_an_answer_is_drawn_from_python(tmp_path: Path) -> None:
 def test_r_is_drawn_on_a_linear_axis_with_bands() -> None:
     """As in figure 2 of the paper, though it falls over many decades."""
     networks = [GeneratedNetwork(NetworkSpec(layers=6, tokens=16, width=16), seed) for seed in range(3)]  # fmt: skip
-    report = rank_collapse(networks, parse_variants(["paper"]), ["residual"], {"kind": "synthetic"})
+    report = measure_network_collapse(
+        networks, parse_variants(["paper"]), ["residual"], {"kind": "synthetic"}
+    )
     (axes,) = draw_curve_figure(report).axes
     assert axes.get_yscale() == "linear"
     assert axes.get_ylabel() == "r"

@@ -64,7 +64,7 @@ def build_fit_views(*effort: str) -> tuple[View, ...]:
     return (PRECISION_VIEW, SIZE_VIEW, *spent, WORDS_VIEW)
 
 
-def fit_keys(pattern: str, method: str) -> dict[str, Scalar]:
+def fit_row_keys(pattern: str, method: str) -> dict[str, Scalar]:
     """The coordinates of a fit's rows."""
     return {"fit": f"{pattern} {method}", "pattern": pattern, "method": method}
 
@@ -73,25 +73,25 @@ def build_fit_rows(
     pattern: str, target: csr_array, attempt: FitAttempt, request: FitRequest, searched: bool
 ) -> Iterator[Row]:
     """All rows of one attempt; unavailable values are null with the reason."""
-    keys = fit_keys(pattern, attempt.method)
+    keys = fit_row_keys(pattern, attempt.method)
     width = attempt.fit.d if attempt.fit else None
-    values = compute_size_values(target, request) | compute_measured_values(attempt, request)
+    values = compute_theoretical_widths(target, request) | compute_measured_values(attempt, request)
     values |= {
         "d": width,
         "hidden": 2 * width if width else None,
         "meets": float(attempt.met),
         "probes": attempt.probes,
         "seeds_tried": attempt.seeds,
-        "fixed_keys_d": compute_fixed_keys_value(attempt, target, request),
+        "fixed_keys_d": compute_width_limit_for_fixed_keys(attempt, target, request),
     }
     if searched:
         values["d_min"] = (attempt.least or width) if attempt.met else None
     for metric, definition in FIT_METRICS.items():
         if metric in values:
-            yield build_row(metric, values[metric], definition.unit, attempt.reason, keys)
+            yield build_fit_row(metric, values[metric], definition.unit, attempt.reason, keys)
 
 
-def build_row(
+def build_fit_row(
     metric: str, value: float | None, unit: str, reason: str | None, keys: Mapping[str, Scalar]
 ) -> Row:
     if value is None or not math.isfinite(value):
@@ -99,7 +99,7 @@ def build_row(
     return Row(metric, int(value) if unit in COUNTED else float(value), unit, keys=keys)
 
 
-def compute_size_values(target: csr_array, request: FitRequest) -> dict[str, float | None]:
+def compute_theoretical_widths(target: csr_array, request: FitRequest) -> dict[str, float | None]:
     """Values that follow from the pattern and the request only."""
     length = target.shape[0]
     k = max_keys_per_row(target)
@@ -125,7 +125,7 @@ def compute_measured_values(attempt: FitAttempt, request: FitRequest) -> dict[st
     return values
 
 
-def compute_fixed_keys_value(
+def compute_width_limit_for_fixed_keys(
     attempt: FitAttempt, target: csr_array, request: FitRequest
 ) -> float | None:
     if attempt.evidence is None or math.isnan(attempt.evidence.logit_scale):
@@ -146,7 +146,7 @@ def max_weight_ratio(target: csr_array) -> float:
     return float((highest / np.minimum.reduceat(target.data, starts)).max())
 
 
-def warn_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
+def warn_about_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
     """Warn about the cost of rows with many keys, for every such pattern."""
     for pattern, target in targets.items():
         k, length = max_keys_per_row(target), target.shape[0]
@@ -190,6 +190,6 @@ def describe_attempt(attempt: FitAttempt) -> str:
     return attempt.reason or "misses the request"
 
 
-def build_unmet_verdicts(missed: Iterable[tuple[str, str]]) -> tuple[Verdict, ...]:
+def build_failed_verdicts(missed: Iterable[tuple[str, str]]) -> tuple[Verdict, ...]:
     """A failed verdict for each thing that misses, with by how much."""
     return tuple(Verdict(f"{what} meets the request", True, why) for what, why in missed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from scipy.sparse import csr_array, vstack
 
-from attncli.analysis.prepare import Need, prepare
+from attncli.analysis.prepare import Requirement, prepare_model
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
@@ -73,7 +73,7 @@ def capture_model_patterns(
                 one.add(site, strip)
 
     body = checkpoint.body
-    proved = prepare(body, text, Need.CAPTURE).shapes
+    proved = prepare_model(body, text, Requirement.CAPTURE).shapes
     with (
         translate_model_errors(body, {text.name: text.kwargs}),
         torch.no_grad(),

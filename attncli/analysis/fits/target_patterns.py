@@ -73,12 +73,12 @@ def choose_patterns(
 
     `idle`: options that mean nothing unless a pattern names a model.
     """
-    from attncli.analysis.source_arguments import refuse_other_files
+    from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
     from attncli.patterns._head_patterns import parse_model_head
     from attncli.patterns._pattern_files import is_pattern_file, pattern_path
 
     for text in filter(is_pattern_file, options.chosen):
-        refuse_other_files(str(pattern_path(text)), "approximate(pattern=FILE)")
+        refuse_files_of_wrong_kind(str(pattern_path(text)), "approximate(pattern=FILE)")
     heads = [
         head for head in map(parse_model_head, dict.fromkeys(options.chosen)) if head is not None
     ]

@@ -45,14 +45,14 @@ class HeadSelection:
 
     def describe_layers(self) -> str:
         """`6 attention layers`, `2 of 30 attention layers`"""
-        return f"{format_part(self.layers, self.of_layers)} attention layer{'' if self.of_layers == 1 else 's'}"
+        return f"{format_count_of_total(self.layers, self.of_layers)} attention layer{'' if self.of_layers == 1 else 's'}"
 
     def describe_heads(self, roles: str) -> str:
         """`; 72 heads: 57 mixed, 15 sink`, `; 2 of 270 heads: 1 sink, 1 mixed`; empty where all were
         measured and none has a role."""
         if self.covers_all_heads and not roles:
             return ""
-        return f"; {format_part(self.heads, self.of_heads)} head{'' if self.of_heads == 1 else 's'}{roles}"
+        return f"; {format_count_of_total(self.heads, self.of_heads)} head{'' if self.of_heads == 1 else 's'}{roles}"
 
 
 def count_attention_layers(sites: "Iterable[AttentionSite]") -> int:
@@ -60,5 +60,5 @@ def count_attention_layers(sites: "Iterable[AttentionSite]") -> int:
     return len({(site.stack, site.layer) for site in sites})
 
 
-def format_part(some: int, whole: int) -> str:
+def format_count_of_total(some: int, whole: int) -> str:
     return str(whole) if some == whole else f"{some} of {whole}"

@@ -70,26 +70,26 @@ class MetricSelection:
 
     def definitions(self) -> dict[str, Definition]:
         found = {name: ATTENTION.definition(name) for name in self.heads}
-        found |= {name: state_metric_definition(name) for name in self.states}
+        found |= {name: find_state_metric_definition(name) for name in self.states}
         found |= {ROLE: DEFINITION} if self.roles else {}
         return found | ({PAIR: DEFINITIONS[PAIR]} if self.pairs else {})
 
 
-def state_metric_definition(name: str) -> Definition:
+def find_state_metric_definition(name: str) -> Definition:
     return ACTIVATIONS.definition(name) if name in ACTIVATIONS.names() else METRICS.definition(name)
 
 
-def state_names() -> list[str]:
+def list_state_metrics() -> list[str]:
     return [*ACTIVATIONS.names(), *METRICS.names()]
 
 
-def group_members() -> Mapping[str, list[str]]:
+def list_metrics_by_group() -> Mapping[str, list[str]]:
     """The metrics of every group."""
     by_group = {
         group: [name for name in ATTENTION.names() if ATTENTION.spec(name).group == group]
         for group in HEAD_GROUPS
     }
-    return {**by_group, "states": [name for name in state_names() if name not in SLOW]}
+    return {**by_group, "states": [name for name in list_state_metrics() if name not in SLOW]}
 
 
 def choose_metrics(names: Iterable[str], pairs: int = 0) -> MetricSelection:
@@ -102,8 +102,8 @@ def choose_metrics(names: Iterable[str], pairs: int = 0) -> MetricSelection:
     heads: list[str] = []
     states: list[str] = []
     for name in names:
-        for member in expand_name(name):
-            (states if member in state_names() else heads).append(member)
+        for member in expand_metric_group(name):
+            (states if member in list_state_metrics() else heads).append(member)
     needs_roles = bool({"roles", "all", ROLE} & set(names))
     names_but_role = [name for name in heads if name != ROLE]
     return MetricSelection(
@@ -119,8 +119,8 @@ def is_weight_metric(name: str) -> bool:
     return name == "weights" or name in WEIGHTS.names()
 
 
-def expand_name(name: str) -> list[str]:
-    groups = group_members()
+def expand_metric_group(name: str) -> list[str]:
+    groups = list_metrics_by_group()
     if name == "all":
         return [member for group in groups.values() for member in group]
     if is_weight_metric(name):
@@ -130,7 +130,7 @@ def expand_name(name: str) -> list[str]:
         )
     if name in groups:
         return groups[name]
-    known = [*ATTENTION.names(), *state_names(), ROLE]
+    known = [*ATTENTION.names(), *list_state_metrics(), ROLE]
     if name not in known:
         raise unknown_name("metric", name, [*known, *GROUPS])
     return [name]

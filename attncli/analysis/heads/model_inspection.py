@@ -15,11 +15,11 @@ from attncli.analysis.heads.classification.head_roles import (
     describe_roles,
 )
 from attncli.analysis.heads.classification.linear_heads import (
-    build_completeness_rows,
+    build_completeness_error_rows,
     describe_linear_layers,
     is_linear,
-    linear_definitions,
-    warn_sampled_channels,
+    linear_metric_definitions,
+    warn_about_sampled_channels,
 )
 from attncli.analysis.heads.classification.linear_heads import (
     build_linear_findings as linear_findings,
@@ -34,36 +34,36 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
     PassResult,
     describe_paths,
-    ignore_share,
+    ignore_progress_share,
     measure_forward_pass,
 )
 from attncli.analysis.heads.forward_passes.head_observer import (
     observe_forward_pass as observe_heads,
 )
-from attncli.analysis.heads.forward_passes.random_token_draws import DrawObserver
+from attncli.analysis.heads.forward_passes.random_token_draws import RandomTokenBatchObserver
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.head_selection import HeadSelection
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
 from attncli.analysis.heads.ordering import HeadRanking, rank_rows
-from attncli.analysis.heads.rows.extreme_heads import describe_extremes
+from attncli.analysis.heads.rows.extreme_heads import describe_extreme_heads
 from attncli.analysis.heads.rows.head_rows import (
     ON_RANDOM,
     ON_REPEATS,
+    HeadObservations,
     Keeps,
-    Observations,
     build_head_rows,
     build_state_rows,
     site_keys,
     warn_silent_heads,
     warn_unconverged_spectra,
 )
-from attncli.analysis.heads.rows.layer_kinds import LayerCensus
+from attncli.analysis.heads.rows.layer_kinds import LayerCounts
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_clearest_pair
+from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_strongest_pair
 from attncli.analysis.heads.tables import build_views
 from attncli.analysis.prepare import PreparedModel
-from attncli.analysis.texts import map_texts
+from attncli.analysis.texts import apply_to_texts
 from attncli.capture import STRIP_MEMORY, AttentionSite
 from attncli.capture.linear.linear_layers import LinearHeads
 from attncli.capture.model_errors import translate_model_errors
@@ -92,7 +92,7 @@ PERCENT = 100
 texts."""
 
 
-def keep_every_head(layer: int, head: int) -> bool:
+def select_every_head(layer: int, head: int) -> bool:
     return True
 
 
@@ -102,7 +102,7 @@ class HeadPlan:
 
     metrics: MetricSelection
     layers: frozenset[int] | None = None
-    keeps: Keeps = keep_every_head
+    keeps: Keeps = select_every_head
     ranking: HeadRanking | None = None
     shuffle: bool = False
     seed: int = 0
@@ -126,8 +126,8 @@ class ProgressMeter:
 class ModelAndControls:
     """The model itself, and its nulls by their keys."""
 
-    own: Observations
-    nulls: dict[str, Observations] = field(default_factory=dict)
+    own: HeadObservations
+    nulls: dict[str, HeadObservations] = field(default_factory=dict)
 
 
 TakesMetadata = Callable[["MapMetadata", Mapping[AttentionSite, Mapping[str, Scalar]]], None]
@@ -161,7 +161,7 @@ def inspect_model(
     roles = plan.metrics.roles
     streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.rows(len(texts)) if streams else ()
-    layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
+    layers = LayerCounts.of(subject.stacks, subject.shapes, subject.mixers)
     if beyond is not None:
         keys = site_keys(runs.own.sites, subject.stacks)
         beyond(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
@@ -177,11 +177,11 @@ def inspect_model(
             [f.about for f in findings],
             select_heads(subject, plan),
             layers,
-            "; ".join(list_headline_notes(subject, rows, heads)),
+            "; ".join(list_headline_remarks(subject, rows, heads)),
         ),
         rows=tuple(rank_rows(rows, plan.ranking)),
         metrics=plan.metrics.definitions()
-        | linear_definitions(rows)
+        | linear_metric_definitions(rows)
         | (streams.definitions if streams else {}),
         source={
             **checkpoint.identity,
@@ -199,7 +199,7 @@ def inspect_model(
             *(each.describe() for each in subject.left_out),
             *describe_extra_inputs(texts),
             *collect_warnings(runs, plan),
-            *warn_sampled_channels(select_linear(subject, plan)),
+            *warn_about_sampled_channels(select_linear_heads(subject, plan)),
         ),
     )
 
@@ -216,9 +216,9 @@ def observe_with_controls(
     """Run every forward pass that is needed, of the model and its controls."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffle_tokens(text, plan.seed))]
     passes = len(rank_share(texts)) * (2 if control else 1) + len(rank_share(mixed))
-    attentions = len(subject.shapes) + len(select_linear(subject, plan).layers)
+    attentions = len(subject.shapes) + len(select_linear_heads(subject, plan).layers)
     meter = ProgressMeter(progress, passes * attentions)
-    null = UniformControl()
+    null = UniformAttentionControl()
     runs = ModelAndControls(
         observe_model(subject, identity, OWN, texts, plan, null=null, meter=meter, also=also)
     )
@@ -237,22 +237,22 @@ def observe_model(
     what: str,
     texts: Sequence[ModelInput],
     plan: HeadPlan,
-    null: UniformControl,
+    null: UniformAttentionControl,
     meter: ProgressMeter,
     also: Look | None = None,
-    like: Observations | None = None,
-) -> Observations:
+    like: HeadObservations | None = None,
+) -> HeadObservations:
     """Measure random tokens for the metrics that need them, the texts for all others; only texts if
     it reads no tokens.
 
     `like`: measure only what that one has measured on its texts. Random tokens have no order to
     shuffle.
     """
-    linear, metrics = select_linear(subject, plan), plan.metrics
-    found = Observations(numbers=linear.heads)
+    linear, metrics = select_linear_heads(subject, plan), plan.metrics
+    found = HeadObservations(numbers=linear.heads)
     if like is None:
-        found.repeated = observe_repeats(subject, plan, null)
-        found.made = observe_generated(subject, plan, null)
+        found.repeated = observe_repeated_tokens(subject, plan, null)
+        found.made = observe_generated_texts(subject, plan, null)
     elsewhere = (like or found).not_on_texts(metrics.on_repeats, metrics.on_generated())
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
     pairs = metrics.pairs if what == OWN else 0
@@ -277,12 +277,12 @@ def observe_model(
     made_of = (
         (PassResult, AttentionSite, ActivationPeak, HeadPairs) if also is None else None
     )  # what is shown is not kept
-    found.texts += map_texts(subject.body, texts, measure_text, identity, what, made_of)
+    found.texts += apply_to_texts(subject.body, texts, measure_text, identity, what, made_of)
     return found
 
 
-def observe_repeats(
-    subject: PreparedModel, plan: HeadPlan, null: UniformControl
+def observe_repeated_tokens(
+    subject: PreparedModel, plan: HeadPlan, null: UniformAttentionControl
 ) -> list[PassResult]:
     """Measure the roles' input, draw by draw, where the model reads tokens."""
     names = plan.metrics.on_repeats
@@ -294,14 +294,14 @@ def observe_repeats(
     if repeated is None:
         return []
     request = PassRequest(names, layers=plan.layers, period=repeated.period)
-    where, linear = ON_RANDOM, select_linear(subject, plan)
+    where, linear = ON_RANDOM, select_linear_heads(subject, plan)
     run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
 
     def run_alone(draw: int) -> PassResult:
-        observer = HeadObserver(request, null, where, ignore_share)
+        observer = HeadObserver(request, null, where, ignore_progress_share)
         return run(observer, kwargs=repeated.select_draw(draw), linear=linear, apart=subject.apart)
 
-    together = DrawObserver(request, null, where, DRAWS)
+    together = RandomTokenBatchObserver(request, null, where, DRAWS)
     with suppress(
         AttnError
     ):  # what does not run, or is not understood, in a batch: each alone says why
@@ -317,8 +317,8 @@ def observe_repeats(
     return each
 
 
-def observe_generated(
-    subject: PreparedModel, plan: HeadPlan, null: UniformControl
+def observe_generated_texts(
+    subject: PreparedModel, plan: HeadPlan, null: UniformAttentionControl
 ) -> dict[str, list[PassResult]]:
     """Measure generated texts for copying, where the model reads tokens."""
     found: dict[str, list[PassResult]] = {}
@@ -336,7 +336,7 @@ def observe_generated(
                 lambda share: None,
                 strip_memory=plan.strip_memory,
                 proved=subject.shapes,
-                linear=select_linear(subject, plan),
+                linear=select_linear_heads(subject, plan),
                 apart=subject.apart,
             )
             found.setdefault(kind, []).append(seen)
@@ -345,7 +345,7 @@ def observe_generated(
 
 def collect_map_metadata(
     rows: Sequence[Row],
-    layers: LayerCensus,
+    layers: LayerCounts,
     subject: PreparedModel,
     plan: HeadPlan,
     keys: Mapping[AttentionSite, dict[str, Scalar]],
@@ -356,11 +356,11 @@ def collect_map_metadata(
 
     Over several texts those would be means, and the maps are those of the first.
     """
-    from attncli.analysis.heads.map_export.map_metadata import MapMetadata, is_unseen_in_maps
+    from attncli.analysis.heads.map_export.map_metadata import MapMetadata, is_missing_from_maps
 
     repeats_plan = replace(plan, metrics=choose_metrics([ON_REPEATS]))
-    repeated = observe_repeats(subject, repeats_plan, UniformControl())
-    own = Observations(repeated, repeated)
+    repeated = observe_repeated_tokens(subject, repeats_plan, UniformAttentionControl())
+    own = HeadObservations(repeated, repeated)
     roles = [
         row
         for row in build_head_rows(
@@ -370,19 +370,21 @@ def collect_map_metadata(
     ]
     rows = [row for row in rows if row.keys.get("span") != LINEAR]
     others = [
-        row for row in rows if texts == 1 and row.metric != ROLE and is_unseen_in_maps(row.metric)
+        row
+        for row in rows
+        if texts == 1 and row.metric != ROLE and is_missing_from_maps(row.metric)
     ]
     whole = select_heads(subject, plan)
     return MapMetadata(
         layers,
-        describe_role_input(own),
+        describe_input_for_roles(own),
         rows=(*roles, *others),
         of_layers=whole.of_layers,
         of_heads=whole.of_heads,
     )
 
 
-def describe_role_input(observed: Observations) -> str:
+def describe_input_for_roles(observed: HeadObservations) -> str:
     return ON_RANDOM if observed.repeated else "texts"
 
 
@@ -399,16 +401,16 @@ def build_rows(
     rows = [*build_role_rows(heads), *rows, *pairs]
     units = {name: metrics.definitions()[name].unit for name in metrics.states}
     states = build_state_rows(metrics.states, units, runs.own, runs.nulls)
-    return [*rows, *build_completeness_rows(runs.own, keys), *states], heads
+    return [*rows, *build_completeness_error_rows(runs.own, keys), *states], heads
 
 
 def list_findings(
     rows: Sequence[Row],
     heads: Sequence[ClassifiedHead],
     labels: Sequence[Sequence[str]],
-    layers: LayerCensus,
+    layers: LayerCounts,
     subject: PreparedModel,
-    observed: Observations,
+    observed: HeadObservations,
 ) -> tuple[Finding, ...]:
     """Of softmax heads and states as ever; then of linear heads, by their kind."""
     softmax = [head for head in heads if not is_linear(head)]
@@ -439,7 +441,7 @@ def measure_stream_gains(
     return compute_stream_gains(found, subject.stacks)
 
 
-def list_headline_notes(
+def list_headline_remarks(
     subject: PreparedModel, rows: Sequence[Row], heads: Sequence[ClassifiedHead]
 ) -> Iterator[str]:
     """Towers that did not run, linear layers, and what maps show where there are no roles."""
@@ -447,7 +449,7 @@ def list_headline_notes(
     return filter(None, notes)
 
 
-def select_linear(subject: PreparedModel, plan: HeadPlan) -> LinearHeads:
+def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearHeads:
     return LinearHeads.of(subject.linear.found, plan.layers, plan.keeps)
 
 
@@ -460,9 +462,9 @@ def describe_maps(rows: Sequence[Row], heads: Sequence[ClassifiedHead]) -> str:
     """The clearest pair if pairs were requested; else, where roles say nothing, the ranges of what was measured."""
     unclear = [head for head in heads if head.played is None or head.played.role is MIXED]
     if len(unclear) < len(heads):
-        return describe_clearest_pair(rows)
+        return describe_strongest_pair(rows)
     shown = [row for row in rows if not heads or row.metric in WITHOUT_ROLES]
-    return describe_clearest_pair(rows) or describe_extremes(shown)
+    return describe_strongest_pair(rows) or describe_extreme_heads(shown)
 
 
 WITHOUT_ROLES = ("entropy_normalised", "distance")
@@ -471,11 +473,11 @@ WITHOUT_ROLES = ("entropy_normalised", "distance")
 
 def format_headline(
     identity: Mapping[str, Any],
-    observed: Observations,
+    observed: HeadObservations,
     heads: Sequence[ClassifiedHead],
     about: Sequence[str],
     chosen: HeadSelection,
-    layers: LayerCensus | None,
+    layers: LayerCounts | None,
     strongest: str,
 ) -> str:
     """Headline: the model, its roles, its most serious finding, and the clearest pair if requested."""
@@ -505,7 +507,7 @@ SICK = ("massive activations", "over-smoothing", "idle heads")
 """Findings that belong into the headline."""
 
 
-def describe_layers(observed: Observations) -> list[dict[str, Any]]:
+def describe_layers(observed: HeadObservations) -> list[dict[str, Any]]:
     """Which layers attend, how, and with how many heads."""
     found: dict[tuple[str, str, str], list[int]] = {}
     for site in observed.sites:
@@ -519,7 +521,7 @@ def describe_layers(observed: Observations) -> list[dict[str, Any]]:
 
 
 def describe_source(
-    texts: Sequence[ModelInput], observed: Observations, metrics: MetricSelection
+    texts: Sequence[ModelInput], observed: HeadObservations, metrics: MetricSelection
 ) -> dict[str, Any]:
     """The texts, and which metrics were measured on others, that attn has drawn."""
     made = (
@@ -531,7 +533,7 @@ def describe_source(
     elsewhere = sorted(observed.not_on_texts(metrics.on_repeats, metrics.on_generated()))
     return {
         "texts": [text.describe() for text in texts],
-        "roles_on": describe_role_input(observed),
+        "roles_on": describe_input_for_roles(observed),
         **draws,
         **made,
         **({"not_on_texts": elsewhere} if elsewhere else {}),

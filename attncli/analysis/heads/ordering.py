@@ -44,7 +44,7 @@ def select_ranking(heads: HeadOptions, metrics: Sequence[str]) -> HeadRanking | 
     return HeadRanking(name, way == "rising", heads.top)
 
 
-def location_key(row: Row) -> tuple[object, ...]:
+def head_location_key(row: Row) -> tuple[object, ...]:
     return (row.layer, row.head, *(row.keys.get(key) for key in PLACE))
 
 
@@ -53,12 +53,12 @@ def rank_rows(rows: Sequence[Row], ranking: HeadRanking | None) -> list[Row]:
     if ranking is None:
         return list(rows)
     values = {
-        location_key(row): row.value
+        head_location_key(row): row.value
         for row in rows
         if row.metric == ranking.metric and row.value is not None and row.head is not None
     }
     order = sorted(values, key=lambda each: values[each] or 0.0, reverse=not ranking.rising)
     rank = {each: index for index, each in enumerate(order[: ranking.top])}
-    ranked = [row for row in rows if location_key(row) in rank]
+    ranked = [row for row in rows if head_location_key(row) in rank]
     rest = [row for row in rows if row.head is None]
-    return [*sorted(ranked, key=lambda row: rank[location_key(row)]), *rest]
+    return [*sorted(ranked, key=lambda row: rank[head_location_key(row)]), *rest]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attncli.analysis.heads.model_inspection import HeadPlan
-from attncli.analysis.prepare import PreparedModel, prepare
+from attncli.analysis.prepare import PreparedModel, prepare_model
 from attncli.capture import AttentionSite
 from attncli.capture.stacks.custom_modules import ForeignModule
 from attncli.errors import NoAttention, UsageError, with_article
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def prepare_softmax_heads(body: "PreTrainedModel") -> PreparedModel:
     """Prepare a model for questions about softmax heads; one that has none is refused."""
-    subject = prepare(body, without_attention="linear")
+    subject = prepare_model(body, without_attention="linear")
     if not subject.shapes:
         raise NoAttention(
             f"{type(body).__name__} has no softmax head, and this question is about softmax heads alone."
@@ -41,7 +41,7 @@ def available_heads(subject: PreparedModel) -> dict[AttentionSite, range]:
     return softmax | {layer.site: range(layer.heads) for layer in subject.linear.found}
 
 
-def refuse_layers_beyond(checkpoint: LoadedModel, plan: HeadPlan) -> None:
+def refuse_nonexistent_layers(checkpoint: LoadedModel, plan: HeadPlan) -> None:
     """Refuse layers that no stack of the model has, from its config, before weights are read."""
     most = find_deepest_layer_count(checkpoint.model.config)
     if most is None:
@@ -52,7 +52,7 @@ def refuse_layers_beyond(checkpoint: LoadedModel, plan: HeadPlan) -> None:
         raise UsageError(f"there is no layer {beyond[0]}: {name} has layers 0 to {most - 1}.")
 
 
-def refuse_absent(heads: Mapping[AttentionSite, Sequence[int]], plan: HeadPlan) -> None:
+def refuse_nonexistent_heads(heads: Mapping[AttentionSite, Sequence[int]], plan: HeadPlan) -> None:
     """Refuse requested layers without attention, and heads that do not exist."""
     present = {site.layer for site in heads}
     missing = sorted((plan.layers or frozenset()) - present)

@@ -96,12 +96,12 @@ def describe_controls(rows: Sequence[Row], metrics: Sequence[str], where: dict[s
                 and isinstance(value := row.keys.get(null), float)
             ]
             if values:
-                found.append((f"{metric} " if len(metrics) > 1 else "") + format_extent(values))
+                found.append((f"{metric} " if len(metrics) > 1 else "") + format_min_to_max(values))
         if found:
             parts.append(f"{words}: {', '.join(found)}")
     return "".join(f"; {part}" for part in parts)
 
 
-def format_extent(values: Sequence[float]) -> str:
+def format_min_to_max(values: Sequence[float]) -> str:
     low, high = format_number(min(values)), format_number(max(values))
     return low if low == high else f"{low} … {high}"

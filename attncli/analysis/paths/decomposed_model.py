@@ -19,14 +19,14 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class PathModel:
+class DecomposableModel:
     """A loaded model and the stack of it that is looked at."""
 
     checkpoint: LoadedModel
     prepared: PreparedModel
     stack: Stack
     """The stack whose output is decomposed."""
-    wider: "Callable[[], PathModel] | None" = None
+    wider: "Callable[[], DecomposableModel] | None" = None
     """Loads the same model in float64 on first use; None where the user has chosen the dtype."""
 
     @property
@@ -54,7 +54,7 @@ class PathModel:
         return "" if wide else "; large terms cancel here: use `dtype='float64'`"
 
     def read(
-        self, text: ModelInput, work: "Callable[[PathModel, ModelInput], R]"
+        self, text: ModelInput, work: "Callable[[DecomposableModel, ModelInput], R]"
     ) -> tuple[R, bool]:
         """The work on a text, done again in float64 where large terms cancel; and whether it was."""
         try:
@@ -98,7 +98,9 @@ class PathModel:
         }
 
 
-def run_unmodified(model: nn.Module, subject: PathModel, text: ModelInput) -> tuple[Tensor, Any]:
+def run_unmodified_model(
+    model: nn.Module, subject: DecomposableModel, text: ModelInput
+) -> tuple[Tensor, Any]:
     """Run the unmodified model; return the last block's output, the reference for the terms, and
     the model's output."""
     last: list[Tensor] = []

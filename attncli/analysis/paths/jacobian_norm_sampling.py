@@ -17,7 +17,7 @@ RESAMPLES = 200
 """Of the directions, for the error of a rank correlation, which is not smooth enough for a jackknife."""
 
 
-class TokenEstimates(NamedTuple):
+class TokenEstimatesWithErrors(NamedTuple):
     """One number of every token, from the same directions."""
 
     values: list[float]
@@ -25,7 +25,7 @@ class TokenEstimates(NamedTuple):
     """Standard errors; nan for a single direction."""
 
 
-class Estimate(NamedTuple):
+class EstimateWithError(NamedTuple):
     """A single number and its standard error."""
 
     value: float
@@ -44,41 +44,47 @@ def norm_shares(norms: Array) -> Array:
     return result
 
 
-def estimate_norms(back: Array, width: int) -> TokenEstimates:
+def estimate_norms(back: Array, width: int) -> TokenEstimatesWithErrors:
     return jackknife(back, width, lambda rows: jacobian_norms(rows, width))
 
 
-def estimate_shares(back: Array, width: int) -> TokenEstimates:
+def estimate_shares(back: Array, width: int) -> TokenEstimatesWithErrors:
     return jackknife(back, width, lambda rows: norm_shares(jacobian_norms(rows, width)))
 
 
-def jackknife(back: Array, width: int, of: Callable[[Array], Array]) -> TokenEstimates:
+def jackknife(back: Array, width: int, of: Callable[[Array], Array]) -> TokenEstimatesWithErrors:
     """Estimates from all directions, with the jackknife's error from leaving each one out."""
     values = of(back)
     k = len(back)
     if k >= width:
-        return TokenEstimates(values.tolist(), [0.0] * len(values))
+        return TokenEstimatesWithErrors(values.tolist(), [0.0] * len(values))
     if k == 1:
-        return TokenEstimates(values.tolist(), [math.nan] * len(values))
+        return TokenEstimatesWithErrors(values.tolist(), [math.nan] * len(values))
     without = np.stack([of(np.delete(back, left_out, axis=0)) for left_out in range(k)])
     square = (k - 1) / k * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
-    return TokenEstimates(values.tolist(), np.sqrt(variance_factor(k, width) * square).tolist())
+    return TokenEstimatesWithErrors(
+        values.tolist(), np.sqrt(direction_sampling_variance_factor(k, width) * square).tolist()
+    )
 
 
-def variance_factor(k: int, width: int) -> float:
+def direction_sampling_variance_factor(k: int, width: int) -> float:
     """Factor of the variance that k of `width` orthonormal directions leave."""
     return max(0.0, 1.0 - k / width)
 
 
-def estimate_correlation(back: Array, width: int, other: Sequence[float], seed: int) -> Estimate:
+def estimate_correlation(
+    back: Array, width: int, other: Sequence[float], seed: int
+) -> EstimateWithError:
     """Spearman's correlation of the norms with another number of every token; its error by resampling directions."""
     value = rank_correlation(jacobian_norms(back, width).tolist(), other)
     k = len(back)
     if k >= width or k == 1:
-        return Estimate(value, 0.0 if k >= width else math.nan)
+        return EstimateWithError(value, 0.0 if k >= width else math.nan)
     drawn = np.random.default_rng(seed).integers(0, k, (RESAMPLES, k))
     found = [rank_correlation(jacobian_norms(back[rows], width).tolist(), other) for rows in drawn]
-    return Estimate(value, float(np.std(found)) * math.sqrt(variance_factor(k, width)))
+    return EstimateWithError(
+        value, float(np.std(found)) * math.sqrt(direction_sampling_variance_factor(k, width))
+    )
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:

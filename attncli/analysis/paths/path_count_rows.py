@@ -18,7 +18,7 @@ def build_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
         yield Row("path_count_share", share, "1", **at)
 
 
-def sort_by_length(rows: Iterable[Row]) -> list[Row]:
+def sort_path_counts_by_length(rows: Iterable[Row]) -> list[Row]:
     """Sort by length; without skips, biases begin paths of lengths that no other path has."""
     return sorted(rows, key=lambda row: int(row.keys["length"]))
 

@@ -85,12 +85,12 @@ def describe_cancellation(cancellation: float) -> str:
     return f"; beware, terms cancel each other: their norms add up to {cancellation:.2g} times the output"
 
 
-def to_sentence(text: str) -> str:
+def capitalize_and_end_with_period(text: str) -> str:
     return text[0].upper() + text[1:] + "."
 
 
 def format_headline(findings: Sequence[Finding]) -> str:
-    return to_sentence(findings[0].text)
+    return capitalize_and_end_with_period(findings[0].text)
 
 
 def metric_definitions(report_metrics: Sequence[str]) -> dict[str, Definition]:

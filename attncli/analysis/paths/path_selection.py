@@ -21,12 +21,14 @@ def parse_path(text: str, heads: Sequence[int], skip: bool) -> Path:
     if not all(parse_whole_number(part) is not None for part in parts):
         raise UsageError(f"`path={text!r}` is not numbers with commas between: {valid}")
     path = tuple(map(int, parts))
-    if len(path) != len(heads) or not all(map(is_between, path, heads, [first] * len(heads))):
+    if len(path) != len(heads) or not all(
+        map(is_choice_in_range, path, heads, [first] * len(heads))
+    ):
         raise UsageError(f"`path={text!r}` does not exist: {valid}")
     return path
 
 
-def is_between(choice: int, most: int, least: int) -> bool:
+def is_choice_in_range(choice: int, most: int, least: int) -> bool:
     return least <= choice <= most
 
 
@@ -34,7 +36,7 @@ def path_length(path: Path) -> int:
     return sum(choice > 0 for choice in path)
 
 
-def draw_path(stream: np.random.Generator, heads: Sequence[int], length: int) -> Path:
+def sample_path(stream: np.random.Generator, heads: Sequence[int], length: int) -> Path:
     """Layers without replacement, a head of each uniformly."""
     path = [0] * len(heads)
     for layer in stream.choice(len(heads), size=length, replace=False).tolist():

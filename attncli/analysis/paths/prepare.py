@@ -8,8 +8,8 @@ from functools import cache
 import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from attncli.analysis.paths.decomposed_model import PathModel
-from attncli.analysis.prepare import NOT_HALF, Need, load_for, prepare
+from attncli.analysis.paths.decomposed_model import DecomposableModel
+from attncli.analysis.prepare import NOT_HALF, Requirement, load_in_dtype, prepare_model
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, unknown_name
 from attncli.models.inputs.extra_inputs import WORDS
@@ -29,17 +29,17 @@ def prepare_paths(
     tokens: int | None,
     seed: int,
     stack: str | None = None,
-    needs: Need = Need.BLOCKS,
-) -> tuple[PathModel, Sequence[ModelInput]]:
+    needs: Requirement = Requirement.BLOCKS,
+) -> tuple[DecomposableModel, Sequence[ModelInput]]:
     """Return the model with its chosen stack, and its inputs."""
     model.refuse_tensor_parallel()
     model.refuse_half()
     options = model.to_load(seed)
     requested = inputs.to_read(tokens, seed)
     before_the_work()
-    checkpoint = load_for(source, options, NOT_HALF, make_check_before_weights(requested))
+    checkpoint = load_in_dtype(source, options, NOT_HALF, make_check_before_weights(requested))
     texts = make_inputs(checkpoint, requested)
-    subject = select_stack(checkpoint, texts[0], stack, needs)
+    subject = select_layer_stack(checkpoint, texts[0], stack, needs)
     single = subject.checkpoint.model.dtype == torch.float32
     drawn = options.allow_missing  # in another type other weights would be drawn
     if options.dtype is None and single and not drawn and options.device != "mps":
@@ -47,28 +47,30 @@ def prepare_paths(
         subject = replace(
             subject,
             wider=cache(
-                lambda: select_stack(load_model(source, wide), texts[0].to_float64(), stack)
+                lambda: select_layer_stack(load_model(source, wide), texts[0].to_float64(), stack)
             ),
         )
     return subject, texts
 
 
-def select_stack(
+def select_layer_stack(
     checkpoint: LoadedModel,
     text: ModelInput,
     name: str | None,
-    needs: Need = Need.BLOCKS,
-) -> PathModel:
+    needs: Requirement = Requirement.BLOCKS,
+) -> DecomposableModel:
     """The first stack, or the one that is named."""
     require_one_device(checkpoint.model, "following the paths of a stream")
-    prepared = prepare(checkpoint.body, text, needs)
+    prepared = prepare_model(checkpoint.body, text, needs)
     named = {stack.name: stack for stack in prepared.stacks}
     if name is not None and name not in named:
         raise unknown_name("stack", name, named)
-    return PathModel(checkpoint, prepared, prepared.stacks[0] if name is None else named[name])
+    return DecomposableModel(
+        checkpoint, prepared, prepared.stacks[0] if name is None else named[name]
+    )
 
 
-def refuse_other_heads(checkpoint: LoadedModel, texts: Sequence[ModelInput]) -> None:
+def require_next_token_model(checkpoint: LoadedModel, texts: Sequence[ModelInput]) -> None:
     """Refuse the loss of models that do not predict tokens of the text."""
     name = type(checkpoint.model).__name__
     if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():

@@ -35,7 +35,7 @@ from attncli.errors import InputError, NoAttention
 from attncli.forward_types import Inputs
 
 
-class ExaminedBlocks(NamedTuple):
+class BlockExamination(NamedTuple):
     """The parts of a model's blocks."""
 
     anatomy: BlockAnatomy
@@ -47,24 +47,26 @@ class ExaminedBlocks(NamedTuple):
 
 def examine_blocks(
     body: nn.Module, inputs: Inputs, seen: ProbeResult
-) -> tuple[VerifiedCapture, ExaminedBlocks]:
+) -> tuple[VerifiedCapture, BlockExamination]:
     """Verify the capture and recognise the anatomy; one unchanged forward serves both, and one that is watched by both."""
     try:
         blocks = recognise_blocks(body, inputs, seen)
     except InputError:
-        verify_or_none(body, inputs, None)  # what it refuses comes first
+        verify_capture_or_none(body, inputs, None)  # what it refuses comes first
         raise
     both = capture_and_track(body, inputs, blocks)
-    proof, tracked = both or (verify_or_none(body, inputs, blocks.plain), None)
+    proof, tracked = both or (verify_capture_or_none(body, inputs, blocks.plain), None)
     uneven: set[str] = set()
     watched = observe_unequal_weights(body, proof, uneven) if proof.sites else None
     anatomy = recognise_block_anatomy(body, inputs, blocks, tracked, watched)
-    if proof.sites and attends_first(anatomy, proof.sites):
+    if proof.sites and is_self_attention_first_everywhere(anatomy, proof.sites):
         properties = describe_properties(anatomy.stacks, proof, uneven)
     else:
         properties = find_attention_properties(body, anatomy.stacks, inputs, proof)
-    return proof, ExaminedBlocks(
-        note_left_out(anatomy, proof), add_parts(properties, anatomy), blocks.plain
+    return proof, BlockExamination(
+        note_uncaptured_attention(anatomy, proof),
+        add_mixers_and_mlps(properties, anatomy),
+        blocks.plain,
     )
 
 
@@ -89,7 +91,7 @@ def capture_and_track(
     return None if proof.eager_alone else (proof, tracked)
 
 
-def verify_or_none(
+def verify_capture_or_none(
     body: nn.Module, inputs: Inputs, plain: UnchangedForward | None
 ) -> VerifiedCapture:
     """The verified capture; empty for a model in which no softmax weighs values."""
@@ -99,7 +101,9 @@ def verify_or_none(
         return NOTHING_ATTENDS
 
 
-def attends_first(anatomy: BlockAnatomy, sites: Sequence[AttentionSite]) -> bool:
+def is_self_attention_first_everywhere(
+    anatomy: BlockAnatomy, sites: Sequence[AttentionSite]
+) -> bool:
     """Whether a block that is given equal tokens by itself shows what it shows in a model given these.
 
     So it is where a block attends to its own input first, and nothing else mixes tokens: attention of equal tokens gives
@@ -107,31 +111,31 @@ def attends_first(anatomy: BlockAnatomy, sites: Sequence[AttentionSite]) -> bool
     """
     return all(
         call.joined
-        and has_plain_parts(anatomy.paths[stack.name, call.layer])
-        and attends_to_itself_first(call, sites)
+        and has_standard_sublayer_order(anatomy.paths[stack.name, call.layer])
+        and is_self_attention_first(call, sites)
         for stack in anatomy.stacks
         for call in stack.calls
     )
 
 
-def has_plain_parts(path: Sequence[str]) -> bool:
+def has_standard_sublayer_order(path: Sequence[str]) -> bool:
     """Whether attention comes first, and one MLP last or beside it."""
     *first, last = [kind for kind in path if kind in ADDITIONS]
     return last == "parallel" if not first else last == "mlp" and set(first) == {"attention"}
 
 
-def attends_to_itself_first(call: BlockCall, sites: Sequence[AttentionSite]) -> bool:
+def is_self_attention_first(call: BlockCall, sites: Sequence[AttentionSite]) -> bool:
     """Whether the first of the block's attentions, and no other, is to its own tokens; `sites`: in the order in which they run."""
     inside = {site.name: site.is_self for site in sites if site.name.startswith(f"{call.name}.")}
     return list(inside.values()) == [True, *[False] * (len(inside) - 1)]
 
 
-def note_left_out(anatomy: BlockAnatomy, proof: VerifiedCapture) -> BlockAnatomy:
+def note_uncaptured_attention(anatomy: BlockAnatomy, proof: VerifiedCapture) -> BlockAnatomy:
     unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
     return replace(anatomy, notes=(*anatomy.notes, *unseen))
 
 
-def add_parts(
+def add_mixers_and_mlps(
     properties: Mapping[str, AttentionProperties], anatomy: BlockAnatomy
 ) -> dict[str, AttentionProperties]:
     """The properties with what the anatomy shows of a stack."""

@@ -35,17 +35,17 @@ def build_layer_view(variant: str | None = None) -> View:
     )
 
 
-def power_of_ten(exponent: float) -> float:
+def power_of_ten_or_inf(exponent: float) -> float:
     """10^x; inf where floats overflow."""
     return 10.0**exponent if abs(exponent) < 300.0 else math.inf
 
 
-def power_of_ten_or_zero(exponent: float) -> float:
+def power_of_ten_without_underflow(exponent: float) -> float:
     """10^x; 0 where floats underflow: a bound on logits then holds even more."""
-    return 0.0 if exponent < -300.0 else power_of_ten(exponent)
+    return 0.0 if exponent < -300.0 else power_of_ten_or_inf(exponent)
 
 
-def bound_slack(log10_constant: float, read: float, written: float) -> float:
+def log10_bound_slack(log10_constant: float, read: float, written: float) -> float:
     """Decades between the bound and the residual; inf where one is zero, so that nothing is claimed
     of it."""
     if not read > 0.0 or not written > 0.0:
@@ -77,7 +77,7 @@ def describe_hypothesis(rows: Sequence[Row]) -> str:
     )
 
 
-def network_theorem(ensemble: Ensemble) -> tuple[list[Row], list[View], list[Finding]]:
+def evaluate_theorem_on_network(ensemble: Ensemble) -> tuple[list[Row], list[View], list[Finding]]:
     """Of a synthetic network: of every variant that the theorem covers, from its residuals in log space."""
     rows: list[Row] = []
     views, findings = [], []
@@ -91,11 +91,12 @@ def network_theorem(ensemble: Ensemble) -> tuple[list[Row], list[View], list[Fin
             after = [one.measured[RESIDUAL_NORM][layer + 1] for one in trajectories]
             triples = zip(constants, before, after, strict=True)
             columns = {
-                "layer_constant": [power_of_ten(k) for k in constants],
-                "layer_radius": [power_of_ten(-k / 2.0) for k in constants],
-                "attention_residual": [power_of_ten(r) for r in before],
+                "layer_constant": [power_of_ten_or_inf(k) for k in constants],
+                "layer_radius": [power_of_ten_or_inf(-k / 2.0) for k in constants],
+                "attention_residual": [power_of_ten_or_inf(r) for r in before],
                 "logit_range": [
-                    power_of_ten_or_zero(one.log10_logit_ranges[layer]) for one in trajectories
+                    power_of_ten_without_underflow(one.log10_logit_ranges[layer])
+                    for one in trajectories
                 ],
                 "bound_slack": [k + 3.0 * r - s for k, r, s in triples],
             }

@@ -19,7 +19,7 @@ from attncli.records import Finding
 
 
 @dataclass(frozen=True)
-class Explanation:
+class RegimeExplanation:
     """What explains a variant's curve."""
 
     support: str
@@ -31,7 +31,7 @@ class Explanation:
 
 
 def describe_regimes(
-    ensemble: Ensemble, explanations: Mapping[str, Explanation]
+    ensemble: Ensemble, explanations: Mapping[str, RegimeExplanation]
 ) -> Iterator[Finding]:
     """The regime of every variant, in words."""
     for name, curve in average_curves(ensemble).items():
@@ -42,19 +42,19 @@ def describe_regimes(
 
 def explain_variants(
     ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
-) -> dict[str, Explanation]:
+) -> dict[str, RegimeExplanation]:
     """Explain the variants of synthetic networks from their specification."""
     return {
-        name: Explanation(
-            describe_support(switches),
-            describe_drag(spec, switches),
-            describe_bound(ensemble[name]) if is_bound_applicable(spec, switches) else "",
+        name: RegimeExplanation(
+            describe_what_prevents_collapse(switches),
+            describe_what_slows_collapse(spec, switches),
+            describe_theorem_bound(ensemble[name]) if is_bound_applicable(spec, switches) else "",
         )
         for name, switches in variants.items()
     }
 
 
-def describe_bound(trajectories: Sequence[Trajectory]) -> str:
+def describe_theorem_bound(trajectories: Sequence[Trajectory]) -> str:
     """Describe whether the theorem's bound is informative for these networks."""
     outside = [
         trajectory.measured[RESIDUAL_NORM][0] > -max(trajectory.log10_constants) / 2.0
@@ -76,7 +76,7 @@ def average_curves(ensemble: Ensemble) -> dict[str, list[float]]:
     }
 
 
-def describe_support(switches: AblationSwitches) -> str:
+def describe_what_prevents_collapse(switches: AblationSwitches) -> str:
     """Describe what can keep the residual from decaying."""
     parts = {
         "the skip": switches.skip,
@@ -86,7 +86,7 @@ def describe_support(switches: AblationSwitches) -> str:
     return " and ".join(part for part, on in parts.items() if on)
 
 
-def describe_drag(spec: NetworkSpec, switches: AblationSwitches) -> str:
+def describe_what_slows_collapse(spec: NetworkSpec, switches: AblationSwitches) -> str:
     """Describe what keeps attention from becoming one common row, and so leaves a linear rate."""
     parts = {
         "the skip": switches.skip,

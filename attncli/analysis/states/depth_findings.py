@@ -43,7 +43,7 @@ def describe_variance(curve: Sequence[float]) -> str:
     return f"variance {found.describe_growth()}"
 
 
-def describe_energy(curve: Sequence[float]) -> str:
+def describe_interaction_energy(curve: Sequence[float]) -> str:
     layers = find_decreases(curve)
     if not layers:
         return "the interaction energy never falls"
@@ -58,7 +58,7 @@ def describe_clusters(curve: Sequence[float]) -> str:
     return f"clusters stay: {', '.join(found)}" if found else ""
 
 
-def describe_spike(curve: Sequence[float]) -> str:
+def describe_activation_spike(curve: Sequence[float]) -> str:
     """Describe where the spike rises and falls, if it does."""
     above = [state for state, ratio in enumerate(curve) if ratio >= SPIKES]
     if not above:
@@ -79,7 +79,7 @@ def format_state_range(above: Sequence[int]) -> str:
 
 WORDS = {
     VARIANCE: describe_variance,
-    ENERGY: describe_energy,
+    ENERGY: describe_interaction_energy,
     CLUSTERS: describe_clusters,
-    SPIKE: describe_spike,
+    SPIKE: describe_activation_spike,
 }

@@ -21,9 +21,9 @@ def format_headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
     means = average_curves(ensemble)
     by_end = sorted(means, key=lambda name: last_known_layer(means[name])[1])
     worst, best = by_end[0], by_end[-1]
-    text = f"{worst}: {describe_end(means[worst])}, {format_regime(regimes[worst], means[worst])}"
+    text = f"{worst}: {describe_last_layer(means[worst])}, {format_regime(regimes[worst], means[worst])}"
     if best != worst:
-        text += f"; {best}: {describe_end(means[best])}, {regimes[best]}"
+        text += f"; {best}: {describe_last_layer(means[best])}, {regimes[best]}"
     return text + "."
 
 
@@ -33,7 +33,7 @@ def last_known_layer(curve: Sequence[float]) -> tuple[int, float]:
     return known[-1] if known else (len(curve) - 1, math.nan)
 
 
-def describe_end(curve: Sequence[float]) -> str:
+def describe_last_layer(curve: Sequence[float]) -> str:
     layer, value = last_known_layer(curve)
     if math.isfinite(value):
         return f"log10 r = {format_number(value)} at layer {layer}"
@@ -57,8 +57,8 @@ def format_variant(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) 
     return variant if len(ensembles) == 1 else f"{stack} {variant}"
 
 
-def describe_unknown(layer: int, trajectories: Sequence[Trajectory]) -> str:
-    arithmetic = combine_arithmetics(trajectories)
+def describe_lost_values(layer: int, trajectories: Sequence[Trajectory]) -> str:
+    arithmetic = combine_arithmetic_names(trajectories)
     if arithmetic != EXACT:
         return f"not known in {arithmetic} from layer {layer} on"
     if any(one.unknown and one.unknown[RESIDUAL][layer] for one in trajectories):
@@ -81,17 +81,19 @@ def format_model_headline(ensembles: Mapping[str, Ensemble], findings: Sequence[
     parts, random = [], []
     for stack, ensemble in ensembles.items():
         means = average_curves(ensemble)
-        for name in find_extremes([name for name in means if not is_random_init(name)], means):
+        for name in find_extreme_variants(
+            [name for name in means if not is_random_init(name)], means
+        ):
             title = format_variant(stack, name, ensembles)
             end, known = (
-                describe_model_end(means[name], ensemble[name]),
-                slice_known_layers(means[name]),
+                describe_last_layer_of_model(means[name], ensemble[name]),
+                slice_layers_with_values(means[name]),
             )
             regime_text = f", {format_regime(regimes[title], known)}" if known else ""
             parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else regime_text}")
-        for name in find_extremes(list(filter(is_random_init, means)), means):
+        for name in find_extreme_variants(list(filter(is_random_init, means)), means):
             title = format_variant(stack, name.removesuffix(RANDOM_SUFFIX), ensembles)
-            end = describe_model_end(means[name], ensemble[name])
+            end = describe_last_layer_of_model(means[name], ensemble[name])
             random.append(f"{title} {end}")
     random_init = [f"with random weights {', '.join(random)}"] if random else []
     return "; ".join([*parts, *random_init]) + "."
@@ -101,25 +103,25 @@ def is_random_init(variant: str) -> bool:
     return variant.endswith(RANDOM_SUFFIX)
 
 
-def slice_known_layers(curve: Sequence[float]) -> Sequence[float]:
+def slice_layers_with_values(curve: Sequence[float]) -> Sequence[float]:
     return curve[: first_unknown_layer(curve)]
 
 
-def find_extremes(names: Sequence[str], means: Mapping[str, Sequence[float]]) -> list[str]:
+def find_extreme_variants(names: Sequence[str], means: Mapping[str, Sequence[float]]) -> list[str]:
     """The variant that ends lowest and the one that ends highest; one name where they are the same."""
-    ends = sorted(names, key=lambda name: (slice_known_layers(means[name]) or [0.0])[-1])
+    ends = sorted(names, key=lambda name: (slice_layers_with_values(means[name]) or [0.0])[-1])
     return list(dict.fromkeys([*ends[:1], *ends[-1:]]))
 
 
-def describe_model_end(curve: Sequence[float], trajectories: Sequence[Trajectory]) -> str:
+def describe_last_layer_of_model(curve: Sequence[float], trajectories: Sequence[Trajectory]) -> str:
     """Describe where the curve ends, or where it is last known."""
     layer = first_unknown_layer(curve)
     if layer is None:
-        return describe_end(curve)
-    unknown = describe_unknown(layer, trajectories)
-    return f"{describe_end(curve[:layer])} and {unknown}" if layer else unknown
+        return describe_last_layer(curve)
+    unknown = describe_lost_values(layer, trajectories)
+    return f"{describe_last_layer(curve[:layer])} and {unknown}" if layer else unknown
 
 
-def combine_arithmetics(trajectories: Sequence[Trajectory]) -> str:
+def combine_arithmetic_names(trajectories: Sequence[Trajectory]) -> str:
     """Exact, if it is so of every text."""
     return next((one.arithmetic for one in trajectories if one.arithmetic != EXACT), EXACT)

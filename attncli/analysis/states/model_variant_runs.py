@@ -19,13 +19,13 @@ from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.trials.operations_between_blocks import UnchangedForward
 from attncli.analysis.states.significant_digits import (
     MOVES,
-    PairedState,
-    absolute_difference,
+    PerturbedStatePair,
+    absolute_difference_or_inf,
     estimate_uncertainties,
-    explain_unknown,
-    is_known,
+    explain_insignificant_value,
+    has_significant_digits,
 )
-from attncli.analysis.states.state_metrics import PreviousStates, StateMeters
+from attncli.analysis.states.state_metrics import PreviousStates, StateMetrics
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.reruns.fixed_rng import fix_rng
@@ -95,7 +95,7 @@ class StateRecorder:
     def __init__(
         self, stacks: Sequence[Stack], metrics: Sequence[str], where: str, over: int = 1
     ) -> None:
-        self.metrics = StateMeters(metrics)
+        self.metrics = StateMetrics(metrics)
         self.where = where
         self.lengths = {stack.name: len(stack.calls) + 1 for stack in stacks}
         self.values: Lines = {}
@@ -149,7 +149,7 @@ class StateRecorder:
             line[name][index] = value
 
 
-class SplitPass(StateRecorder):
+class SplitStateRecorder(StateRecorder):
     """Split pass of one stack; other stacks beside it may run in plain numbers, since they are not
     measured."""
 
@@ -204,7 +204,7 @@ class SecondPassRecorder(StateRecorder):
         super().__init__(stacks, first.metrics.names, first.where, over)
         self.first = first
         self.uncertain: Lines = {}
-        self.both: PreviousStates[PairedState] = PreviousStates(over)
+        self.both: PreviousStates[PerturbedStatePair] = PreviousStates(over)
 
     def numbers(self, place: StateLocation, index: int, state: Array) -> None:
         first = self.first.kept.pop((place, index), None)
@@ -213,7 +213,7 @@ class SecondPassRecorder(StateRecorder):
                 f"{self.where}: the states of a second run are not those of the first: its code draws at random, "
                 "which is not understood."
             )
-        now = PairedState(first, state)
+        now = PerturbedStatePair(first, state)
         self.compare(place, index, self.metrics.of_state, (now,))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.both, place, index):
@@ -227,7 +227,7 @@ class SecondPassRecorder(StateRecorder):
         place: StateLocation,
         index: int,
         measures: Mapping[str, Callable[..., float]],
-        states: tuple[PairedState, ...],
+        states: tuple[PerturbedStatePair, ...],
     ) -> None:
         line = self.first.values[place]
         values = {name: line[name][index] for name in measures}
@@ -237,7 +237,7 @@ class SecondPassRecorder(StateRecorder):
         )
 
 
-def select_attention_code(subject: CollapseModel) -> AbstractContextManager[None]:
+def select_attention_implementation(subject: CollapseModel) -> AbstractContextManager[None]:
     """Select the attention code: that of split tensors, the eager one, or the model's own setting."""
     if subject.exact:
         return accept_split_tensors(subject.body)
@@ -289,7 +289,7 @@ class VariantRun:
             try:
                 return self.run_exactly()
             except InputError as error:
-                why = strip_advice(error)
+                why = remove_advice(error)
         return replace(self, subject=replace(subject, exact=False)).in_plain_numbers(why)
 
     def run_exactly(self) -> Curves:
@@ -309,7 +309,7 @@ class VariantRun:
     def split_pass(self, move: Move | None = None) -> Lines:
         """The numbers of one exact pass; `move`: changes each stream as it enters a block."""
         subject = self.subject
-        record = SplitPass(subject.stacks, self.metrics, self.where, self.over)
+        record = SplitStateRecorder(subject.stacks, self.metrics, self.where, self.over)
         with self.modified_model(record):
             run_split(
                 subject.body, subject.stacks, self.text.kwargs, record.after_split_block, move
@@ -370,7 +370,7 @@ class VariantRun:
         with (
             torch.no_grad(),
             run_in_model_precision(body),
-            select_attention_code(self.subject),
+            select_attention_implementation(self.subject),
             ablate(body, self.subject.anatomy, self.switches, within),
         ):
             yield
@@ -384,14 +384,14 @@ def estimate_rounding(
     Errors never shrink over blocks, though two numbers may agree by chance.
     """
     return {
-        name: list(accumulate(map(rounding_error, line, others[name]), max))
+        name: list(accumulate(map(rounding_error_or_zero, line, others[name]), max))
         for name, line in values.items()
     }
 
 
-def rounding_error(value: float, other: float) -> float:
+def rounding_error_or_zero(value: float, other: float) -> float:
     """The difference of two values; 0 where there is no number that might be wrong."""
-    return MOVES * absolute_difference(value, other) if math.isfinite(value) else 0.0
+    return MOVES * absolute_difference_or_inf(value, other) if math.isfinite(value) else 0.0
 
 
 def build_trajectory(
@@ -399,12 +399,12 @@ def build_trajectory(
     uncertain: Mapping[str, list[float]],
     arithmetic: str,
     why_plain: str,
-    holds: Callable[[float, float], bool] = is_known,
+    holds: Callable[[float, float], bool] = has_significant_digits,
 ) -> Trajectory:
     """The numbers that rounding has left, and why the others are not known."""
     unknown = {
         name: [
-            "" if holds(value, by) else explain_unknown(value, by, arithmetic)
+            "" if holds(value, by) else explain_insignificant_value(value, by, arithmetic)
             for value, by in zip(line, uncertain[name], strict=True)
         ]
         for name, line in values.items()
@@ -419,9 +419,9 @@ def build_trajectory(
 def is_exactly_known(value: float, uncertainty: float) -> bool:
     """Whether the uncertainty is negligible; in exact arithmetic 0 is never due to rounding, and
     nan is no number."""
-    return not math.isfinite(value) or is_known(value, uncertainty)
+    return not math.isfinite(value) or has_significant_digits(value, uncertainty)
 
 
-def strip_advice(refusal: InputError) -> str:
+def remove_advice(refusal: InputError) -> str:
     """The reason why it is not exact, without the advice for users who required exactness."""
     return str(refusal).removesuffix(".").partition(": leave `exact` out")[0]

@@ -6,18 +6,18 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS, network_theorem
+from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS, evaluate_theorem_on_network
 from attncli.analysis.states.collapse_regimes import describe_regimes, explain_variants
 from attncli.analysis.states.depth_findings import build_depth_findings
 from attncli.analysis.states.headlines import format_headline
-from attncli.analysis.states.state_metrics import NO_STEP, metric_definition, step_metric_names
+from attncli.analysis.states.state_metrics import NO_STEP, metric_definition, select_step_metrics
 from attncli.analysis.states.trajectories import (
     RESIDUAL,
     RESIDUAL_NORM,
     Ensemble,
     Trajectory,
     is_bound_applicable,
-    require_days,
+    refuse_work_of_many_days,
     run_variants,
 )
 from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_values
@@ -55,7 +55,7 @@ NOT_COVERED = (
 )
 
 
-def rank_collapse(
+def measure_network_collapse(
     networks: Sequence[Network],
     variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
@@ -67,10 +67,10 @@ def rank_collapse(
     """Run all variants of networks that differ only in their seed; `over`: blocks between compared
     states."""
     spec = networks[0].spec
-    require_days([spec], len(networks), len(variants))
+    refuse_work_of_many_days([spec], len(networks), len(variants))
     ensemble = run_networks(networks, variants, metrics, progress, over, theorem)
     findings = tuple(describe_regimes(ensemble, explain_variants(ensemble, spec, variants)))
-    more = network_theorem(ensemble) if theorem else ([], [], [])
+    more = evaluate_theorem_on_network(ensemble) if theorem else ([], [], [])
     return Report(
         study="rank-collapse",
         headline=format_headline(ensemble, findings),
@@ -93,7 +93,7 @@ def run_networks(
     logits: bool = False,
 ) -> Ensemble:
     """Run every network; the residuals that the regime and the bound need are always among the metrics."""
-    metrics_to_measure = with_residual_metrics(metrics)
+    metrics_to_measure = add_residual_metrics(metrics)
     ensemble: dict[str, list[Trajectory]] = {name: [] for name in variants}
     total = len(networks) * networks[0].spec.layers * len(variants)
     done = 0
@@ -111,12 +111,12 @@ def run_networks(
     return ensemble
 
 
-def with_residual_metrics(metrics: Sequence[str]) -> list[str]:
+def add_residual_metrics(metrics: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([RESIDUAL, *metrics, RESIDUAL_NORM]))
 
 
 def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
-    return {name: metric_definition(name) for name in with_residual_metrics(metrics)} | dict(
+    return {name: metric_definition(name) for name in add_residual_metrics(metrics)} | dict(
         OWN_METRICS
     )
 
@@ -142,7 +142,7 @@ def build_rows(
 ) -> Iterator[Row]:
     for name, trajectories in ensemble.items():
         yield from build_measured_rows(name, trajectories, keys, over)
-        yield from build_order_rows(name, trajectories, keys)
+        yield from build_convergence_order_rows(name, trajectories, keys)
         yield from build_bound_rows(
             name, trajectories, is_bound_applicable(spec, variants[name]), keys
         )
@@ -154,7 +154,7 @@ def build_measured_rows(
     """Rows of the measured states; metrics of steps have none for the first states."""
     for metric in trajectories[0].measured:
         states = zip(*(trajectory.measured[metric] for trajectory in trajectories), strict=True)
-        unit, of_step = metric_definition(metric).unit, bool(step_metric_names([metric]))
+        unit, of_step = metric_definition(metric).unit, bool(select_step_metrics([metric]))
         at = {**keys, BLOCKS: over} if of_step and over > 1 else keys
         for layer, values in enumerate(states):
             if of_step and layer < over:
@@ -163,16 +163,16 @@ def build_measured_rows(
             yield replace(row, note=NO_STEP) if of_step and row.value is None else row
 
 
-def build_order_rows(
+def build_convergence_order_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
 ) -> Iterator[Row]:
     curves = [trajectory.measured[RESIDUAL] for trajectory in trajectories]
     for layer, values in enumerate(zip(*map(convergence_orders, curves), strict=True)):
-        why = NOT_APPLICABLE + explain_missing_order(layer, curves)
+        why = NOT_APPLICABLE + explain_missing_convergence_order(layer, curves)
         yield summarize_values("order", "1", values, why, keys, variant=variant, layer=layer)
 
 
-def explain_missing_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
+def explain_missing_convergence_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
     """Why the order is missing after this layer, from the curves without one."""
     if layer < 2:
         return "needs two layers before it"
@@ -192,14 +192,14 @@ def build_bound_rows(
     starts = [trajectory.measured[RESIDUAL_NORM][0] for trajectory in trajectories]
     at: dict[str, Any] = {"keys": keys, "variant": variant}
     yield summarize_values(
-        "residual_start", "norm", [power_of_ten(start) for start in starts], BEYOND, **at
+        "residual_start", "norm", [power_of_ten_or_inf(start) for start in starts], BEYOND, **at
     )
     if not applies:
         yield summarize_values("contraction_radius", "norm", [], NOT_COVERED, **at)
         yield summarize_values("log10_bound", "log10", [], NOT_COVERED, **at)
         return
     constants = [max(trajectory.log10_constants) for trajectory in trajectories]
-    radii = [power_of_ten(-constant / 2.0) for constant in constants]
+    radii = [power_of_ten_or_inf(-constant / 2.0) for constant in constants]
     yield summarize_values("contraction_radius", "norm", radii, BEYOND, **at)
     for layer in range(len(trajectories[0].measured[RESIDUAL_NORM])):
         values = [
@@ -209,7 +209,7 @@ def build_bound_rows(
         yield summarize_values("log10_bound", "log10", values, BEYOND, layer=layer, **at)
 
 
-def power_of_ten(exponent: float) -> float:
+def power_of_ten_or_inf(exponent: float) -> float:
     try:
         return float(10.0**exponent)
     except OverflowError:

@@ -20,7 +20,7 @@ MOVES = 2.0
 """Safety factor: the sample may by chance be smaller than the rounding error."""
 
 
-class PairedState(NamedTuple):
+class PerturbedStatePair(NamedTuple):
     """One state [token, feature] as the first and the second pass have it."""
 
     first: Array
@@ -33,27 +33,27 @@ class PairedState(NamedTuple):
 def estimate_uncertainties(
     metrics: Mapping[str, Callable[..., float]],
     values: Mapping[str, float],
-    states: tuple[PairedState, ...],
+    states: tuple[PerturbedStatePair, ...],
 ) -> dict[str, float]:
     """Uncertainty of each metric of the first pass's states, from those of the second pass."""
     moved = [[state.moved(side) for state in states] for side in (1, -1)]
     return {
-        name: max(absolute_difference(measure(*each), values[name]) for each in moved)
+        name: max(absolute_difference_or_inf(measure(*each), values[name]) for each in moved)
         for name, measure in metrics.items()
     }
 
 
-def absolute_difference(one: float, other: float) -> float:
+def absolute_difference_or_inf(one: float, other: float) -> float:
     """Infinite where either is."""
     return abs(one - other) if math.isfinite(one) and math.isfinite(other) else math.inf
 
 
-def is_known(value: float, uncertainty: float) -> bool:
+def has_significant_digits(value: float, uncertainty: float) -> bool:
     allowed = max(KNOWN_NUMBER.of() * abs(value), KNOWN_NUMBER_AT_ZERO.of())
     return math.isfinite(value) and uncertainty <= allowed
 
 
-def explain_unknown(value: float, uncertainty: float, arithmetic: str) -> str:
+def explain_insignificant_value(value: float, uncertainty: float, arithmetic: str) -> str:
     """For the note of a null; an uncertainty that is nan was not sought."""
     if math.isnan(uncertainty):
         return "n/a: the state before it is of other tokens"

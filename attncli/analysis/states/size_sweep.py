@@ -6,7 +6,7 @@ from typing import Any
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.states.network_collapse import build_rows, metric_definitions, run_networks
-from attncli.analysis.states.trajectories import require_days
+from attncli.analysis.states.trajectories import refuse_work_of_many_days
 from attncli.analysis.states.value_gradients import DEFINITION, GRADIENT, build_gradient_rows
 from attncli.maths.number_format import format_number
 from attncli.networks.spec import NetworkSpec
@@ -34,17 +34,18 @@ def sweep_sizes(
     gradients: bool = False,
 ) -> Report:
     """Run one ensemble per value; every row has the value under the parameter's name."""
-    require_days(list(specs.values()), len(seeds), len(variants))
+    refuse_work_of_many_days(list(specs.values()), len(seeds), len(variants))
     rows: list[Row] = []
     for index, (point, spec) in enumerate(specs.items()):
         networks = [GeneratedNetwork(spec, seed) for seed in seeds]
         ensemble = run_networks(
-            networks, variants, metrics, progress_of_point(progress, index, len(specs))
+            networks, variants, metrics, make_point_progress(progress, index, len(specs))
         )
         rows += build_rows(ensemble, spec, variants, {parameter: point})
         rows += build_gradient_rows(networks, variants, {parameter: point}) if gradients else ()
     findings = tuple(
-        Finding(name, describe_ends(rows, name, parameter, metrics)) for name in variants
+        Finding(name, describe_first_and_last_point(rows, name, parameter, metrics))
+        for name in variants
     )
     return Report(
         study="rank-collapse sweep",
@@ -69,7 +70,7 @@ def spec_at_point(spec: NetworkSpec, parameter: str, point: float) -> NetworkSpe
     return replace(spec, **change)
 
 
-def progress_of_point(progress: Progress, index: int, total: int) -> Progress:
+def make_point_progress(progress: Progress, index: int, total: int) -> Progress:
     """The progress of one point as a share of the whole sweep."""
 
     def report_progress(done: int, size: int, what: str) -> None:
@@ -98,7 +99,9 @@ def build_first_layer_view(parameter: str) -> View:
     return View(title, down=parameter, metrics=(GRADIENT,), across="variant", where={"layer": 0})
 
 
-def describe_ends(rows: Sequence[Row], variant: str, parameter: str, metrics: Sequence[str]) -> str:
+def describe_first_and_last_point(
+    rows: Sequence[Row], variant: str, parameter: str, metrics: Sequence[str]
+) -> str:
     """`stable_rank 9.31 → 1.02`: the last layer's values at the first and the last point."""
     texts = []
     for metric in metrics:

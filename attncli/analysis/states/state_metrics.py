@@ -42,7 +42,7 @@ def metric_definition(name: str) -> Definition:
     return STEPS.definition(name) if name in STEPS.names() else METRICS.definition(name)
 
 
-class StateMeters:
+class StateMetrics:
     """The metrics of one run."""
 
     def __init__(self, metrics: Iterable[str]) -> None:
@@ -118,5 +118,5 @@ class PreviousStates(Generic[T]):
         return self.inner.get(stack, (None,))[0] == index
 
 
-def step_metric_names(metrics: Sequence[str]) -> set[str]:
+def select_step_metrics(metrics: Sequence[str]) -> set[str]:
     return set(metrics) & set(STEPS.names())

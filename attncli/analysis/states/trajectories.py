@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attncli.analysis.states.state_metrics import PreviousStates, StateMeters
+from attncli.analysis.states.state_metrics import PreviousStates, StateMetrics
 from attncli.errors import InputError, Unresolved
 from attncli.maths import rank_collapse_bound
 from attncli.maths.residuals.activations import STEEPEST
@@ -54,7 +54,7 @@ Ensemble = Mapping[str, Sequence[Trajectory]]
 """Per variant, one trajectory for each seed."""
 
 
-def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
+def refuse_work_of_many_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
     """Refuse a run that would take more than days, before its first network is generated."""
     pairs = seeds * variants * sum(spec.pairs for spec in specs)
     sizes = "lower `tokens`, `layers`, `heads`"
@@ -81,7 +81,7 @@ def run_variants(
     require_memory(
         estimate_memory(spec, len(variants)), "This network", "lower `tokens` or `width`"
     )
-    meters = StateMeters(metrics)
+    meters = StateMetrics(metrics)
     start = SplitState.of(network.embeddings())
     states: dict[str, SplitState | None] = dict.fromkeys(variants, start)
     before = {name: PreviousStates[SplitState](over) for name in variants}
@@ -97,7 +97,7 @@ def run_variants(
         for name, switches in variants.items():
             if logits and is_bound_applicable(spec, switches):
                 result[name].log10_logit_ranges.append(logit_range(states[name], layer))
-            state = run_next_block(states[name], layer, spec, switches, f"{name}, layer {index}")
+            state = run_block_or_none(states[name], layer, spec, switches, f"{name}, layer {index}")
             states[name] = state
             found = dict.fromkeys(meters.names, math.nan)
             if state is not None:
@@ -107,12 +107,12 @@ def run_variants(
             for metric, value in found.items():
                 result[name].measured[metric].append(value)
             tick()
-        for name, constant in log10_constants(layer, spec, variants).items():
+        for name, constant in log10_layer_constants(layer, spec, variants).items():
             result[name].log10_constants.append(constant)
     return result
 
 
-def run_next_block(
+def run_block_or_none(
     state: SplitState | None,
     layer: Layer,
     spec: NetworkSpec,
@@ -151,7 +151,7 @@ def is_bound_applicable(spec: NetworkSpec, switches: AblationSwitches) -> bool:
     )
 
 
-def log10_constants(
+def log10_layer_constants(
     layer: Layer, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
 ) -> dict[str, float]:
     """log10 of K for one layer of every variant that the theorem covers; they share the attention's part."""

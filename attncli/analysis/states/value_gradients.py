@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.analysis.states.trajectories import run_next_block
+from attncli.analysis.states.trajectories import run_block_or_none
 from attncli.analysis.statistics import NOTHING, summarize_values
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array
@@ -58,5 +58,5 @@ def network_gradients(network: Network, switches: AblationSwitches, variant: str
         maps.append(compute_map_without_input(state, layer, spec, switches))
         states.append(state.to_plain_form().states.value())
         weights.append((layer.w_v[0], layer.w_o[0]))
-        state = run_next_block(state, layer, spec, switches, f"{variant}, layer {index}")
+        state = run_block_or_none(state, layer, spec, switches, f"{variant}, layer {index}")
     return gradient_norms(maps, states, weights)

@@ -30,7 +30,9 @@ def compare(
     *,
     old: Annotated[
         str,
-        Argument(metavar="A", help="A read_saved JSON report, or a model.", takes_reports=True),
+        Argument(
+            metavar="A", help="A read_saved_report JSON report, or a model.", takes_reports=True
+        ),
     ],
     new: Annotated[
         str,
@@ -67,12 +69,12 @@ def compare(
     require_share(family_wise)
     if top < 0:
         raise UsageError(f"`top` must be 0 or more, not {top}.")
-    names = (display_name(old, "old"), display_name(new, "new"))
-    reader = read_saved if by is None else build_reader(by, (old, new), how)
+    names = (report_display_name(old, "old"), report_display_name(new, "new"))
+    reader = read_saved_report if by is None else make_model_reader(by, (old, new), how)
     return study(resolve_report(old, reader), resolve_report(new, reader), names, top, family_wise)
 
 
-def display_name(one: str | Report, otherwise: str) -> str:
+def report_display_name(one: str | Report, otherwise: str) -> str:
     """A file or model by its name, a report at hand by the parameter that it is."""
     return otherwise if isinstance(one, Report) else one
 
@@ -81,13 +83,13 @@ def resolve_report(one: str | Report, reader: Reader) -> Report:
     return one if isinstance(one, Report) else reader(one)
 
 
-def read_saved(path: str) -> Report:
+def read_saved_report(path: str) -> Report:
     from attncli.analysis.source_arguments import read_report_source
 
     return read_report_source(path, "compare")
 
 
-def build_reader(by: str, pair: tuple[str | Report, str | Report], how: RunContext) -> Reader:
+def make_model_reader(by: str, pair: tuple[str | Report, str | Report], how: RunContext) -> Reader:
     """Return a function that runs the command on a model; both sources are validated before the
     first run."""
     from attncli.analysis.source_arguments import resolve_source
@@ -102,7 +104,7 @@ def build_reader(by: str, pair: tuple[str | Report, str | Report], how: RunConte
 
     def measure_model(model: str) -> Report:
         how.doing(f"{words[0]} {model}")
-        return run_for_report([words[0], model, *words[1:]], how.settings)
+        return run_command_for_report([words[0], model, *words[1:]], how.settings)
 
     return measure_model
 
@@ -119,7 +121,7 @@ def parse_command_line(text: str) -> list[str]:
     return words
 
 
-def run_for_report(words: list[str], settings: "Mapping[str, str] | None") -> Report:
+def run_command_for_report(words: list[str], settings: "Mapping[str, str] | None") -> Report:
     """Run the command and return its report; if it fails, exit with its reason and exit code."""
     import tempfile
     from pathlib import Path

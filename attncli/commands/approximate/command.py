@@ -107,11 +107,11 @@ def approximate(
     from attncli.analysis.fits.target_patterns import choose_patterns
     from attncli.commands.approximate import run as runs
 
-    validate_gates([condition.metric for condition in how.conditions])
+    refuse_gates_on_unknown_metrics([condition.metric for condition in how.conditions])
     if how.save_module is not None:
         require_tensor_file(how.save_module)
     request = build_request(patterns, search, precision)
-    runs.refuse_maps_of_other_lengths(patterns, sweep)
+    runs.refuse_fixed_length_patterns(patterns, sweep)
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
     if sweep is not None or frontier is not None:
         report = runs.run_sweep(sweep, frontier, chosen, search, request, run, how.progress)
@@ -119,15 +119,15 @@ def approximate(
         report = runs.run_decision(chosen, search, request, run, how)
     else:
         report = runs.run_fits(chosen, search, request, run, timing, how)
-    return chosen.add_sources(apply_unmet_policy(report, search))
+    return chosen.add_sources(fail_on_unmet_targets(report, search))
 
 
-def apply_unmet_policy(report: Report, search: SearchOptions) -> Report:
+def fail_on_unmet_targets(report: Report, search: SearchOptions) -> Report:
     """Requests that are not met fail the run unless it only explores."""
     return report.with_verdicts(()) if search.allow_unmet else report
 
 
-def validate_gates(names: list[str]) -> None:
+def refuse_gates_on_unknown_metrics(names: list[str]) -> None:
     """A gate on a number that no mode of this command has is refused before the work."""
     from attncli.analysis.fits.fit_rows import FIT_METRICS
     from attncli.commands.approximate.least_sizes.logit_scale_growth import SCALE_METRICS

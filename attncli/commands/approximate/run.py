@@ -7,12 +7,12 @@ from attncli.analysis import Progress
 from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.fits.saving import write_fits
 from attncli.analysis.fits.target_patterns import ChosenPatterns
-from attncli.commands.approximate.least_sizes.logit_scale_growth import measure_scale_growth
+from attncli.commands.approximate.least_sizes.logit_scale_growth import measure_logit_scale_growth
 from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth
 from attncli.commands.approximate.least_sizes.width_logit_frontier import (
-    measure_frontier as frontier_study,
+    measure_logit_scale_by_width as frontier_study,
 )
-from attncli.commands.approximate.one_module.pattern_fits import approximate
+from attncli.commands.approximate.one_module.pattern_fits import build_approximation_report
 from attncli.commands.approximate.one_module.solutions import refuse_work_of_days, solve_pattern
 from attncli.commands.approximate.one_module.width_decision import decide_widths
 from attncli.errors import UsageError
@@ -50,7 +50,7 @@ def run_fits(
     )
     if save is not None:
         write_fits(save, solution.fits, solution.request, how.say, list(targets))
-    report = approximate(solution, timing)
+    report = build_approximation_report(solution, timing)
     return add_pictures(report, solution.fits) if how.pictures or how.maps else report
 
 
@@ -67,7 +67,7 @@ def run_decision(
     return decide_widths(targets, request, search.width, search.widest, seeds, how.progress)
 
 
-def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) -> None:
+def refuse_fixed_length_patterns(patterns: PatternOptions, sweep: str | None) -> None:
     """A sweep over the length needs patterns that have every length."""
     for text in patterns.chosen if sweep else ():
         own = "what was given" if isinstance(text, UserMatrix) else "its text"
@@ -117,7 +117,7 @@ def run_sweep(
     if not lengths:
         target = chosen.build_targets(seeds[0], request.causal)[first]
         return frontier_study(first, target, widths, request, seeds, progress=progress)
-    return measure_scale_growth(
+    return measure_logit_scale_growth(
         first, methods, widths, lengths, request, seeds=seeds, make=make_pattern, progress=progress
     )
 

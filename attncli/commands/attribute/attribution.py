@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
-from attncli.analysis.texts import count_progress, map_texts
+from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
+from attncli.analysis.texts import apply_to_texts, wrap_with_progress
 from attncli.commands.attribute.relevance import RelevanceRequest, compute_relevance
 from attncli.commands.attribute.report import (
     METRICS,
@@ -17,7 +17,7 @@ from attncli.commands.attribute.report import (
     build_views,
     describe_relevance,
     format_headline,
-    mark_largest,
+    mark_rows_of_largest_shares,
 )
 from attncli.commands.attribute.token_choices import POSITION, resolve_position
 from attncli.errors import Imprecise, UsageError
@@ -31,7 +31,7 @@ from attncli.tensor_subclasses.path_streams.token_contributions import (
 
 
 def measure_attribution(
-    subject: PathModel,
+    subject: DecomposableModel,
     texts: Sequence[ModelInput],
     token: str,
     top: int | None = None,
@@ -40,25 +40,25 @@ def measure_attribution(
 ) -> Report:
     """Attribute the state of one stack, over texts of one length. `top`: rows of the table;
     `request`: relevance as well."""
-    refuse_different_places(token, texts)
+    require_same_token_position(token, texts)
 
     def attribute_input(place: int, text: ModelInput) -> tuple[AttributedText, bool]:
         return subject.read(text, lambda model, given: attribute_text(model, given, token, request))
 
     identity = subject.checkpoint.identity
-    read = map_texts(
+    read = apply_to_texts(
         subject.body,
         texts,
-        count_progress(attribute_input, texts, progress),
+        wrap_with_progress(attribute_input, texts, progress),
         identity,
         "attribution",
         (AttributedText,),
     )
     found = [one for one, _ in read]
-    chosen = choose_token(found[0], texts, reads_decoder_tokens(subject))
+    chosen = choose_token(found[0], texts, is_attributed_to_decoder_tokens(subject))
     source = texts[0].labels if len(texts) == 1 else ()
     rows = (
-        *mark_largest(build_token_rows(chosen, found), top),
+        *mark_rows_of_largest_shares(build_token_rows(chosen, found), top),
         *build_relevance_rows(chosen, found, source),
         *build_summary_rows(chosen, found),
     )
@@ -76,7 +76,7 @@ def measure_attribution(
     )
 
 
-def refuse_different_places(token: str, texts: Sequence[ModelInput]) -> None:
+def require_same_token_position(token: str, texts: Sequence[ModelInput]) -> None:
     """Refuse texts in which the token has different positions: a mean needs the same one in all."""
     if len({text.tokens for text in texts}) > 1:
         raise UsageError(
@@ -86,19 +86,22 @@ def refuse_different_places(token: str, texts: Sequence[ModelInput]) -> None:
         raise UsageError(f"`token={token!r}` with several texts: give a position, such as -1.")
 
 
-def reads_decoder_tokens(subject: PathModel) -> bool:
+def is_attributed_to_decoder_tokens(subject: DecomposableModel) -> bool:
     """Whether the tokens are the decoder's own input, in a model that also has an encoder."""
     two = subject.checkpoint.body.config.is_encoder_decoder
     return bool(two) and subject.stack is not subject.stacks[0]
 
 
 def attribute_text(
-    subject: PathModel, text: ModelInput, token: str, request: RelevanceRequest | None = None
+    subject: DecomposableModel,
+    text: ModelInput,
+    token: str,
+    request: RelevanceRequest | None = None,
 ) -> AttributedText:
     """Attribute the state on one text, and check the sum of parts against the model's output."""
     with run_in_model_precision(subject.body):
-        plain, _ = run_unmodified(subject.body, subject, text)
-        labels = text.decoder_labels if reads_decoder_tokens(subject) else text.labels
+        plain, _ = run_unmodified_model(subject.body, subject, text)
+        labels = text.decoder_labels if is_attributed_to_decoder_tokens(subject) else text.labels
         position = resolve_position(token, labels, len(plain))
         origin = find_contributions(subject.body, subject.stack, text.kwargs, position)
     state, constants = plain[position].double(), origin.of_constants.double()

@@ -66,11 +66,11 @@ def attribute(
     With the attention, norm denominators and activation ratios of the pass held fixed, the state is a sum of what each
     input token brings, and of constants; the parts add up to the state, which every run checks.
     """
-    from attncli.analysis.model_argument_checks import refuse_at_once
+    from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.analysis.source_arguments import resolve_source
 
     subject = resolve_source(source, "attribute", how.output)
-    refuse_at_once(subject, model, inputs, tokens, seed)
+    check_options_before_loading(subject, model, inputs, tokens, seed)
     if top is not None and top < 1:
         raise UsageError(f"`top={top!r}`: it must be at least 1.")
     from attncli.commands.attribute.run import prepare_attribution

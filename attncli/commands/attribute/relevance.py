@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis.paths.decomposed_model import PathModel
+from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.capture import AttentionSite
 from attncli.capture.map_gradients import DifferentiableMap, refuse_incomplete_maps, retain_maps
 from attncli.capture.stacks.blocks import observe_states, unique_blocks
 from attncli.capture.strips.attention_sites import find_enclosing_stack
-from attncli.commands.attribute.targets import STATE, ExplainedScore, select_score
+from attncli.commands.attribute.targets import STATE, TargetScore, select_score
 from attncli.errors import InputError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.tolerances import FIXED_LENGTH
@@ -31,7 +31,7 @@ class RelevanceRequest:
 class Relevance(NamedTuple):
     """Relevance of the tokens of one text."""
 
-    explained: ExplainedScore
+    explained: TargetScore
     own: list[float]
     """Relevance of each token of the attending stack, minus the identity that relevance starts
     from."""
@@ -48,7 +48,7 @@ class WeightedMap(NamedTuple):
 
 
 def compute_relevance(
-    subject: PathModel, text: ModelInput, position: int, request: RelevanceRequest
+    subject: DecomposableModel, text: ModelInput, position: int, request: RelevanceRequest
 ) -> Relevance:
     """Run one forward and one backward pass, with the maps of all layers in memory."""
     headless = request.target == STATE
@@ -75,7 +75,9 @@ def compute_relevance(
         weight_by_gradient(each, gradient)
         for each, gradient in zip(attention_maps, gradients, strict=True)
     ]
-    own, source = roll_out(weighed, find_attending_stack(subject, weighed, len(last[0])))
+    own, source = compute_relevance_rollout(
+        weighed, find_attending_stack(subject, weighed, len(last[0]))
+    )
     row = own[position]
     row[position] -= 1.0
     if headless:
@@ -93,7 +95,9 @@ def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
         )
 
 
-def find_attending_stack(subject: PathModel, attentions: Iterable[WeightedMap], tokens: int) -> str:
+def find_attending_stack(
+    subject: DecomposableModel, attentions: Iterable[WeightedMap], tokens: int
+) -> str:
     """The name that attention sites give to the stack of the explained token."""
     found = {
         each.site.stack
@@ -118,7 +122,9 @@ def weight_by_gradient(attention_map: DifferentiableMap, gradient: Tensor | None
     return WeightedMap(attention_map.site, product.clamp_min(0.0).mean(dim=0))
 
 
-def roll_out(attentions: Iterable[WeightedMap], stack: str) -> tuple[Tensor, Tensor | None]:
+def compute_relevance_rollout(
+    attentions: Iterable[WeightedMap], stack: str
+) -> tuple[Tensor, Tensor | None]:
     """R of a stack to itself, and to the stack that its cross-attention reads: the paper's
     equations 5 to 10.
 
@@ -134,13 +140,19 @@ def roll_out(attentions: Iterable[WeightedMap], stack: str) -> tuple[Tensor, Ten
             if site.stack == stack and across is not None:
                 across = across + weights @ across
             continue
-        other = find_other_relevance(whole, site, keys)
-        added = normalize_residual(own).T @ weights @ normalize_residual(other)
+        other = find_relevance_of_attended_stack(whole, site, keys)
+        added = (
+            normalize_rows_without_identity(own).T
+            @ weights
+            @ normalize_rows_without_identity(other)
+        )
         across = added if across is None else across + added
     return whole[stack], across
 
 
-def find_other_relevance(whole: dict[str, Tensor], site: AttentionSite, keys: int) -> Tensor:
+def find_relevance_of_attended_stack(
+    whole: dict[str, Tensor], site: AttentionSite, keys: int
+) -> Tensor:
     found = [each for stack, each in whole.items() if stack != site.stack and len(each) == keys]
     if len(found) != 1:
         raise InputError(
@@ -150,7 +162,7 @@ def find_other_relevance(whole: dict[str, Tensor], site: AttentionSite, keys: in
     return found[0]
 
 
-def normalize_residual(own: Tensor) -> Tensor:
+def normalize_rows_without_identity(own: Tensor) -> Tensor:
     """R̄ = R̂ / Σ R̂ + I, R̂ = R - I: equations 8 and 9; zero rows stay zero."""
     eye = torch.eye(len(own), dtype=own.dtype)
     added = own - eye

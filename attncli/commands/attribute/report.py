@@ -122,10 +122,10 @@ def build_token_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> It
             yield summarize_values(metric, "1", values, "", {**keys, **beside}, variant=chosen.name)
 
 
-def mark_largest(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
+def mark_rows_of_largest_shares(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
     """Mark the rows of the largest shares, where the table cannot list all."""
     everything = list(rows)
-    order = sort_by_size(everything)
+    order = sort_positions_by_share(everything)
     most = top or (len(order) if len(order) <= ALL_LISTED else LISTED)
     large = set(order[:most]) if most < len(order) else set()
     for row in everything:
@@ -133,7 +133,7 @@ def mark_largest(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
         yield replace(row, keys={**row.keys, **mark})
 
 
-def sort_by_size(rows: Sequence[Row]) -> list[Scalar]:
+def sort_positions_by_share(rows: Sequence[Row]) -> list[Scalar]:
     """Positions, that with the largest share first."""
     sizes = {row.keys["position"]: abs(row.value or 0.0) for row in rows if row.metric == SHARE}
     return sorted(sizes, key=lambda place: -sizes[place])
@@ -188,7 +188,7 @@ def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> st
     (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
     parts = [
         f"{format_percent(shares[place])} from {chosen.called(int(place))}"
-        for place in sort_by_size(rows)[:NAMED]
+        for place in sort_positions_by_share(rows)[:NAMED]
     ]
     lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
     heading = f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"

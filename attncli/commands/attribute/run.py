@@ -6,9 +6,9 @@ from functools import partial
 import torch
 
 from attncli.analysis import Say, Study
-from attncli.analysis.paths.decomposed_model import PathModel
+from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.paths.prepare import prepare_paths
-from attncli.analysis.prepare import HEADS, Need
+from attncli.analysis.prepare import HEADS, Requirement
 from attncli.capture import AttentionSite
 from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable
 from attncli.commands.attribute.attribution import measure_attribution
@@ -45,7 +45,7 @@ def prepare_attribution(
     """Load and verify the model and check its memory before the first text is run."""
     measured = METRICS if relevance is None else {**METRICS, **RELEVANCES}
     refuse_unmeasured(how.conditions, measured)
-    needs = Need.BLOCKS if relevance is None else HEADS | Need.MIXERS
+    needs = Requirement.BLOCKS if relevance is None else HEADS | Requirement.MIXERS
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, needs=needs)
     body = subject.checkpoint.body
     longest = max(text.tokens for text in texts)
@@ -60,18 +60,18 @@ def prepare_attribution(
         subject = select_decoder(subject)
     relevance_request = RelevanceRequest(relevance, verify_attention_sites(subject))
     require_target(relevance_request, subject)
-    announce_memory(relevance_request, subject, longest, heads, how.say)
+    report_memory_estimate(relevance_request, subject, longest, heads, how.say)
     return partial(measure_attribution, subject, texts, token, top, request=relevance_request)
 
 
-def select_decoder(subject: PathModel) -> PathModel:
+def select_decoder(subject: DecomposableModel) -> DecomposableModel:
     """Its last stack, from which the score comes; the same in float64."""
     wider = subject.wider
     turned = None if wider is None else (lambda: select_decoder(wider()))
     return replace(subject, stack=subject.stacks[-1], wider=turned)
 
 
-def verify_attention_sites(subject: PathModel) -> frozenset[AttentionSite]:
+def verify_attention_sites(subject: DecomposableModel) -> frozenset[AttentionSite]:
     """The attention layers verified in the model; other token mixers have no map for relevance."""
     refuse_uncapturable(subject.prepared.left_out)
     mixers, shapes = subject.prepared.mixers, subject.prepared.shapes
@@ -87,7 +87,7 @@ def verify_attention_sites(subject: PathModel) -> frozenset[AttentionSite]:
     return frozenset(shapes)
 
 
-def require_target(request: RelevanceRequest, subject: PathModel) -> None:
+def require_target(request: RelevanceRequest, subject: DecomposableModel) -> None:
     """Refuse a model that lacks the number to be explained, before any text is run."""
     if request.target != STATE:
         body = subject.checkpoint.body
@@ -97,8 +97,8 @@ def require_target(request: RelevanceRequest, subject: PathModel) -> None:
         select_score(subject.checkpoint, request.target, output, torch.empty(0), 0)
 
 
-def announce_memory(
-    request: RelevanceRequest, subject: PathModel, tokens: int, heads: int, say: Say
+def report_memory_estimate(
+    request: RelevanceRequest, subject: DecomposableModel, tokens: int, heads: int, say: Say
 ) -> None:
     """Announce the memory that autograd needs until the backward pass: states, maps, scores and
     gradients of each layer."""

@@ -16,7 +16,7 @@ STATE, TOP = "state", "top"
 INDEX = re.compile(r"\d{1,9}")
 
 
-class ExplainedScore(NamedTuple):
+class TargetScore(NamedTuple):
     """A number of the output, and its name."""
 
     name: str
@@ -25,18 +25,16 @@ class ExplainedScore(NamedTuple):
 
 def select_score(
     checkpoint: LoadedModel, target: str, output: Any, state: Tensor, position: int
-) -> tuple[ExplainedScore, Tensor]:
+) -> tuple[TargetScore, Tensor]:
     """The number itself too, to be differentiated."""
     if target == STATE:
         fixed = state.detach()
-        return ExplainedScore("its own last state", 1.0), (
-            state * fixed
-        ).sum() / fixed.square().sum()
+        return TargetScore("its own last state", 1.0), (state * fixed).sum() / fixed.square().sum()
     logits = select_logits(output, position)
     classes = class_names(checkpoint, len(logits))
     index = resolve_target(checkpoint, target, logits, classes)
     score = logits[index]
-    return ExplainedScore(target_name(checkpoint, index, classes), float(score)), score
+    return TargetScore(target_name(checkpoint, index, classes), float(score)), score
 
 
 def select_logits(output: Any, position: int) -> Tensor:
@@ -101,14 +99,16 @@ def token_index(tokenizer: Tokenizer, target: str) -> int:
 def target_name(checkpoint: LoadedModel, index: int, classes: dict[int, str]) -> str:
     if classes:
         return f"class {classes[index]}"
-    return f"token {index} {text_or_empty(lambda: vocabulary_text(checkpoint, index))}".rstrip()
+    return (
+        f"token {index} {token_text_or_empty(lambda: vocabulary_text(checkpoint, index))}".rstrip()
+    )
 
 
 def vocabulary_text(checkpoint: LoadedModel, index: int) -> str:
     return load_tokenizer(checkpoint).words([index])[0]
 
 
-def text_or_empty(word: Callable[[], str]) -> str:
+def token_text_or_empty(word: Callable[[], str]) -> str:
     """The text, or empty without a tokenizer."""
     try:
         return word()

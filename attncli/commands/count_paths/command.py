@@ -52,9 +52,9 @@ def count_paths(
     those of a network file or a model's config: nothing is run and no weights are read.
     """
     from attncli.analysis.source_arguments import resolve_source
-    from attncli.commands.count_paths.run import prepare_count, refuse_other_gates
+    from attncli.commands.count_paths.run import prepare_count, refuse_gates_on_other_metrics
 
-    refuse_other_gates(how.conditions)
+    refuse_gates_on_other_metrics(how.conditions)
     subject = resolve_source(source, "count_paths", how.output)
     count = prepare_count(subject, layers, heads, skip, files)
     how.doing(MEASURING)

@@ -25,7 +25,7 @@ def prepare_count(
 ) -> Study:
     """The count of these sizes, or of those that the source has."""
     if source.kind != "synthetic":
-        own_layers, own_heads, identity = read_sizes(source, files)
+        own_layers, own_heads, identity = read_layer_and_head_counts(source, files)
         return partial(count_paths, own_layers, own_heads, skip, identity)
     standard = NetworkSpec()
     sizes = NetworkSpec(
@@ -36,18 +36,20 @@ def prepare_count(
     return partial(count_paths, sizes.layers, sizes.heads, skip, sources.SYNTHETIC)
 
 
-def refuse_other_gates(conditions: Sequence[Condition]) -> None:
+def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
     """Refuse a gate on a number that a count does not have."""
     refuse_unmeasured(conditions, NAMES)
 
 
-def read_sizes(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[str, object]]:
+def read_layer_and_head_counts(
+    source: Source, files: FetchOptions
+) -> tuple[int, int, Mapping[str, object]]:
     """Layers and heads of a network file, or of a model's config; no weights are read."""
     if source.kind == "network":
         spec = sources.load_network(source).spec
         return spec.layers, spec.heads, sources.source_identity(source)
     if source.kind == "random":
-        return read_sizes_of_type(source.name, source.sizes)
+        return read_sizes_of_model_type(source.name, source.sizes)
     if source.kind == "live":
         own = build_in_memory_config(source.live.model, str(source.live))
         return own.layers, own.heads, source.live.identity()
@@ -59,7 +61,7 @@ def read_sizes(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[s
     return config.layers, config.heads, local.describe()
 
 
-def read_sizes_of_type(
+def read_sizes_of_model_type(
     arch: str, given: Mapping[str, str | int | float]
 ) -> tuple[int, int, dict[str, object]]:
     """Read the sizes from a model type's default config, except those provided."""

@@ -52,11 +52,11 @@ def dispersion(
     Cuts the texts, or random tokens where none is given, to each length, measures every head, and fits how its numbers
     grow with the length: a head whose largest weight falls like 1/n loses its focus, one whose weight stays keeps it.
     """
-    from attncli.analysis.model_argument_checks import refuse_at_once
+    from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.analysis.source_arguments import resolve_source
 
     subject = resolve_source(source, "dispersion", how.output)
-    refuse_at_once(subject, model, inputs, None, seed)
+    check_options_before_loading(subject, model, inputs, None, seed)
     from attncli.commands.dispersion.run import prepare_dispersion
 
     names = split_names(metric or [])

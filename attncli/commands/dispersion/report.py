@@ -14,9 +14,9 @@ import numpy as np
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
-from attncli.analysis.heads.tables import format_extent
+from attncli.analysis.heads.tables import format_min_to_max
 from attncli.analysis.prepare import PreparedModel
-from attncli.analysis.states.size_sweep import progress_of_point
+from attncli.analysis.states.size_sweep import make_point_progress
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.errors import format_count
 from attncli.maths.curves.slopes import fit_slopes
@@ -48,9 +48,9 @@ def measure_dispersion(
     """`texts`: those of each length, as many and in the same order at all of them."""
     rows: list[Row] = []
     for index, (length, own) in enumerate(texts.items()):
-        part = progress_of_point(progress, index, len(texts))
+        part = make_point_progress(progress, index, len(texts))
         found = inspect_model(checkpoint, subject, None, own, plan, progress=part)
-        rows += [add_length(row, length) for row in found.rows if row.head is not None]
+        rows += [add_length_key(row, length) for row in found.rows if row.head is not None]
     lines = list(build_slope_rows(rows, list(texts)))
     findings = tuple(build_findings(lines, plan.metrics.heads))
     every = list(texts.values())[-1]
@@ -73,7 +73,7 @@ def measure_dispersion(
     )
 
 
-def add_length(row: Row, length: int) -> Row:
+def add_length_key(row: Row, length: int) -> Row:
     return replace(row, keys={TOKENS: length, **row.keys})
 
 
@@ -106,38 +106,40 @@ def build_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     name, unit = first.metric + SLOPE, slope_definition(first.metric).unit
     where = {key: v for key, v in first.keys.items() if key in first.coordinates and key != TOKENS}
     at: dict[str, Any] = {"layer": first.layer, "head": first.head}
-    curves = [text_values(row) for row in group]
+    curves = [collect_values_of_texts(row) for row in group]
     if len(group) < len(places) or any(not curve for curve in curves):
         note = next((row.note for row in group if row.value is None), None)
         return Row(name, None, unit, note=note or "some lengths have no number", keys=where, **at)
-    every = transform_values(first.metric, np.array(curves).T)
+    every = transform_to_log_axes(first.metric, np.array(curves).T)
     if every is None:
         note = f"{NOT_APPLICABLE}an exponent is of positive numbers"
         return Row(name, None, unit, note=note, keys=where, **at)
     found = fit_slopes(places, every)
     error = math.sqrt(float(np.mean(found.error**2)))
-    even = uniform_slope(group, places)
+    even = compute_slope_of_uniform_attention(group, places)
     keys = where | ({} if math.isnan(error) else {"error": error}) | even
     return summarize_values(name, unit, found.slope.tolist(), "", keys=keys, **at)
 
 
-def text_values(row: Row) -> list[float]:
+def collect_values_of_texts(row: Row) -> list[float]:
     """The numbers of every text at one length."""
     return list(row.each) or ([] if row.value is None else [row.value])
 
 
-def transform_values(metric: str, curves: np.ndarray) -> "np.ndarray | None":
+def transform_to_log_axes(metric: str, curves: np.ndarray) -> "np.ndarray | None":
     """[text, length]: the values as plotted against ln n; None where a logarithm is not defined."""
     if ATTENTION.spec(metric).unit == LOGARITHMIC:
         return curves
     return np.log(curves) if (curves > 0.0).all() else None
 
 
-def uniform_slope(group: Sequence[Row], places: np.ndarray) -> dict[str, Scalar]:
+def compute_slope_of_uniform_attention(
+    group: Sequence[Row], places: np.ndarray
+) -> dict[str, Scalar]:
     values = [row.keys.get(UNIFORM) for row in group]
     if not all(isinstance(value, float) for value in values):
         return {}
-    scaled = transform_values(group[0].metric, np.array([values], dtype=float))
+    scaled = transform_to_log_axes(group[0].metric, np.array([values], dtype=float))
     return {} if scaled is None else {UNIFORM: float(fit_slopes(places, scaled).slope[0])}
 
 
@@ -178,5 +180,5 @@ def build_views(lines: Sequence[Row], metrics: Sequence[str], texts: int) -> Ite
         what = "against ln n" if ATTENTION.spec(metric).unit == LOGARITHMIC else "exponent of n"
         own = [row for row in lines if row.metric == metric + SLOPE]
         errors = [float(row.keys["error"]) for row in own if "error" in row.keys]
-        known = f"; standard errors {format_extent(errors)}" if errors else ""
+        known = f"; standard errors {format_min_to_max(errors)}" if errors else ""
         yield View(f"{metric}: {what}{over}{known}", "layer", (metric + SLOPE,), "head")

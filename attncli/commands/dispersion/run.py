@@ -7,7 +7,11 @@ from functools import partial
 from attncli.analysis import Study
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan
-from attncli.analysis.heads.prepare import available_heads, prepare_softmax_heads, refuse_absent
+from attncli.analysis.heads.prepare import (
+    available_heads,
+    prepare_softmax_heads,
+    refuse_nonexistent_heads,
+)
 from attncli.capture import STRIP_MEMORY
 from attncli.commands.dispersion.report import DEFAULT, measure_dispersion, metric_definitions
 from attncli.declare.dry_run import before_the_work
@@ -54,7 +58,7 @@ def prepare_dispersion(
     texts = {length: cut_to_length(checkpoint, requested, length) for length in points}
     plan = HeadPlan(metrics, heads.chosen_layers(), heads.head_filter(), seed=seed)
     subject = prepare_softmax_heads(checkpoint.body)
-    refuse_absent(available_heads(subject), plan)
+    refuse_nonexistent_heads(available_heads(subject), plan)
     shorter = "let `lengths` end at a shorter one"
     require_memory_to_run(subject.body, points[-1], STRIP_MEMORY, advice=shorter)
     return partial(measure_dispersion, checkpoint, subject, texts, plan)

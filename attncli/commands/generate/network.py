@@ -41,14 +41,14 @@ def generate_network(
     The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
     variant is meant, and `attn rank-collapse` then computes that one.
     """
-    from attncli.analysis.synthetic_networks import build_spec
+    from attncli.analysis.synthetic_networks import build_network_spec
     from attncli.io.tensor_file_endings import require_tensor_file
     from attncli.io.tensor_files import save_tensors
     from attncli.networks.network_files import network_metadata, network_tensors
     from attncli.networks.weights import GeneratedNetwork
     from attncli.resource_limits import require_memory
 
-    source = GeneratedNetwork(build_spec(network), validate_seed(seed))
+    source = GeneratedNetwork(build_network_spec(network), validate_seed(seed))
     variant = next(iter(switches.chosen())) if switches.any_set else "paper"
     require_tensor_file(output)
     spec = source.spec

@@ -77,16 +77,16 @@ def head_capacity(
     """
     from attncli.commands.head_capacity import run as runs
 
-    runs.refuse_other_gates(how.conditions)
+    runs.refuse_gates_on_other_metrics(how.conditions)
     if how.save_module is not None:
         require_tensor_file(how.save_module)
-    runs.refuse_other_inputs(inputs, head, how.save_module)
+    runs.refuse_options_without_head(inputs, head, how.save_module)
     request = build_request(patterns, search, precision)
     if head is None:
         return runs.prepare_survey(
             source, patterns, texts, search, request, run=run, files=files, how=how
         )
-    return runs.show_patterns(
+    return runs.find_inputs_of_one_head(
         source,
         head,
         inputs == EMBEDDINGS,

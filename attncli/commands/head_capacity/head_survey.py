@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.rows.head_rows import site_keys
-from attncli.analysis.layer_maps import capture_maps, group_by_memory, self_attention_sites
+from attncli.analysis.layer_maps import capture_maps, group_layers_by_memory, self_attention_sites
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import AttentionSite
 from attncli.commands.head_capacity.random_patterns import RandomPatterns, head_dtype
@@ -21,8 +21,8 @@ from attncli.commands.head_capacity.required_width_and_scale import (
 from attncli.commands.head_capacity.survey_rows import (
     SURVEY_METRICS,
     VIEWS,
-    ShownShares,
-    SurveyedHead,
+    HeadCapacity,
+    ReachableShares,
     build_findings,
     format_headline,
 )
@@ -42,7 +42,7 @@ Maps = Mapping[AttentionSite, tuple[NDArray[Any], NDArray[Any] | None]]
 
 
 @dataclass(frozen=True)
-class SurveyPlan:
+class HeadCapacityPlan:
     """The measurements for every head."""
 
     request: FitRequest
@@ -52,7 +52,7 @@ class SurveyPlan:
 
 
 @dataclass
-class SurveyedHeads:
+class MapMeasurements:
     """Results of the forward passes, by attention layer."""
 
     own: dict[AttentionSite, list[MapRequirements]] = field(default_factory=dict)
@@ -69,20 +69,20 @@ class SurveyedHeads:
         return self.own[site][head]
 
 
-def survey_heads(
+def measure_head_capacities(
     checkpoint: LoadedModel,
     subject: PreparedModel,
     random_init: PreparedModel,
     texts: Sequence[ModelInput],
     read: Reader,
-    plan: SurveyPlan,
+    plan: HeadCapacityPlan,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Survey all heads. `texts` have one length; `random_init` is the same architecture with random
     weights."""
     sites = self_attention_sites(subject.shapes)
     total = 2 * sum(subject.shapes[site].heads for site in sites)  # their maps, then their weights
-    seen = observe_heads(
+    seen = measure_maps_on_texts(
         subject, random_init, texts, plan, lambda done: progress(done, total, "heads")
     )
     patterns = RandomPatterns(texts[0].tokens, plan.request, plan.methods, plan.seeds)
@@ -91,12 +91,12 @@ def survey_heads(
     done = total // 2
     for site, keys in site_keys(sites, subject.stacks).items():
         for head in range(subject.shapes[site].heads):
-            shown = compute_shown_shares(read, site.layer, head, patterns)
+            shown = measure_reachable_shares(read, site.layer, head, patterns)
             if isinstance(shown, str):
                 reasons[shown] = None
             nulls = {name: seen.changed(name, site, head) for name in (SHUFFLED, RANDOM)}
             own, moved = seen.own_of(site, head), seen.changed(OWN, site, head)
-            rows += SurveyedHead(site.layer, head, keys, own, shown, moved, nulls).rows()
+            rows += HeadCapacity(site.layer, head, keys, own, shown, moved, nulls).rows()
             progress(done := done + 1, total, "heads")
     identity = checkpoint.identity
     name = str(identity.get("name") or identity.get("path") or identity.get("class"))
@@ -118,18 +118,18 @@ def survey_heads(
     )
 
 
-def observe_heads(
+def measure_maps_on_texts(
     subject: PreparedModel,
     random_init: PreparedModel,
     texts: Sequence[ModelInput],
-    plan: SurveyPlan,
+    plan: HeadCapacityPlan,
     advance: Callable[[int], None],
-) -> SurveyedHeads:
+) -> MapMeasurements:
     """A few layers at a time: their maps on each text, and those of the nulls."""
-    seen = SurveyedHeads()
+    seen = MapMeasurements()
     mixed = [moved for text in texts if (moved := shuffle_tokens(text, plan.seeds[0]))]
     sites = self_attention_sites(subject.shapes)
-    for group in group_by_memory(sites, subject.shapes, 2 * texts[0].tokens ** 2):
+    for group in group_layers_by_memory(sites, subject.shapes, 2 * texts[0].tokens ** 2):
         names = {site.name for site in group}
         twins = [site for site in self_attention_sites(random_init.shapes) if site.name in names]
         for place, maps in enumerate(iterate_maps(seen, OWN, subject, group, texts)):
@@ -143,7 +143,7 @@ def observe_heads(
 
 
 def iterate_maps(
-    seen: SurveyedHeads,
+    seen: MapMeasurements,
     what: str,
     subject: PreparedModel,
     sites: Sequence[AttentionSite],
@@ -159,12 +159,12 @@ def iterate_maps(
             if before[name].shape != now[name].shape:  # a decoder that says itself how long it is
                 continue
             moved = seen.changes.setdefault((what, name), [])
-            moved.append(compute_variations(before[name], now[name]))
+            moved.append(total_variation_of_maps(before[name], now[name]))
         yield {site: (maps, found.kept.visible.get(site)) for site, maps in found.maps.items()}
         before = now
 
 
-def compute_variations(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
+def total_variation_of_maps(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
     """Of each head the mean over its queries of ½ Σ_j |A_ij - A'_ij|, a head at a time."""
     return np.array(
         [0.5 * np.abs(a - b).sum(axis=1).mean() for a, b in zip(first, second, strict=True)]
@@ -172,7 +172,7 @@ def compute_variations(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.
 
 
 def measure_maps(
-    seen: SurveyedHeads, maps: Maps, plan: SurveyPlan, advance: Callable[[int], None]
+    seen: MapMeasurements, maps: Maps, plan: HeadCapacityPlan, advance: Callable[[int], None]
 ) -> None:
     for site, (weights, visible) in maps.items():
         causal = not np.triu(weights, 1).any()
@@ -186,9 +186,9 @@ def measure_maps(
             advance(sum(map(len, seen.own.values())))
 
 
-def compute_shown_shares(
+def measure_reachable_shares(
     read: Reader, layer: int, head: int, patterns: RandomPatterns
-) -> ShownShares | str:
+) -> ReachableShares | str:
     """The random patterns that the head shows, from its weights in the files; or the reason why
     this is unknown."""
     try:
@@ -196,4 +196,4 @@ def compute_shown_shares(
         found = patterns.shares(loaded_head)
     except AttnError as error:
         return f"n/a: {error}"
-    return ShownShares(loaded_head.d, head_dtype(loaded_head), len(patterns.seeds), found)
+    return ReachableShares(loaded_head.d, head_dtype(loaded_head), len(patterns.seeds), found)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
     fit_queries_and_keys,
-    show_pattern,
+    solve_and_measure_pattern,
 )
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import FitAttempt
@@ -69,7 +69,9 @@ class RandomPatterns:
                     continue
                 queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
                 projections = solve_projections_for_scores(head, queries, keys)
-                evidence = show_pattern(head, projections, target, dtype, pseudo).evidence
+                evidence = solve_and_measure_pattern(
+                    head, projections, target, dtype, pseudo
+                ).evidence
                 shown += evidence.meets(replace(self.request, dtype=dtype))
             shares[k] = shown / len(self.seeds)
             if not shown:
@@ -81,7 +83,7 @@ def head_dtype(head: Head) -> str:
     return STORED.get(str(head.described["dtype"]), "float32")
 
 
-def max_fully_shown(shares: Mapping[int, float]) -> int:
+def most_keys_always_reached(shares: Mapping[int, float]) -> int:
     """The largest number of keys up to which every pattern is shown; 0 where not even one key is."""
     best = 0
     for k, share in shares.items():

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from attncli.analysis import Progress
 from attncli.analysis.heads.prepare import prepare_softmax_heads
-from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs
-from attncli.commands.head_capacity.one_head.real_token_inputs import add_real_inputs
-from attncli.commands.head_capacity.one_head.token_queries_and_keys import refuse_deeper_layers
+from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInputs
+from attncli.commands.head_capacity.one_head.real_token_inputs import add_token_inputs
+from attncli.commands.head_capacity.one_head.token_queries_and_keys import require_first_layer
 from attncli.fits import FitRequest
 from attncli.head_weights.head import Head
 from attncli.models.loading.load import load_model
@@ -16,35 +16,35 @@ from attncli.options.model import CheckpointOptions
 from attncli.records import Report
 
 
-class RealInputs(Protocol):
+class AddTokenInputs(Protocol):
     """From the report of free inputs to one that also has those of real tokens."""
 
     def __call__(
         self,
         report: Report,
         head: Head,
-        inputs: Sequence[FoundInputs],
+        inputs: Sequence[PatternInputs],
         request: FitRequest,
         seeds: Sequence[int],
         progress: Progress,
     ) -> Report: ...
 
 
-def load_real_inputs(model: str, head: Head, files: CheckpointOptions) -> RealInputs:
+def load_model_for_token_inputs(model: str, head: Head, files: CheckpointOptions) -> AddTokenInputs:
     """Load it in float64, so that its own map can be compared with the one from its weights."""
-    refuse_deeper_layers(head)
+    require_first_layer(head)
 
     def add_real_tokens(
         report: Report,
         head: Head,
-        inputs: Sequence[FoundInputs],
+        inputs: Sequence[PatternInputs],
         request: FitRequest,
         seeds: Sequence[int],
         progress: Progress,
     ) -> Report:
         checkpoint = load_model(model, replace(files.to_load(seeds[0]), dtype="float64"))
         subject = prepare_softmax_heads(checkpoint.body)
-        return add_real_inputs(
+        return add_token_inputs(
             report,
             checkpoint,
             subject,

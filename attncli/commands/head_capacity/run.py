@@ -10,21 +10,21 @@ from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.fits.saving import write_fits
 from attncli.analysis.fits.target_patterns import ChosenPatterns, choose_patterns
 from attncli.analysis.heads.prepare import prepare_softmax_heads
-from attncli.analysis.model_argument_checks import refuse_at_once
-from attncli.analysis.prepare import FLOAT64_IF_IT_FITS, load_for
+from attncli.analysis.model_argument_checks import check_options_before_loading
+from attncli.analysis.prepare import FLOAT64_IF_IT_FITS, load_in_dtype
 from attncli.analysis.source_arguments import resolve_source
-from attncli.commands.head_capacity.head_survey import SurveyPlan, survey_heads
+from attncli.commands.head_capacity.head_survey import HeadCapacityPlan, measure_head_capacities
 from attncli.commands.head_capacity.one_head.head_report import (
     HEAD_METRICS,
     REAL_METRICS,
     build_report,
 )
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
-    find_inputs,
+    find_inputs_for_patterns,
     refuse_rotary_head,
     to_saved_fits,
 )
-from attncli.commands.head_capacity.real_tokens import RealInputs, load_real_inputs
+from attncli.commands.head_capacity.real_tokens import AddTokenInputs, load_model_for_token_inputs
 from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS
 from attncli.errors import AttnError, InputError, UsageError, unknown_name
 from attncli.fits import FitRequest
@@ -66,14 +66,14 @@ def prepare_survey(
     source = resolve_source(model, "head_capacity")
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
-    refuse_at_once(source, files, inputs, longest, seeds[0])
+    check_options_before_loading(source, files, inputs, longest, seeds[0])
     requested = default_to_two_texts(inputs.to_read(longest, seeds[0]))
-    checkpoint = load_for(
+    checkpoint = load_in_dtype(
         source, files.to_load(seeds[0]), FLOAT64_IF_IT_FITS, make_check_before_weights(requested)
     )
     texts = cut_to_shortest(checkpoint, requested)
     require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
-    plan = SurveyPlan(request, search.methods, search.widest, seeds)
+    plan = HeadCapacityPlan(request, search.methods, search.widest, seeds)
 
     fetching = files.to_fetch()
 
@@ -99,12 +99,12 @@ def prepare_survey(
     random_init = prepare_softmax_heads(
         remove_model_head(make_random_init_model(checkpoint.model, seeds[0]))
     )
-    return survey_heads(
+    return measure_head_capacities(
         checkpoint, subject, random_init, texts, read_layer_head, plan, how.progress
     )
 
 
-def show_patterns(
+def find_inputs_of_one_head(
     model: str,
     head: str,
     real: bool,
@@ -120,10 +120,10 @@ def show_patterns(
     model."""
     source = resolve_source(model, "head_capacity(head=...)")
     trained = load_head(str(source), head, files, how)
-    add_real_tokens = load_real_inputs(str(source), trained, files) if real else None
+    add_real_tokens = load_model_for_token_inputs(str(source), trained, files) if real else None
     idle = () if real else files.set_for_runs()
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0], idle)
-    report = fit_head_inputs(trained, chosen, search, request, run, how, add_real_tokens)
+    report = build_head_inputs_report(trained, chosen, search, request, run, how, add_real_tokens)
     return chosen.add_sources(report.with_verdicts(()) if search.allow_unmet else report)
 
 
@@ -136,14 +136,14 @@ def load_head(model: str, place: str, files: CheckpointOptions, how: RunContext)
     return head
 
 
-def fit_head_inputs(
+def build_head_inputs_report(
     head: Head,
     chosen: ChosenPatterns,
     search: MethodOptions,
     request: FitRequest,
     run: DrawOptions,
     how: RunContext,
-    real: RealInputs | None = None,
+    real: AddTokenInputs | None = None,
 ) -> Report:
     """Fit inputs of a trained head, with its mask, for every pattern; `real`: the model whose
     tokens are searched too."""
@@ -154,7 +154,7 @@ def fit_head_inputs(
     save, seeds = how.save_module, run.all_seeds()
     targets = chosen.build_targets(seeds[0], head.causal)
     request = replace(request.at_width(head.d), causal=head.causal)
-    found = find_inputs(head, targets, search.methods, request, seeds, how.progress)
+    found = find_inputs_for_patterns(head, targets, search.methods, request, seeds, how.progress)
     plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot
     fits = to_saved_fits(head, found) if how.pictures or plain or save is not None else []
     if save is not None:
@@ -165,7 +165,7 @@ def fit_head_inputs(
     return add_pictures(report, fits) if how.pictures or plain else report
 
 
-def refuse_other_inputs(inputs: str, head: str | None, save: Path | None) -> None:
+def refuse_options_without_head(inputs: str, head: str | None, save: Path | None) -> None:
     """Refuse options that need --head."""
     if inputs not in ("free", "embeddings"):
         raise unknown_name("inputs", inputs, ("free", "embeddings"))
@@ -173,7 +173,7 @@ def refuse_other_inputs(inputs: str, head: str | None, save: Path | None) -> Non
         raise UsageError("`save_module` goes with `head`: a survey makes no module to write.")
 
 
-def refuse_other_gates(conditions: Sequence[Condition]) -> None:
+def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
     """Refuse, before the work, gates on metrics that neither a survey nor one head has."""
     known = {*SURVEY_METRICS, *FIT_METRICS, *HEAD_METRICS, *REAL_METRICS}
     for condition in conditions:

@@ -6,8 +6,15 @@ from math import sqrt
 from statistics import fmean, median
 from typing import Any
 
-from attncli.analysis.statistics import row_interval, select_near_largest, summarize_values
-from attncli.commands.head_capacity.random_patterns import CAPACITY_METRICS, max_fully_shown
+from attncli.analysis.statistics import (
+    confidence_interval_of_row,
+    select_indistinguishable_from_first,
+    summarize_values,
+)
+from attncli.commands.head_capacity.random_patterns import (
+    CAPACITY_METRICS,
+    most_keys_always_reached,
+)
 from attncli.commands.head_capacity.required_width_and_scale import OWN_MAP_METRICS, MapRequirements
 from attncli.errors import format_count
 from attncli.maths.number_format import format_approximately, format_number, format_with_deviation
@@ -42,7 +49,7 @@ NEEDS_TWO = "n/a: it takes two texts whose maps are of one size"
 
 
 @dataclass(frozen=True)
-class SurveyedHead:
+class HeadCapacity:
     """All results of one head."""
 
     layer: int
@@ -50,7 +57,7 @@ class SurveyedHead:
     keys: Mapping[str, Scalar]
     own: MapRequirements | str
     """Requirements of its map on the first text; or why there are none."""
-    shown: "ShownShares | str"
+    shown: "ReachableShares | str"
     changes: Sequence[float]
     """Total variation between its maps on each text and the next."""
     nulls: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -98,11 +105,11 @@ class SurveyedHead:
                 n=draws,
                 keys=keys,
             )
-        yield self.row("capacity_k", max_fully_shown(self.shown.shares))
+        yield self.row("capacity_k", most_keys_always_reached(self.shown.shares))
 
 
 @dataclass(frozen=True)
-class ShownShares:
+class ReachableShares:
     """Shares of random patterns that a head's weights show."""
 
     d: int
@@ -135,7 +142,7 @@ def format_headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
     wide = metric_values(rows, "own_map_d")
     total = sum(row.metric == "own_map_d" for row in rows)
     proved = metric_values(rows, "own_map_d_proved")
-    bound = f"proved: d ≥ {format_span(proved)}" if proved else "nothing is proved"
+    bound = f"proved: d ≥ {format_range_and_median(proved)}" if proved else "nothing is proved"
     if not wide:
         return f"{name}, {format_count(tokens, 'token')}: a search found no module for the maps of {format_count(total, 'head')}; {bound}."
     which = f"the maps of its {format_count(total, 'head')}"
@@ -143,18 +150,18 @@ def format_headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
     has = sorted(set(metric_values(rows, "d").values()))
     have = f"the heads have d = {' or '.join(f'{d:g}' for d in has)}; " if has else ""
     typical = format_approximately(median(metric_values(rows, "sufficient_d").values()))
-    sentence = f"{name}, {format_count(tokens, 'token')}: for {which} a search found d = {format_span(wide)}; {bound}; {have}the paper's construction would need d ≈ {typical}."
+    sentence = f"{name}, {format_count(tokens, 'token')}: for {which} a search found d = {format_range_and_median(wide)}; {bound}; {have}the paper's construction would need d ≈ {typical}."
     moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
-    return f"{sentence} {describe_dependence(moved)}." if moved else sentence
+    return f"{sentence} {describe_input_dependence(moved)}." if moved else sentence
 
 
-def format_span(values: Mapping[str, float]) -> str:
+def format_range_and_median(values: Mapping[str, float]) -> str:
     """`2 … 8 (median 5)`."""
     least, middle, most = min(values.values()), median(values.values()), max(values.values())
     return f"{least:g}" if least == most else f"{least:g} … {most:g} (median {middle:g})"
 
 
-def describe_dependence(moved: Sequence[Row]) -> str:
+def describe_input_dependence(moved: Sequence[Row]) -> str:
     """The mean over heads with its standard error over pairs of texts, next to the controls'."""
     mean = fmean(row.value or 0.0 for row in moved)
     pairs = min(row.n for row in moved)
@@ -190,9 +197,9 @@ def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:
             f"{few}: {format_top_heads(sorted(still, key=lambda row: row.value or 0.0))}",
         )
     if moved:
-        yield Finding("follow the input most", describe_most_moved(moved))
+        yield Finding("follow the input most", describe_most_input_dependent(moved))
     if wide:
-        yield Finding("widest modules found", format_largest(wide))
+        yield Finding("widest modules found", format_heads_with_largest_values(wide))
     if shown:
         least, most = min(shown.values()), max(shown.values())
         keys = f"{least:g}" if least == most else f"{least:g} … {most:g}"
@@ -201,11 +208,11 @@ def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
-def describe_most_moved(moved: Sequence[Row]) -> str:
+def describe_most_input_dependent(moved: Sequence[Row]) -> str:
     """In order where the errors over pairs of texts separate them."""
     order = sorted(moved, key=lambda row: -(row.value or 0.0))
-    near = select_near_largest(order)
-    if row_interval(order[0]) is None:
+    near = select_indistinguishable_from_first(order)
+    if confidence_interval_of_row(order[0]) is None:
         return f"{format_top_heads(order)}; on one pair of texts, which does not say how sure this order is"
     if len(near) > 1:
         return f"{format_count(len(near), 'head')} that their errors do not separate: {format_top_heads(near)}"
@@ -220,17 +227,19 @@ def format_top_heads(rows: Sequence[Row], most: int = 3) -> str:
 def format_value(row: Row) -> str:
     value = row.value or 0.0
     return (
-        format_short(value)
+        format_whole_or_two_digits(value)
         if row.spread is None
         else format_with_deviation(value, row.spread / sqrt(row.n))
     )
 
 
-def format_largest(values: Mapping[str, float], most: int = 3) -> str:
+def format_heads_with_largest_values(values: Mapping[str, float], most: int = 3) -> str:
     """`0.1 (11), 0.0 (10)`: the first of the order."""
     order = sorted(values, key=lambda place: -values[place])
-    return ", ".join(f"{place} ({format_short(values[place])})" for place in order[:most])
+    return ", ".join(
+        f"{place} ({format_whole_or_two_digits(values[place])})" for place in order[:most]
+    )
 
 
-def format_short(value: float) -> str:
+def format_whole_or_two_digits(value: float) -> str:
     return f"{value:g}" if value == int(value) else f"{value:.2g}"

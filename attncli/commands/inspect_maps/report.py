@@ -15,7 +15,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
     PassResult,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.head_selection import HeadSelection
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.map_export.thumbnails import Thumbnails, thumbnail_size
@@ -29,7 +29,7 @@ from attncli.analysis.heads.model_inspection import (
 from attncli.analysis.heads.ordering import rank_rows
 from attncli.analysis.heads.rows.head_rows import (
     ON_RANDOM,
-    Observations,
+    HeadObservations,
     build_head_rows,
     site_keys,
     warn_silent_heads,
@@ -62,7 +62,7 @@ def inspect_maps(
     request = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
     looks = [*([small.take] if small else []), *([also] if also else [])]
     seen = observe_maps(file, maps, request, progress, looks)
-    own = Observations([seen], numbers={saved.site: saved.heads for saved in maps})
+    own = HeadObservations([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(build_rows(own, plan, beyond, {saved.site: saved.name for saved in maps}))
     drawn = plan.metrics.on_repeats if beyond.roles_on == ON_RANDOM else ()
     heads = classify_heads(rows, drawn) if plan.metrics.roles else []
@@ -100,7 +100,7 @@ def inspect_maps(
         findings=headline,
         warnings=(
             *build_warnings(plan, beyond),
-            *warn_odd_maps(file),
+            *warn_about_unusual_maps(file),
             *warn_unconverged_spectra([seen]),
             *warn_silent_heads([seen]),
         ),
@@ -133,17 +133,17 @@ def select_heads(file: MapFile, plan: HeadPlan, beyond: MapMetadata) -> HeadSele
     return replace(found, of_layers=beyond.of_layers, of_heads=beyond.of_heads)
 
 
-def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
+def refuse_metrics_not_in_file(file: MapFile, plan: HeadPlan) -> None:
     """Refuse a request for metrics that neither the maps nor the saved metadata have."""
     saved_metrics = {row.metric for row in read_metadata(file).rows}
     selection = plan.metrics
     if selection.states and not (
         selection.heads or selection.pairs or saved_metrics & set(selection.states)
     ):
-        raise describe_missing_states(str(file.path), selection)
+        raise make_missing_states_error(str(file.path), selection)
 
 
-def describe_missing_states(place: str, selection: MetricSelection) -> UsageError:
+def make_missing_states_error(place: str, selection: MetricSelection) -> UsageError:
     """The error for metrics that need more than maps."""
     return UsageError(
         f"there are only maps in {place}, and `metric` names what is measured on states, {list_first_names(selection.states)}: ask the model itself."
@@ -164,7 +164,7 @@ def build_warnings(plan: HeadPlan, beyond: MapMetadata) -> Iterator[str]:
         )
 
 
-def warn_odd_maps(file: MapFile) -> Iterator[str]:
+def warn_about_unusual_maps(file: MapFile) -> Iterator[str]:
     """Warn about unusual maps of other programs; those of a captured model have been verified."""
     if file.own is None:
         return
@@ -196,7 +196,7 @@ def observe_maps(
     also: Sequence[Look] = (),
 ) -> PassResult:
     """Show every map in strips to the observers; maps that need another round are read again."""
-    observer = HeadObserver(request, UniformControl(), str(file.path), lambda share: None)
+    observer = HeadObserver(request, UniformAttentionControl(), str(file.path), lambda share: None)
 
     def observe_strip(site: AttentionSite, strip: Strip) -> bool:
         for look in also:
@@ -215,7 +215,7 @@ def observe_maps(
 
 
 def build_rows(
-    own: Observations, plan: HeadPlan, beyond: MapMetadata, names: Mapping[AttentionSite, str]
+    own: HeadObservations, plan: HeadPlan, beyond: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> Iterator[Row]:
     """Rows in the order of the metrics; saved rows of the run come first, else the maps are
     measured."""
@@ -231,7 +231,7 @@ def build_rows(
 
 
 def collect_site_keys(
-    own: Observations, beyond: MapMetadata, names: Mapping[AttentionSite, str]
+    own: HeadObservations, beyond: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> dict[AttentionSite, dict[str, Scalar]]:
     """Keys that distinguish the heads of each attention: those that the run saved, else from the
     file."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from attncli.analysis import Progress, Study
-from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, announce_map_size
+from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, check_map_size
 from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_metric
 from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.heads.ordering import select_ranking
-from attncli.analysis.heads.prepare import refuse_absent
+from attncli.analysis.heads.prepare import refuse_nonexistent_heads
 from attncli.analysis.source_arguments import resolve_source
 from attncli.capture import MapShape
 from attncli.capture.saved_maps.map_files import MapFile
@@ -20,10 +20,10 @@ from attncli.commands.inspect_maps.in_memory_maps import HERE, wrap_arrays
 from attncli.commands.inspect_maps.map_sources import open_map_file
 from attncli.commands.inspect_maps.report import (
     build_thumbnails,
-    describe_missing_states,
     inspect_maps,
+    make_missing_states_error,
     read_token_names,
-    refuse_states_alone,
+    refuse_metrics_not_in_file,
 )
 from attncli.errors import UsageError
 from attncli.gates import Condition, refuse_unmeasured
@@ -41,9 +41,9 @@ def build_head_plan(
     maps: Any, names: Sequence[str], pairs: int, heads: HeadOptions, conditions: Sequence[Condition]
 ) -> HeadPlan:
     """Build the plan: metrics and heads; refuse metrics that maps cannot show."""
-    refuse_metrics_of_models(names)
+    refuse_weight_and_state_metrics(names)
     if not is_file(maps):
-        refuse_metrics_of_states(names)
+        refuse_state_metrics(names)
     metrics = choose_metrics(names, pairs)
     if conditions:
         refuse_unmeasured(conditions, list(metrics.definitions()))
@@ -64,15 +64,15 @@ def prepare_maps(
     isolate_in_process()
     file = open_maps(maps, batch, labels, how)
     numbers = {saved.site: saved.heads for saved in file.maps}
-    refuse_absent(numbers, plan)
-    refuse_states_alone(file, plan)
+    refuse_nonexistent_heads(numbers, plan)
+    refuse_metrics_not_in_file(file, plan)
     small = build_thumbnails(file, plan) if how.maps or not is_file(maps) else None
     if not how.pictures or (is_file(maps) and not draws):
         return partial(inspect_maps, file, plan, small=small)
     collected = collect_chosen_maps(file, plan) if draws else collect_first_maps(file)
     if draws:
         shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
-        announce_map_size(collected, shapes, None, how.say, 8 if file.double else 4)
+        check_map_size(collected, shapes, None, how.say, 8 if file.double else 4)
 
     def with_maps(progress: Progress) -> Report:
         report = inspect_maps(file, plan, progress, small, collected.take)
@@ -117,15 +117,15 @@ def collect_first_maps(file: MapFile) -> CollectedMaps:
     return CollectedMaps(None, lambda layer, head: (layer, head) in drawn, numbers=numbers)
 
 
-def refuse_metrics_of_states(names: Sequence[str]) -> None:
+def refuse_state_metrics(names: Sequence[str]) -> None:
     """Refuse metrics of states for arrays; a file may contain them in its metadata."""
     for name in names:
         metrics = choose_metrics([name])
         if metrics.states and not metrics.heads:
-            raise describe_missing_states(HERE, metrics)
+            raise make_missing_states_error(HERE, metrics)
 
 
-def refuse_metrics_of_models(names: Sequence[str]) -> None:
+def refuse_weight_and_state_metrics(names: Sequence[str]) -> None:
     """Refuse metrics of weights and states, which maps cannot show."""
     for name in names:
         if is_weight_metric(name):

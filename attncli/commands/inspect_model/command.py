@@ -114,13 +114,13 @@ def inspect_model(
         require_tensor_file(save_maps)
     if pairs == 0:
         raise UsageError("`pairs=0`: it must be at least 1.")
-    from attncli.analysis.model_argument_checks import refuse_at_once
+    from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.analysis.source_arguments import resolve_source
 
     names = split_names(metric or [])
     subject = resolve_source(source, "inspect_model", how.output, save_maps)
-    refuse_at_once(subject, model, inputs, tokens, seed)
-    refuse_wrong_words(how.conditions, names, pairs or 0, heads)
+    check_options_before_loading(subject, model, inputs, tokens, seed)
+    validate_names_and_numbers(how.conditions, names, pairs or 0, heads)
     from attncli.commands.inspect_model.request import InspectionRequest
     from attncli.commands.inspect_model.run import prepare_inspection
 
@@ -142,11 +142,15 @@ def inspect_model(
     return study(progress=how.progress)
 
 
-def refuse_wrong_words(
+def validate_names_and_numbers(
     conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int, heads: HeadOptions
 ) -> None:
     """Refuse impossible layers, heads, metrics, orders and gates before torch is imported."""
-    from attncli.analysis.heads.metric_selection import LINEAR_HEADS, choose_metrics, group_members
+    from attncli.analysis.heads.metric_selection import (
+        LINEAR_HEADS,
+        choose_metrics,
+        list_metrics_by_group,
+    )
     from attncli.analysis.heads.ordering import select_ranking
     from attncli.gates import refuse_unmeasured
 
@@ -157,7 +161,7 @@ def refuse_wrong_words(
     if conditions:
         from attncli.analysis.heads.rows.extra_metric_definitions import COMPLETENESS
 
-        others = [name for group in group_members().values() for name in group]
+        others = [name for group in list_metrics_by_group().values() for name in group]
         of_linear = [COMPLETENESS, *([] if metric else LINEAR_HEADS)]
         measured = [*chosen.definitions(), *of_linear]
         refuse_unmeasured(conditions, measured, others)

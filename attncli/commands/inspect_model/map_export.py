@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.analysis import Progress, Say, Study
 from attncli.analysis.heads.forward_passes.head_observer import Look
-from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, announce_map_size
+from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, check_map_size
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.map_export.thumbnails import Thumbnails, select_heads, thumbnail_size
 from attncli.analysis.heads.model_inspection import HeadPlan, Inspection, TakesMetadata
@@ -39,7 +39,7 @@ def add_maps(
             "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
         )
     collected = CollectedMaps(plan.layers, plan.keeps, for_file=request.save_maps is not None)
-    announce_map_size(
+    check_map_size(
         collected, subject.shapes_on(text.tokens), request.save_maps, say, subject.itemsize
     )
     metadata: dict[str, str] = {}

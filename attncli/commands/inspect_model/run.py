@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.analysis import Say, Study
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.analysis.heads.model_inspection import (
     HeadPlan,
     Inspection,
     inspect_model,
-    select_linear,
+    select_linear_heads,
 )
 from attncli.analysis.heads.prepare import (
     available_heads,
-    refuse_absent,
-    refuse_layers_beyond,
     refuse_no_config,
+    refuse_nonexistent_heads,
+    refuse_nonexistent_layers,
 )
-from attncli.analysis.prepare import HEADS, Need, PreparedModel, prepare
+from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
 from attncli.capture.linear.linear_layers import LinearLayer
 from attncli.capture.stacks.custom_modules import ForeignModule
 from attncli.commands.inspect_model.request import InspectionRequest
@@ -58,13 +58,13 @@ def prepare_inspection(
     plan = request.plan(heads)
     options, requested = model.to_load(request.seed), inputs.to_read(request.tokens, request.seed)
     before_the_work()
-    checkpoint = load_model(request.source, options, before_weights(plan, requested))
+    checkpoint = load_model(request.source, options, make_layer_and_text_check(plan, requested))
     texts = make_inputs(checkpoint, requested)
     subject = prepare_heads(checkpoint.body, texts[0])
-    refuse_absent(available_heads(subject), plan)
+    refuse_nonexistent_heads(available_heads(subject), plan)
     if subject.linear.found and not request.metric:
         plan = replace(plan, metrics=plan.metrics.with_linear())
-    announce_duration(subject, plan, max(text.tokens for text in texts), say)
+    report_estimated_duration(subject, plan, max(text.tokens for text in texts), say)
     advice = "cut it with `tokens`, or lower `strip_memory`"
     for text in texts:
         require_memory_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
@@ -83,10 +83,10 @@ def prepare_inspection(
 
 def prepare_heads(body: "PreTrainedModel", text: ModelInput | None = None) -> PreparedModel:
     """The model's attention and its linear layers; a module of another origin may have no blocks."""
-    return prepare(
+    return prepare_model(
         body,
         text,
-        HEADS | Need.LINEAR,
+        HEADS | Requirement.LINEAR,
         without_attention="linear",
         without_blocks="go on" if isinstance(body, ForeignModule) else "refuse",
     )
@@ -106,22 +106,24 @@ def load_random_init(
     )
 
 
-def before_weights(plan: HeadPlan, requested: RequestedInput) -> Ahead:
+def make_layer_and_text_check(plan: HeadPlan, requested: RequestedInput) -> Ahead:
     """Checks from config and tokenizer, before weights are read: missing layers, texts that are too
     long."""
     read_texts = make_check_before_weights(requested)
 
     def check_and_read_texts(checkpoint: LoadedModel) -> Any:
-        refuse_layers_beyond(checkpoint, plan)
+        refuse_nonexistent_layers(checkpoint, plan)
         return read_texts(checkpoint)
 
     return check_and_read_texts
 
 
-def announce_duration(subject: PreparedModel, plan: HeadPlan, tokens: int, say: Say) -> None:
+def report_estimated_duration(
+    subject: PreparedModel, plan: HeadPlan, tokens: int, say: Say
+) -> None:
     """Announce how long maps of linear layers take, from one layer of each kind on a short text;
     skip short runs."""
-    linear = select_linear(subject, plan)
+    linear = select_linear_heads(subject, plan)
     if tokens < LONG_TEXT or not linear.layers:
         return
     kinds: dict[str, list[LinearLayer]] = {}
@@ -149,7 +151,7 @@ def estimate_seconds(subject: PreparedModel, plan: HeadPlan) -> float:
     example_inputs = make_example_inputs(subject.body, REHEARSED)
     requested, linear = (
         PassRequest(plan.metrics.heads, layers=plan.layers),
-        select_linear(subject, plan),
+        select_linear_heads(subject, plan),
     )
     start = perf_counter()
     measure_forward_pass(
@@ -157,7 +159,7 @@ def estimate_seconds(subject: PreparedModel, plan: HeadPlan) -> float:
         subject.stacks,
         example_inputs,
         requested,
-        UniformControl(),
+        UniformAttentionControl(),
         "a short text",
         lambda share: None,
         strip_memory=plan.strip_memory,

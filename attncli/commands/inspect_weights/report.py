@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.heads.head_selection import format_part
+from attncli.analysis.heads.head_selection import format_count_of_total
 from attncli.analysis.statistics import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
 from attncli.commands.inspect_weights.findings import build_findings, format_headline
@@ -69,7 +69,7 @@ def weights_only(
     return Report(
         study="inspect-model weights",
         headline=format_headline(
-            config.kind, format_part(total, config.layers * config.heads), rows, nulls
+            config.kind, format_count_of_total(total, config.layers * config.heads), rows, nulls
         ),
         rows=(*rows, *nulls, *build_census_rows(counts)),
         metrics={name: WEIGHTS.definition(name) for name in names} | CENSUS,

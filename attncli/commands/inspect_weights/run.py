@@ -41,10 +41,12 @@ def prepare_weights(
 
 def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
     """Refuse metrics of maps and states, which need a forward pass."""
-    from attncli.analysis.heads.metric_selection import group_members
+    from attncli.analysis.heads.metric_selection import list_metrics_by_group
     from attncli.options.heads import GROUPS
 
-    of_runs = {*GROUPS, *(name for group in group_members().values() for name in group)} - {GROUP}
+    of_runs = {*GROUPS, *(name for group in list_metrics_by_group().values() for name in group)} - {
+        GROUP
+    }
     found = [name for name in metric if name in of_runs]
     if found:
         raise UsageError(

@@ -89,12 +89,12 @@ def prepare_model_paths(
     conditions: "Sequence[Condition]",
 ) -> Study:
     """Prepare a study of a trained model; options are validated before torch is imported."""
-    from attncli.analysis.model_argument_checks import refuse_at_once
+    from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.commands.paths.run_network import DEFAULT_METRICS, collect_metrics
     from attncli.gates import refuse_unmeasured
 
     where = (model, inputs, network.tokens, run.seed or 0)
-    refuse_at_once(source, *where)
+    check_options_before_loading(source, *where)
     model.refuse_half()
     options.kinds_of_step()
     if options.of_single_paths:

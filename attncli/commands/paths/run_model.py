@@ -6,9 +6,9 @@ from functools import partial
 import torch
 
 from attncli.analysis import Study
-from attncli.analysis.paths.decomposed_model import PathModel
+from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.paths.path_selection import parse_path
-from attncli.analysis.paths.prepare import prepare_paths, refuse_other_heads
+from attncli.analysis.paths.prepare import prepare_paths, require_next_token_model
 from attncli.analysis.prepare import HEADS
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER
 from attncli.commands.paths.options import PathOptions
@@ -47,7 +47,7 @@ def prepare_model_paths(
     kinds = options.kinds_of_step()
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
     if options.loss:
-        refuse_other_heads(subject.checkpoint, texts)
+        require_next_token_model(subject.checkpoint, texts)
     require_enough_memory(subject, texts, 1 + len(subject.stack.calls), options.loss)
     return partial(measure_model_paths, subject, texts, PathPlan(kinds, metrics, options.loss))
 
@@ -103,7 +103,7 @@ def list_measured_metrics(options: PathOptions) -> Iterable[str]:
 
 
 def require_enough_memory(
-    subject: PathModel, texts: Sequence[ModelInput], streams: int, loss: bool = False
+    subject: DecomposableModel, texts: Sequence[ModelInput], streams: int, loss: bool = False
 ) -> None:
     """Check the memory for this many streams plus the full one; with the loss, each has its own
     logits too."""

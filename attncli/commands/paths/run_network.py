@@ -42,7 +42,9 @@ def open_networks(
     source: Source, network: NetworkOptions, run: RunOptions
 ) -> tuple[Sequence[Network], dict[str, object]]:
     if source.kind == "synthetic":
-        return sources.generate_networks(sources.build_spec(network), run), dict(sources.SYNTHETIC)
+        return sources.generate_networks(sources.build_network_spec(network), run), dict(
+            sources.SYNTHETIC
+        )
     saved = sources.load_network(source)
     return [saved], sources.source_identity(source)
 

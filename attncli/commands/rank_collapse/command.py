@@ -253,11 +253,11 @@ def resolve_block_span(blocks: int | None, metrics: Sequence[str]) -> int:
     states."""
     if blocks is None:
         return 1
-    from attncli.analysis.states.state_metrics import step_metric_names
+    from attncli.analysis.states.state_metrics import select_step_metrics
 
     if blocks < 1:
         raise UsageError(f"`blocks={blocks}`: it must be at least 1.")
-    if not step_metric_names(metrics):
+    if not select_step_metrics(metrics):
         raise UsageError(OF_TWO_STATES, about=["blocks"])
     return blocks
 
@@ -311,11 +311,13 @@ def prepare_curves(
 ) -> MetricStudy:
     """The study of one network over its layers, generated or from a file."""
     from attncli.analysis import synthetic_networks as sources
-    from attncli.analysis.states.network_collapse import rank_collapse as curves
+    from attncli.analysis.states.network_collapse import measure_network_collapse as curves
     from attncli.gates import refuse_unmatched
 
     if source.kind == "synthetic":
-        networks: Sequence[Network] = sources.generate_networks(sources.build_spec(network), run)
+        networks: Sequence[Network] = sources.generate_networks(
+            sources.build_network_spec(network), run
+        )
         identity, chosen = sources.SYNTHETIC, choose()
     else:
         saved = sources.load_network(source)
@@ -358,7 +360,7 @@ def prepare_sweep(
     from attncli.options.size_ranges import parse_sweep
 
     parameter, points = parse_sweep(text, SWEPT)
-    spec = sources.build_spec(network)
+    spec = sources.build_network_spec(network)
     specs = {point: spec_at_point(spec, parameter, point) for point in points}
     refuse_unmatched(conditions, {"variant": list(choose()), parameter: points})
     return partial(sweep_sizes, specs, parameter, run.all_seeds(), choose(), gradients=gradients)

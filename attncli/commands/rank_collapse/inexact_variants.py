@@ -16,7 +16,7 @@ from attncli.analysis.states.model_variant_runs import (
     Curves,
     Lines,
     VariantRun,
-    strip_advice,
+    remove_advice,
 )
 from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
 from attncli.errors import InputError
@@ -66,7 +66,7 @@ def explain_inexact(
     try:
         exact = run.run_exactly()
     except InputError as error:
-        return strip_advice(error)
+        return remove_advice(error)
     alone = replace(run, subject=replace(subject, exact=False))
     unchanged = switches == AblationSwitches() and not subject.eager_alone
     first = alone.first_plain_pass(plain if unchanged else None)

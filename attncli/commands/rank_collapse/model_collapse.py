@@ -8,12 +8,12 @@ from typing import Any
 from attncli.ablation.albert_mlp_activation import describe_published_variants
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.prepare import PreparedModel
-from attncli.analysis.states.collapse_regimes import average_curves, describe_support
+from attncli.analysis.states.collapse_regimes import average_curves, describe_what_prevents_collapse
 from attncli.analysis.states.depth_findings import build_depth_findings
 from attncli.analysis.states.headlines import (
     RANDOM_SUFFIX,
-    combine_arithmetics,
-    describe_unknown,
+    combine_arithmetic_names,
+    describe_lost_values,
     first_unknown_layer,
     format_model_headline,
     format_variant,
@@ -27,13 +27,13 @@ from attncli.analysis.states.model_variant_runs import (
 from attncli.analysis.states.network_collapse import (
     OWN_METRICS,
     REGIMES,
+    build_convergence_order_rows,
     build_measured_rows,
-    build_order_rows,
 )
 from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.analysis.statistics import describe_averaging
-from attncli.analysis.texts import map_texts
+from attncli.analysis.texts import apply_to_texts
 from attncli.capture.causality_and_positions import AttentionProperties
 from attncli.maths.curves.collapse_regime import describe_regime
 from attncli.maths.curves.decay_laws import FEWEST_POINTS
@@ -122,7 +122,7 @@ def run_variants_on_texts(
             return run_variants(subject, text, variants, metrics, count_pass, sub_blocks, over)
 
         made_of = (StateLocation, Trajectory)
-        for ran in map_texts(
+        for ran in apply_to_texts(
             subject.body, texts, run_text, identity, f"collapse {suffix}", made_of
         ):
             for variant, curves in ran.items():
@@ -144,7 +144,9 @@ def describe_regimes(
             drag = ", ".join(
                 filter(None, ["the skip" if switches.skip else "", traits[stack].drag])
             )
-            support = describe_support(replace(switches, mlp=switches.mlp and traits[stack].mlps))
+            support = describe_what_prevents_collapse(
+                replace(switches, mlp=switches.mlp and traits[stack].mlps)
+            )
             text = describe_curve(curve, support, drag, ensemble[name])
             yield Finding(format_variant(stack, name, ensembles), text)
 
@@ -161,7 +163,7 @@ def describe_curve(
     layer = first_unknown_layer(curve)
     if layer is None:
         return describe_regime(curve, support, drag)
-    unknown = describe_unknown(layer, trajectories)
+    unknown = describe_lost_values(layer, trajectories)
     if layer < FEWEST_POINTS:
         return unknown
     return f"{describe_regime(curve[:layer], support, drag)}; {unknown}"
@@ -173,13 +175,13 @@ def build_rows(
     for place, ensemble in everywhere.items():
         for variant, trajectories in ensemble.items():
             keys = location_keys(place, several_stacks) | {
-                ARITHMETIC: combine_arithmetics(trajectories)
+                ARITHMETIC: combine_arithmetic_names(trajectories)
             }
             for row in build_measured_rows(variant, trajectories, keys, 1 if place.after else over):
                 if not (place.after and row.layer == 0):  # there is no block before state 0
                     yield note_rounding(row, trajectories)
             if not place.after:
-                yield from build_order_rows(variant, trajectories, keys)
+                yield from build_convergence_order_rows(variant, trajectories, keys)
 
 
 def location_keys(place: StateLocation, several_stacks: bool) -> dict[str, Scalar]:
@@ -203,7 +205,7 @@ def note_rounding(row: Row, trajectories: Sequence[Trajectory]) -> Row:
 def variant_arithmetics(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
     """The arithmetic of every variant; all its stacks use the same."""
     return {
-        name: combine_arithmetics(trajectories)
+        name: combine_arithmetic_names(trajectories)
         for ensemble in ensembles.values()
         for name, trajectories in ensemble.items()
     }

@@ -17,10 +17,10 @@ from attncli.analysis import Progress
 from attncli.analysis.states.collapse_bound_rows import (
     BEYOND,
     THEOREM_METRICS,
-    bound_slack,
     build_layer_view,
     describe_bound_coverage,
-    power_of_ten,
+    log10_bound_slack,
+    power_of_ten_or_inf,
 )
 from attncli.analysis.statistics import summarize_values
 from attncli.capture.forward_wrappers import hook_forwards
@@ -107,10 +107,10 @@ def build_layer_rows(
     """Rows of one layer; each text gives one column of residuals."""
     for layer, found in enumerate(constants):
         keys: dict[str, Any] = {"layer": layer}
-        constant = power_of_ten(found.log10_constant)
+        constant = power_of_ten_or_inf(found.log10_constant)
         yield summarize_values("beta", "1", [found.beta], BEYOND, **keys)
         yield summarize_values("layer_constant", "1", [constant], BEYOND, **keys)
-        radius = power_of_ten(-found.log10_constant / 2.0)
+        radius = power_of_ten_or_inf(-found.log10_constant / 2.0)
         yield summarize_values("layer_radius", "norm", [radius], BEYOND, **keys)
         why = f"{NOT_APPLICABLE}{uncovered}" if uncovered else BEYOND
         own = [one[layer] for one in residuals]
@@ -118,7 +118,7 @@ def build_layer_rows(
         yield summarize_values("attention_residual", "norm", read, why, **keys)
         ranges = [each.logit_range for each in own]
         yield summarize_values("logit_range", "1", ranges, why, **keys)
-        slacks = [bound_slack(found.log10_constant, each.read, each.written) for each in own]
+        slacks = [log10_bound_slack(found.log10_constant, each.read, each.written) for each in own]
         yield summarize_values("bound_slack", "log10", slacks, why, **keys)
 
 

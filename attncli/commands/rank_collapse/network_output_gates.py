@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncli.analysis.states.trajectories import run_next_block
+from attncli.analysis.states.trajectories import run_block_or_none
 from attncli.analysis.statistics import summarize_values
 from attncli.maths.number_format import format_number
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
@@ -64,7 +64,7 @@ def measure_gates_of_layers(
             values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
             for head, value in enumerate(values):
                 measured.setdefault((name, index, head), []).append(float(value))
-        state = run_next_block(state, layer, spec, switches, f"{variant}, layer {index}")
+        state = run_block_or_none(state, layer, spec, switches, f"{variant}, layer {index}")
 
 
 def build_rows(measured: Measured, variant: str) -> Iterator[Row]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis.model_argument_checks import refuse_at_once
+from attncli.analysis.model_argument_checks import check_options_before_loading
 from attncli.declare.dry_run import before_the_work
 from attncli.errors import InputError, UsageError
 from attncli.networks.variants import AblationSwitches
@@ -36,11 +36,11 @@ def prepare_collapse(
     theorem: bool = False,
 ) -> "MetricStudy":
     """Load, verify and examine the model before the first curve is measured."""
-    refuse_at_once(source, model, inputs, tokens, seed)
+    check_options_before_loading(source, model, inputs, tokens, seed)
     refuse_two_arithmetics(model, arithmetic)
     requested = inputs.to_read(tokens, seed)
     before_the_work()
-    from attncli.analysis.prepare import FLOAT64_IF_IT_FITS, Need, load_for, prepare
+    from attncli.analysis import prepare
     from attncli.analysis.states.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
     from attncli.commands.rank_collapse.model_collapse_bound import add_theorem
@@ -49,17 +49,20 @@ def prepare_collapse(
     from attncli.models.loading.random_init import make_random_init_model
 
     options = model.to_load(seed)
-    checkpoint = load_for(source, options, FLOAT64_IF_IT_FITS, make_check_before_weights(requested))
+    ahead = make_check_before_weights(requested)
+    checkpoint = prepare.load_in_dtype(source, options, prepare.FLOAT64_IF_IT_FITS, ahead)
     texts = make_inputs(checkpoint, requested)
     refuse_single_tokens(texts)
     why_plain = explain_inexact(checkpoint.model, model, arithmetic)
-    first = prepare(checkpoint.body, texts[0], Need.ANATOMY)
+    first = prepare.prepare_model(checkpoint.body, texts[0], prepare.Requirement.ANATOMY)
     cheap = is_shorter(first.short.kwargs, texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
     require_enough_memory(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
         drawn = make_random_init_model(checkpoint.model, seed)
-        random_init = prepare(remove_model_head(drawn), texts[0], Need.ANATOMY)
+        random_init = prepare.prepare_model(
+            remove_model_head(drawn), texts[0], prepare.Requirement.ANATOMY
+        )
         subjects[RANDOM_SUFFIX] = build_collapse_model(
             random_init, variants, cheap, arithmetic, why_plain
         )

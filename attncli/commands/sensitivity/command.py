@@ -52,13 +52,13 @@ def sensitivity(
     Gradients of the last state after the last block by every state before the first, compared with what the sum over
     paths of attention predicts, and with the effect of repeating the last token.
     """
-    from attncli.analysis.model_argument_checks import refuse_at_once
+    from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.analysis.source_arguments import resolve_source
     from attncli.commands.sensitivity.report import METRICS
     from attncli.gates import refuse_unmeasured
 
     subject = resolve_source(source, "sensitivity", how.output)
-    refuse_at_once(subject, model, inputs, tokens, seed)
+    check_options_before_loading(subject, model, inputs, tokens, seed)
     model.refuse_half()
     refuse_unmeasured(how.conditions, METRICS)
     from attncli.commands.sensitivity.run import prepare_sensitivity

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
+from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.jacobian_norm_sampling import (
-    Estimate,
-    TokenEstimates,
+    EstimateWithError,
+    TokenEstimatesWithErrors,
     estimate_correlation,
     estimate_norms,
     estimate_shares,
 )
-from attncli.analysis.texts import count_progress, map_texts
+from attncli.analysis.texts import apply_to_texts, wrap_with_progress
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.sensitivity.report import (
@@ -72,18 +72,18 @@ class SensitivityPlan:
 
 
 def plan_sensitivity(
-    subject: PathModel, short: ModelInput, directions: int | None, seed: int
+    subject: DecomposableModel, short: ModelInput, directions: int | None, seed: int
 ) -> SensitivityPlan:
     """A short input tells how wide the states are."""
     with run_in_model_precision(subject.body):
-        width = run_unmodified(subject.body, subject, short)[0].shape[-1]
+        width = run_unmodified_model(subject.body, subject, short)[0].shape[-1]
     blocks = [call.module for call in subject.stack.calls]
     weights = sum(each.numel() for block in blocks for each in block.parameters())
     return SensitivityPlan(directions, seed, width, weights)
 
 
 def measure_sensitivity(
-    subject: PathModel,
+    subject: DecomposableModel,
     texts: Sequence[ModelInput],
     plan: SensitivityPlan,
     progress: Progress = ignore_progress,
@@ -98,12 +98,12 @@ def measure_sensitivity(
         with run_in_model_precision(subject.body):
             return measure_text(subject, text, place, plan)
 
-    made_of = (TextSensitivity, TokenEstimates, Estimate, RepeatedToken)
+    made_of = (TextSensitivity, TokenEstimatesWithErrors, EstimateWithError, RepeatedToken)
     identity = subject.checkpoint.identity
-    found = map_texts(
+    found = apply_to_texts(
         subject.body,
         texts,
-        count_progress(measure_input, texts, progress),
+        wrap_with_progress(measure_input, texts, progress),
         identity,
         "sensitivity",
         made_of,
@@ -125,7 +125,7 @@ def measure_sensitivity(
 
 
 def measure_text(
-    subject: PathModel, text: ModelInput, place: int, plan: SensitivityPlan
+    subject: DecomposableModel, text: ModelInput, place: int, plan: SensitivityPlan
 ) -> TextSensitivity:
     """Measure one text: gradients, the sum over paths of the same pass, and texts with the last
     token repeated."""
@@ -163,7 +163,7 @@ class RolloutShares(NamedTuple):
     even: list[float]
 
 
-def multiply_rollout_maps(subject: PathModel, text: ModelInput) -> RolloutShares:
+def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> RolloutShares:
     """Multiply the head means of all layers, starting at the last one; empty for a hybrid model."""
     if not all(call.attention for call in subject.stack.calls):
         return RolloutShares([], [])
@@ -199,7 +199,7 @@ def multiply_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> Rollou
     return RolloutShares(rows[0].tolist(), rows[1].tolist())
 
 
-def choose_lengths(subject: PathModel, text: ModelInput) -> list[int]:
+def choose_lengths(subject: DecomposableModel, text: ModelInput) -> list[int]:
     """Doubling lengths up to the text's own; none where the model reads more than one text's ids."""
     if set(text.kwargs) != {WORDS}:
         return []
@@ -212,16 +212,18 @@ def choose_lengths(subject: PathModel, text: ModelInput) -> list[int]:
     return [*found, most] if most >= SHORTEST else []
 
 
-def measure_repeat(subject: PathModel, text: ModelInput, length: int) -> RepeatedToken:
+def measure_repeat(subject: DecomposableModel, text: ModelInput, length: int) -> RepeatedToken:
     """‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖ of the text's first tokens."""
     ids = text.kwargs[WORDS][:, :length]
     once, twice = (
-        run_unmodified(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][-1].double()
+        run_unmodified_model(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][
+            -1
+        ].double()
         for each in (ids, torch.cat([ids, ids[:, -1:]], dim=1))
     )
     return RepeatedToken(length, float((once - twice).norm() / once.norm()))
 
 
-def dtype_floor(subject: PathModel) -> float:
+def dtype_floor(subject: DecomposableModel) -> float:
     """Half the distance of two neighbouring numbers near 1, in the model's type."""
     return float(torch.finfo(subject.checkpoint.model.dtype).eps) / 2.0

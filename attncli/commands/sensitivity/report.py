@@ -6,12 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.analysis.paths.jacobian_norm_sampling import Estimate, TokenEstimates
+from attncli.analysis.paths.jacobian_norm_sampling import (
+    EstimateWithError,
+    TokenEstimatesWithErrors,
+)
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import (
     describe_averaging,
-    select_near_largest,
-    select_near_least,
+    select_indistinguishable_from_first,
+    select_indistinguishable_from_last,
     summarize_values,
 )
 from attncli.errors import format_count
@@ -49,15 +52,15 @@ class RepeatedToken(NamedTuple):
 class TextSensitivity(NamedTuple):
     """The results of one text."""
 
-    norms: TokenEstimates
+    norms: TokenEstimatesWithErrors
     """Of every token."""
-    shares: TokenEstimates
+    shares: TokenEstimatesWithErrors
     directions: int
     width: int
     """Of the state: as many directions are exact."""
     paths: list[float]
     even: list[float]
-    correlations: list[Estimate]
+    correlations: list[EstimateWithError]
     """Correlations of the norms with `paths` and with `even`; empty where there are none."""
     repeated: list[RepeatedToken]
     floor: float
@@ -87,7 +90,7 @@ def build_position_rows(texts: Sequence[TextSensitivity], words: Sequence[str]) 
 def build_sampled_row(
     metric: str,
     texts: Sequence[TextSensitivity],
-    numbers: Sequence[TokenEstimates],
+    numbers: Sequence[TokenEstimatesWithErrors],
     place: int,
     keys: Mapping[str, Scalar],
 ) -> Row:
@@ -156,10 +159,10 @@ def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
     if not all(HIGH in row.keys for row in shares):
         return "is sensitive to all tokens in an order that one direction cannot tell, for it has no known error"
     order = sorted(shares, key=lambda row: -(row.value or 0.0))
-    first = select_near_largest(order)
-    second = select_near_largest(order[1:]) if len(first) == 1 else []
+    first = select_indistinguishable_from_first(order)
+    second = select_indistinguishable_from_first(order[1:]) if len(first) == 1 else []
     sentence = ", then to ".join(describe_group(group, words) for group in (first, second) if group)
-    least = select_near_least(order)
+    least = select_indistinguishable_from_last(order)
     least_apart = len(least) == 1 and least[0] not in (*first, *second)
     return f"is most sensitive to {sentence}" + (
         f"; least to {describe_group(least, words)}" if least_apart else ""
@@ -210,7 +213,7 @@ def describe_correlations(texts: Sequence[TextSensitivity]) -> str:
     )
 
 
-def format_estimate(estimates: Sequence[Estimate]) -> str:
+def format_estimate(estimates: Sequence[EstimateWithError]) -> str:
     """`0.61 ± 0.05`: the mean and its standard error, over texts where there are several."""
     values = [each.value for each in estimates]
     mean = float(np.mean(values))

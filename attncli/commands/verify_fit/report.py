@@ -5,12 +5,12 @@ from pathlib import Path
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
+    build_failed_verdicts,
     build_fit_rows,
     build_fit_views,
-    build_unmet_verdicts,
     describe_attempt,
     describe_fits,
-    fit_keys,
+    fit_row_keys,
 )
 from attncli.fits._fit_files import list_patterns_without_module, read_fits
 from attncli.fits._verify import measure_fit
@@ -35,7 +35,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
         rows += [
             row for row in measured if row.metric not in ("d", "hidden", "probes", "seeds_tried")
         ]
-        keys = fit_keys(fit.pattern, fit.method)
+        keys = fit_row_keys(fit.pattern, fit.method)
         hidden, d = fit.module.w_q.shape
         rows += [Row("d", d, "features", keys=keys), Row("hidden", hidden, "features", keys=keys)]
         found.append(Finding(str(keys["fit"]), describe_attempt(attempt)))
@@ -48,7 +48,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
         source=describe_fits(fits, request) | {"file": path.name},
         views=build_fit_views(),
         findings=tuple(found),
-        verdicts=build_unmet_verdicts(short),
+        verdicts=build_failed_verdicts(short),
     )
 
 

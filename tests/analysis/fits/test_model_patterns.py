@@ -165,7 +165,7 @@ def test_a_rotary_head_has_no_file_and_no_picture(
     """Said before the fit, which would be in vain."""
     saved("llama", tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attncli.commands.head_capacity.run.find_inputs", lambda *_: pytest.fail("fitted"))  # fmt: skip
+    monkeypatch.setattr("attncli.commands.head_capacity.run.find_inputs_for_patterns", lambda *_: pytest.fail("fitted"))  # fmt: skip
     done = attn("head-capacity", str(tmp_path), "--head", "0.0", "--pattern", "previous", *option)
     assert done.code == 2
     assert "rotary positions" in done.err

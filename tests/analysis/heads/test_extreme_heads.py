@@ -5,7 +5,7 @@ import json
 import pytest
 from commands import attn
 
-from attncli.analysis.heads.rows.extreme_heads import describe_extremes
+from attncli.analysis.heads.rows.extreme_heads import describe_extreme_heads
 from attncli.records import Row
 
 
@@ -32,7 +32,7 @@ def row(head: int, value: float | None, metric: str = "sink", **keys: str | floa
     ],
 )  # fmt: skip
 def test_the_least_and_the_most(rows: list[Row], said: str) -> None:
-    assert describe_extremes(rows) == said
+    assert describe_extreme_heads(rows) == said
 
 
 def test_the_first_line_answers_what_was_asked() -> None:

@@ -20,7 +20,7 @@ from attncli.analysis.heads.classification.head_roles import (
     classify_heads,
     format_role_counts,
 )
-from attncli.analysis.heads.rows.extreme_heads import describe_extremes
+from attncli.analysis.heads.rows.extreme_heads import describe_extreme_heads
 from attncli.records import Row, Scalar
 
 LAYERS, HEADS, MODELS = 3, 5, 24
@@ -282,4 +282,4 @@ def test_what_is_sampled_says_how_far_it_may_be_off() -> None:
 
 def test_the_first_line_has_the_standard_deviations_of_what_it_ranks() -> None:
     rows = [Row("entropy", 1.0 + head, "1", layer=0, head=head, spread=0.125, n=3) for head in range(3)]  # fmt: skip
-    assert describe_extremes(rows) == "entropy from 1 ± 0.1 in head 0.0 to 3 ± 0.1 in head 0.2"
+    assert describe_extreme_heads(rows) == "entropy from 1 ± 0.1 in head 0.0 to 3 ± 0.1 in head 0.2"

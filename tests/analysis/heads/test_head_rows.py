@@ -7,7 +7,7 @@ import torch
 
 from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.heads.rows.head_rows import (
-    Observations,
+    HeadObservations,
     build_head_rows,
     build_state_rows,
     warn_unconverged_spectra,
@@ -31,7 +31,7 @@ def seen(
 
 
 def rows_of(
-    metric: str, observed: Observations, heads: Sequence[int], **nulls: Observations
+    metric: str, observed: HeadObservations, heads: Sequence[int], **nulls: HeadObservations
 ) -> list[Row]:
     return list(
         build_head_rows([metric], observed, nulls, {SITE: {}}, lambda layer, head: head in heads)
@@ -39,8 +39,8 @@ def rows_of(
 
 
 def test_numbers_and_their_nulls_are_means_over_the_texts() -> None:
-    own = Observations([seen("entropy", [1, 2], even=2), seen("entropy", [3, 6], even=4)])
-    random = Observations([seen("entropy", [5, 6]), seen("entropy", [7, 10])])
+    own = HeadObservations([seen("entropy", [1, 2], even=2), seen("entropy", [3, 6], even=4)])
+    random = HeadObservations([seen("entropy", [5, 6]), seen("entropy", [7, 10])])
     first, second = rows_of("entropy", own, [0, 1], random_init=random)
     assert (first.value, first.keys) == (2.0, {"uniform": 3.0, "random_init": 6.0})
     assert (second.value, second.keys) == (4.0, {"uniform": 3.0, "random_init": 8.0})
@@ -49,14 +49,14 @@ def test_numbers_and_their_nulls_are_means_over_the_texts() -> None:
 
 def test_heads_keep_their_true_numbers() -> None:
     """Heads 3 and 5 alone were saved, and head 5 is asked for."""
-    own = Observations([seen("entropy", [1, 2])], numbers={SITE: (3, 5)})
+    own = HeadObservations([seen("entropy", [1, 2])], numbers={SITE: (3, 5)})
     (row,) = rows_of("entropy", own, [5, 1])
     assert (row.layer, row.head, row.value) == (2, 5, 2.0)
 
 
 def test_the_head_and_the_text_that_had_not_settled_are_told() -> None:
     texts = [seen("s1", [1, 2], short=[0.0, 0.25]), seen("s1", [1, 2], short=[5e-4, 0.0])]
-    settled, moving = rows_of("s1", Observations(texts, numbers={SITE: (3, 5)}), [3, 5])
+    settled, moving = rows_of("s1", HeadObservations(texts, numbers={SITE: (3, 5)}), [3, 5])
     assert settled.note is None
     assert moving.note == "not settled after 6 rounds: s1 or s2 may be 25.0% too small"
     (warning,) = warn_unconverged_spectra(texts)
@@ -69,8 +69,8 @@ def state(value: float, token: int = 0, over_median: float | None = None) -> Pas
 
 
 def test_states_have_the_mean_of_the_texts_and_the_place_of_the_largest() -> None:
-    own = Observations([state(100.0, 1), state(300.0, 4, 2000.0)])
-    null = Observations([state(3.0), state(5.0)])
+    own = HeadObservations([state(100.0, 1), state(300.0, 4, 2000.0)])
+    null = HeadObservations([state(3.0), state(5.0)])
     (row,) = build_state_rows(["max_activation"], {"max_activation": "1"}, own, {"shuffled": null})
     assert (row.layer, row.head, row.value) == (1, None, 200.0)
     place = {"token": 4, "feature": 7, "over_median": 2000.0, "text": 1, "largest": 300.0}

@@ -15,8 +15,8 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
-from attncli.analysis.heads.metric_selection import group_members
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
+from attncli.analysis.heads.metric_selection import list_metrics_by_group
 from attncli.capture import (
     AttentionSite,
     MapShape,
@@ -61,7 +61,7 @@ def measured(model: Any, tokens: int, names: tuple[str, ...]) -> tuple[PassResul
     with run_in_model_precision(model):
         shapes = verify_capture(model, short).shapes
         stacks = find_stacks(model, short)
-    seen = measure_forward_pass(model, stacks, long, PassRequest(names), UniformControl(), "", lambda _: None, proved=shapes)  # fmt: skip
+    seen = measure_forward_pass(model, stacks, long, PassRequest(names), UniformAttentionControl(), "", lambda _: None, proved=shapes)  # fmt: skip
     assert list(seen.heads) == list(shapes)
     return seen, long
 
@@ -116,7 +116,7 @@ def test_spectra_equal_dense_ones_and_their_notes_are_true(kind: str, tokens: in
 @pytest.mark.parametrize("kind", ["mpnet", "deberta", "xlnet", *ON_IT])
 def test_what_is_measured_is_what_was_proved(kind: str, tokens: int, group: str) -> None:
     model = sharpened(kind)
-    names = tuple(group_members()[group])
+    names = tuple(list_metrics_by_group()[group])
     seen, _ = measured(model, tokens, names)
     for site, values in seen.heads.items():
         assert set(values) == set(names)
@@ -148,7 +148,7 @@ def test_rounds_go_on_as_long_as_the_last_strip_is_answered_with_yes() -> None:
 
 
 def test_the_last_attention_must_come_again_too() -> None:
-    observer = HeadObserver(PassRequest(("s1",)), UniformControl(), "text", lambda _: None)
+    observer = HeadObserver(PassRequest(("s1",)), UniformAttentionControl(), "text", lambda _: None)
     site = AttentionSite("h", 0, "self", "full", "h.0.attn")
     weights = torch.rand(1, 1, 40, 40, generator=torch.Generator().manual_seed(0))
     strip = Strip(weights / weights.sum(-1, keepdim=True), 0, 0, 40, 40)

@@ -13,9 +13,9 @@ from attncli.analysis.heads.classification.head_roles import (
     format_role_counts,
 )
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.model_inspection import HeadPlan, observe_repeats
+from attncli.analysis.heads.model_inspection import HeadPlan, observe_repeated_tokens
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import verify_capture
 from attncli.capture.stacks.blocks import find_stacks
@@ -79,13 +79,13 @@ def test_a_batch_of_draws_is_the_draws_one_by_one(name: str) -> None:
     short = make_example_inputs(model, 8)
     subject = PreparedModel(model, find_stacks(model, short), verify_capture(model, short).shapes)
     plan = HeadPlan(choose_metrics(["roles"]))
-    together = observe_repeats(subject, plan, UniformControl())
+    together = observe_repeated_tokens(subject, plan, UniformAttentionControl())
     drawn = make_repeated_tokens(model, 0)
     assert drawn is not None
     assert len(together) == DRAWS
     wanted = PassRequest(plan.metrics.on_repeats, period=drawn.period)
     for number, seen in enumerate(together):
-        alone = measure_forward_pass(model, subject.stacks, drawn.select_draw(number), wanted, UniformControl(), "", lambda share: None)  # fmt: skip
+        alone = measure_forward_pass(model, subject.stacks, drawn.select_draw(number), wanted, UniformAttentionControl(), "", lambda share: None)  # fmt: skip
         assert list(seen.heads) == list(alone.heads)
         for site, values in alone.heads.items():
             for metric, value in values.items():

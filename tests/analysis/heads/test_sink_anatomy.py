@@ -11,8 +11,8 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
-from attncli.analysis.heads.metric_selection import group_members
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
+from attncli.analysis.heads.metric_selection import list_metrics_by_group
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, measure_maps
@@ -25,7 +25,7 @@ SIDES = ("query_key_cosine", "sink_key_ratio", "sink_query_cosine", "sink_value_
 def seen_of(model: Any, inputs: Any, memory: int = 2**25) -> list[Any]:
     stacks = find_stacks(model, inputs)
     wanted = PassRequest(SIDES)
-    found = measure_forward_pass(model, stacks, inputs, wanted, UniformControl(), "", lambda share: None, strip_memory=memory)  # fmt: skip
+    found = measure_forward_pass(model, stacks, inputs, wanted, UniformAttentionControl(), "", lambda share: None, strip_memory=memory)  # fmt: skip
     return list(found.heads.values())
 
 
@@ -121,4 +121,4 @@ def test_token_0_and_a_learned_sink_are_on_one_scale() -> None:
 
 
 def test_the_group_is_what_a_sink_is_made_of() -> None:
-    assert set(group_members()["sinks"]) == {*SIDES, "rest_share"}
+    assert set(list_metrics_by_group()["sinks"]) == {*SIDES, "rest_share"}

@@ -15,11 +15,11 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.strongest_token_pairs import StrongestQueries
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
-from attncli.analysis.heads.rows.head_rows import Observations
+from attncli.analysis.heads.forward_passes.strongest_token_pairs import StrongestPairs
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
+from attncli.analysis.heads.rows.head_rows import HeadObservations
 from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_clearest_pair
+from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_strongest_pair
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.models.inputs.model_input import ModelInput
@@ -58,7 +58,7 @@ def masked_maps(mask: str) -> tuple[torch.Tensor, torch.Tensor]:
 def test_strips_show_what_a_slow_search_over_the_whole_map_finds(mask: str, rows: int) -> None:
     """With the keys left out that a strip does not see."""
     weights, visible = masked_maps(mask)
-    found: StrongestQueries | None = None
+    found: StrongestPairs | None = None
     for start in range(0, 11, rows):
         seen = visible[start : start + rows]
         shown = seen.any(dim=0).nonzero()
@@ -66,7 +66,7 @@ def test_strips_show_what_a_slow_search_over_the_whole_map_finds(mask: str, rows
         mask_of_strip = None if mask == "none" else seen[None, None, :, keys]
         part = weights[None, :, start : start + rows, keys]
         strip = Strip(part, start, keys.start, 11, 11, mask_of_strip)
-        found = found or StrongestQueries(strip)
+        found = found or StrongestPairs(strip)
         found.add(strip)
     assert found is not None
     pairs = found.pairs(5)
@@ -83,7 +83,14 @@ def test_a_models_pairs_are_those_of_the_librarys_own_maps() -> None:
     wanted = PassRequest(pairs=4)
     stacks = find_stacks(model, inputs)
     seen = measure_forward_pass(
-        model, stacks, inputs, wanted, UniformControl(), "", lambda share: None, strip_memory=1
+        model,
+        stacks,
+        inputs,
+        wanted,
+        UniformAttentionControl(),
+        "",
+        lambda share: None,
+        strip_memory=1,
     )
     model.set_attn_implementation("eager")
     with torch.no_grad():
@@ -94,17 +101,17 @@ def test_a_models_pairs_are_those_of_the_librarys_own_maps() -> None:
             assert list(zip(pairs.queries[head].tolist(), pairs.keys[head].tolist(), strict=True)) == places  # fmt: skip
 
 
-def observed(*maps: torch.Tensor) -> Observations:
+def observed(*maps: torch.Tensor) -> HeadObservations:
     texts = []
     for weights in maps:
         strip = Strip(weights[None], 0, 0, *weights.shape[-2:])
-        found = StrongestQueries(strip)
+        found = StrongestPairs(strip)
         found.add(strip)
         texts.append(PassResult(heads={SITE: {}}, pairs={SITE: found.pairs(2)}))
-    return Observations(texts)
+    return HeadObservations(texts)
 
 
-def rows_of(found: Observations, *names: TokenNames) -> list[Row]:
+def rows_of(found: HeadObservations, *names: TokenNames) -> list[Row]:
     return list(build_pair_rows(found, names, {SITE: {}}, lambda layer, head: True, 2))
 
 
@@ -127,9 +134,9 @@ def test_tokens_are_named_only_where_the_map_has_as_many() -> None:
 
 def test_windows_have_no_place_in_the_text() -> None:
     strip = Strip(torch.full((2, 1, 3, 3), 1 / 3), 0, 0, 3, 3)
-    found = StrongestQueries(strip)
+    found = StrongestPairs(strip)
     found.add(strip)
-    (row,) = rows_of(Observations([PassResult(heads={SITE: {}}, pairs={SITE: found.pairs(2)})]), TokenNames("abc"))  # fmt: skip
+    (row,) = rows_of(HeadObservations([PassResult(heads={SITE: {}}, pairs={SITE: found.pairs(2)})]), TokenNames("abc"))  # fmt: skip
     assert (row.value, row.head) == (None, None)
     assert "windows" in (row.note or "")
     assert not row.lost
@@ -186,7 +193,7 @@ def test_the_first_line_names_no_sink() -> None:
     weights[0, 4] = torch.tensor([0.2, 0.0, 0.8, 0.0, 0.0, 0.0])
     rows = rows_of(observed(weights), TokenNames("abcdef"))
     assert (rows[0].keys["key"], rows[0].value) == (0, pytest.approx(1.0))
-    assert describe_clearest_pair(rows) == "clearest pair 'e@4 ← c@2' in head 2.0: 0.8; uniform attention 0.17, other queries 0.02"  # fmt: skip
+    assert describe_strongest_pair(rows) == "clearest pair 'e@4 ← c@2' in head 2.0: 0.8; uniform attention 0.17, other queries 0.02"  # fmt: skip
 
 
 @pytest.mark.parametrize("count", ["0", "1001"])

@@ -7,7 +7,7 @@ from torch import Tensor
 from attncli.analysis.heads.forward_passes import uniform_attention_control
 from attncli.analysis.heads.forward_passes.uniform_attention_control import (
     SCATTERED,
-    UniformControl,
+    UniformAttentionControl,
     VisibleSpans,
 )
 from attncli.capture import Strip
@@ -40,8 +40,10 @@ def spans_of(visible: Tensor, rows: int = 5) -> VisibleSpans:
     return spans
 
 
-def null_of(visible: Tensor, null: UniformControl | None = None, same: bool = True) -> Values:
-    return (null or UniformControl()).of(spans_of(visible), NAMES, same, PERIOD)
+def null_of(
+    visible: Tensor, null: UniformAttentionControl | None = None, same: bool = True
+) -> Values:
+    return (null or UniformAttentionControl()).of(spans_of(visible), NAMES, same, PERIOD)
 
 
 @pytest.mark.parametrize("elements", [1, 100, 2**18])
@@ -68,6 +70,6 @@ def test_there_is_none_where_visible_keys_do_not_lie_side_by_side() -> None:
 
 def test_attention_over_other_tokens_has_a_null_of_its_own() -> None:
     """Also where as many keys are seen as in the attention before."""
-    null = UniformControl()
+    null = UniformAttentionControl()
     assert isinstance(null_of(window(N)[None], null)["distance"], Tensor)
     assert null_of(window(N)[None], null, same=False)["distance"] == "n/a: queries and keys are not the same tokens"  # fmt: skip

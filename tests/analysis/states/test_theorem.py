@@ -12,7 +12,7 @@ import transformers
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis.states.collapse_bound_rows import bound_slack, describe_bound_coverage
+from attncli.analysis.states.collapse_bound_rows import describe_bound_coverage, log10_bound_slack
 from attncli.analysis.states.trajectories import logit_range
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.spec import NetworkSpec
@@ -146,9 +146,9 @@ def test_a_bound_is_called_proved_where_its_hypothesis_holds(
 
 
 def test_slack_is_negative_where_the_bound_is_broken() -> None:
-    assert bound_slack(0.0, 0.1, 1e-4) == pytest.approx(1.0)
-    assert bound_slack(0.0, 0.1, 1e-2) == pytest.approx(-1.0)
-    assert bound_slack(0.0, 0.1, 0.0) == math.inf
+    assert log10_bound_slack(0.0, 0.1, 1e-4) == pytest.approx(1.0)
+    assert log10_bound_slack(0.0, 0.1, 1e-2) == pytest.approx(-1.0)
+    assert log10_bound_slack(0.0, 0.1, 0.0) == math.inf
 
 
 def test_a_sweep_has_no_layers_of_one_network() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
+from attncli.commands.about.sweep.report import SweepItem, SweepMetric, build_sweep_report
 from attncli.gates import AGGREGATES, decide_conditions, parse_condition, parse_subject, select_rows
 from attncli.records import Definition, Report, Row, Verdict
 from attncli.render import FORMATS
@@ -20,21 +20,21 @@ from attncli.render.plots.terminal import plot_in_terminal
 from attncli.reports.reading import from_json
 
 
-def shown(text: str) -> ShownNumber:
+def shown(text: str) -> SweepMetric:
     selection, aggregate = parse_subject(text)
     choose: Callable[[Report], Sequence[Row]] = lambda report: select_rows(report, selection)  # noqa: E731
-    return ShownNumber(text, selection.metric, choose, aggregate, AGGREGATES[aggregate])
+    return SweepMetric(text, selection.metric, choose, aggregate, AGGREGATES[aggregate])
 
 
-def item(step: int, value: float | None, weights: str = "", *more: Row) -> Item:
+def item(step: int, value: float | None, weights: str = "", *more: Row) -> SweepItem:
     note = None if value is not None else "zero, or beyond"
     row = Row("order", value, "1", "SAN", 3, spread=None if value is None else 0.5, n=2, note=note)
     source = {"weight_sha256": weights or str(step)}
     meaning = {"order": Definition("1", "p")}
-    return Item(f"checkpoint-{step}", step, Report("x", "", (row, *more), meaning, source))
+    return SweepItem(f"checkpoint-{step}", step, Report("x", "", (row, *more), meaning, source))
 
 
-def swept(*items: Item, text: str = "order[layer=-1]") -> Report:
+def swept(*items: SweepItem, text: str = "order[layer=-1]") -> Report:
     return build_sweep_report(items, shown(text))
 
 
@@ -76,12 +76,12 @@ def test_a_lost_number_is_not_averaged_away() -> None:
 
 
 def test_a_failed_item_is_told_and_fails_every_gate() -> None:
-    report = swept(item(1, 2.0), Item("checkpoint-2", 2, None, "exit 3: broken."))
+    report = swept(item(1, 2.0), SweepItem("checkpoint-2", 2, None, "exit 3: broken."))
     assert [(row.value, row.note) for row in report.rows] == [(2.0, None), (None, "exit 3: broken.")]  # fmt: skip
     assert report.headline.endswith("(1 of 2 items; 1 failed).")
     assert report.verdicts == (Verdict("checkpoint-2", True, "exit 3: broken.", stopped=True),)
     assert decide_conditions(report, [parse_condition("order < -100")])[0].failed
-    (lost,) = swept(Item("a", 0, None, "exit 3: broken.")).rows
+    (lost,) = swept(SweepItem("a", 0, None, "exit 3: broken.")).rows
     assert lost.lost
 
 
@@ -121,7 +121,7 @@ def test_a_plot_names_its_axis_by_what_is_shown(text: str, more: Sequence[Row], 
 
 def test_a_plot_marks_the_item_that_failed(tmp_path: Path) -> None:
     """The last of three: without its mark the curve would seem to end at the second."""
-    failed = Item("checkpoint-300", 300, None, "exit 3: broken.")
+    failed = SweepItem("checkpoint-300", 300, None, "exit 3: broken.")
     report = swept(item(100, 2.0), item(200, 3.0), failed)
     lines = drawn_in_terminal(report)
     (axis,) = [line for line in lines if "└" in line]

@@ -4,20 +4,20 @@ from functools import partial
 from statistics import fmean
 
 from attncli import gates
-from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
+from attncli.commands.about.sweep.report import SweepItem, SweepMetric, build_sweep_report
 from attncli.records import Report, Row
 
 
-def item(step: int, *warnings: str) -> Item:
+def item(step: int, *warnings: str) -> SweepItem:
     report = Report("example", "", (Row("sink", 0.5, "1"),), {}, {}, warnings=warnings)
-    return Item(f"net-{step}", step, report)
+    return SweepItem(f"net-{step}", step, report)
 
 
 def test_a_warning_of_many_items_is_told_once() -> None:
     selection, aggregate = gates.parse_subject("sink")
-    shown = ShownNumber(
+    shown = SweepMetric(
         "sink", "sink", partial(gates.select_rows, selection=selection), aggregate, fmean
     )
-    items = [item(1, "weights are random"), item(2, "weights are random", "cut"), Item("net-3", 3, None, "gone")]  # fmt: skip
+    items = [item(1, "weights are random"), item(2, "weights are random", "cut"), SweepItem("net-3", 3, None, "gone")]  # fmt: skip
     found = build_sweep_report(items, shown)
     assert found.warnings == ("net-1 and 1 more: weights are random", "net-2: cut")

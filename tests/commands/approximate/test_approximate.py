@@ -8,8 +8,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth
-from attncli.commands.approximate.least_sizes.width_logit_frontier import measure_frontier
-from attncli.commands.approximate.one_module.pattern_fits import approximate
+from attncli.commands.approximate.least_sizes.width_logit_frontier import (
+    measure_logit_scale_by_width,
+)
+from attncli.commands.approximate.one_module.pattern_fits import build_approximation_report
 from attncli.commands.approximate.one_module.solutions import Solution, solve_pattern
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
@@ -42,13 +44,13 @@ def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     one = solve_pattern(targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0])
     bound = format_approximately(compute_theorem_width(48, 1, 0.2, 0.2, 1.0))
     scale = format_number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
-    assert approximate(one).headline == (
+    assert build_approximation_report(one).headline == (
         f"d = 2 is enough (cyclic, logits to {scale}); the paper's construction would need d ≈ {bound}."
     )
     assert bound == "15,000"
     three = solved()
     widest = max(one.chosen.fit.d for one in three.solved)
-    assert approximate(three).headline.startswith(
+    assert build_approximation_report(three).headline.startswith(
         f"d = {widest} is enough: one module makes all 3 patterns"
     )
 
@@ -58,7 +60,7 @@ def test_one_module_serves_all_patterns() -> None:
     solution = solved()
     weights = {fit.module.w_q.tobytes() + fit.module.w_k.tobytes() for fit in solution.fits}
     assert len(weights) == 1
-    report = approximate(solution)
+    report = build_approximation_report(solution)
     assert report.source["module"]["patterns"] == list(PATTERNS)
     assert len(report.source["module"]["weights_sha256"]) == 64
     for fit in solution.fits:
@@ -67,7 +69,7 @@ def test_one_module_serves_all_patterns() -> None:
 
 @pytest.mark.slow
 def test_rows_cover_every_pattern_and_method() -> None:
-    report = approximate(solved(("learned", "cyclic", "convex"), dtype="float32"))
+    report = build_approximation_report(solved(("learned", "cyclic", "convex"), dtype="float32"))
     widths = values(report, "d_min")
     assert len(widths) == 9
     assert widths["permutation cyclic"] == 2
@@ -84,21 +86,21 @@ def test_rows_cover_every_pattern_and_method() -> None:
 @pytest.mark.slow
 def test_same_seed_same_report_and_time_only_on_demand() -> None:
     solution = solved()
-    first = approximate(solution)
-    assert first == approximate(solved.__wrapped__())
+    first = build_approximation_report(solution)
+    assert first == build_approximation_report(solved.__wrapped__())
     assert not values(first, "seconds")
-    assert len(values(approximate(solution, timing=True), "seconds")) == 3
+    assert len(values(build_approximation_report(solution, timing=True), "seconds")) == 3
 
 
 @pytest.mark.slow
 def test_a_given_width_is_kept_and_a_failed_search_is_not_called_impossible() -> None:
-    narrow = approximate(
+    narrow = build_approximation_report(
         solve_pattern(targets(), ["learned"], FitRequest(d=2, effort=1), [0], search=False)
     )
     assert set(values(narrow, "d").values()) == {2.0}
     assert "not met" in narrow.headline
     short = solve_pattern(targets(), ["learned"], FitRequest(d=1, effort=1), [0], widest=2)
-    report = approximate(short)
+    report = build_approximation_report(short)
     text = report.headline + " ".join(finding.text for finding in report.findings)
     assert "not found up to d = 2" in text
     assert "impossible" not in text
@@ -121,7 +123,7 @@ def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path)
     assert report.headline.startswith("All 3 patterns")
     again, first = (
         values(report, "total_variation"),
-        values(approximate(solution), "total_variation"),
+        values(build_approximation_report(solution), "total_variation"),
     )
     assert again == pytest.approx(first, rel=1e-3)
 
@@ -231,7 +233,9 @@ def test_sweep_says_where_nothing_was_found() -> None:
 @pytest.mark.slow
 def test_frontier_falls_with_the_width() -> None:
     target = build_pattern("random:k=2", 48, np.random.default_rng(0))
-    report = measure_frontier("random:k=2", target, [4, 8, 16], FitRequest(d=1), [0], ("float64",))
+    report = measure_logit_scale_by_width(
+        "random:k=2", target, [4, 8, 16], FitRequest(d=1), [0], ("float64",)
+    )
     scales = [row.value for row in report.rows if row.metric == "logit_scale"]
     assert None not in scales
     assert scales[0] > scales[1] > scales[2]
@@ -246,7 +250,9 @@ def test_frontier_falls_with_the_width() -> None:
 def test_the_first_line_of_a_frontier_says_what_is_impossible() -> None:
     """Width 1 for pairs of far keys; a width at which nothing was found is not one that is enough."""
     target = build_pattern("random:k=2", 16, np.random.default_rng(0))
-    report = measure_frontier("random:k=2", target, [1, 6], FitRequest(d=1), [0], ("float64",))
+    report = measure_logit_scale_by_width(
+        "random:k=2", target, [1, 6], FitRequest(d=1), [0], ("float64",)
+    )
     assert (
         "at d = 6 are enough, nothing found at d = 1; proved: d = 1 is impossible, "
         in report.headline

@@ -54,7 +54,7 @@ def test_width_one_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (width_decision, line):
         monkeypatch.setattr(module, "fit_width_one", counted)
-    found = width_decision.decide_pattern("previous", target, request, 1, 512, [0])
+    found = width_decision.decide_least_width("previous", target, request, 1, 512, [0])
     assert len(calls) == 1
     assert found.attempt is not None
     assert found.attempt.fit is not None

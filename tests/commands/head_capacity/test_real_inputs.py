@@ -18,9 +18,9 @@ from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
     build_token_table,
 )
 from attncli.commands.head_capacity.one_head.token_search import (
+    attention_logits_of_tokens,
     candidate_losses,
     search_best_tokens,
-    text_logits,
 )
 from attncli.head_weights.head import read_head
 from attncli.models.loading.load import load_model
@@ -53,7 +53,7 @@ def eager_map(folder: Path, ids: list[int]) -> np.ndarray:
 def test_the_table_makes_the_models_own_maps(folder: Path) -> None:
     table, causal = table_of(folder)
     for chosen in np.random.default_rng(0).integers(len(table.ids), size=(3, LENGTH)):
-        logits = text_logits(table, chosen, causal)
+        logits = attention_logits_of_tokens(table, chosen, causal)
         made = np.exp(logits - logits.max(axis=1, keepdims=True))
         made /= made.sum(axis=1, keepdims=True)
         assert np.allclose(made, eager_map(folder, table.ids[chosen].tolist()), atol=1e-6)
@@ -62,7 +62,9 @@ def test_the_table_makes_the_models_own_maps(folder: Path) -> None:
 def divergence(table: TokenTable, target: np.ndarray, causal: bool, chosen: np.ndarray) -> float:
     """Σ_i KL(A_i ‖ M_i), one weight at a time."""
     total = 0.0
-    for logits, wanted in zip(text_logits(table, chosen, causal), target, strict=True):
+    for logits, wanted in zip(
+        attention_logits_of_tokens(table, chosen, causal), target, strict=True
+    ):
         made = np.exp(logits) / np.exp(logits).sum()
         total += sum(a * np.log(a / m) for a, m in zip(wanted, made, strict=True) if a > 0.0)
     return total

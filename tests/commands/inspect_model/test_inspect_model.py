@@ -21,7 +21,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     PassResult,
     measure_forward_pass,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import DEFAULT_HEADS, choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
 from attncli.analysis.prepare import PreparedModel
@@ -53,7 +53,14 @@ def seen_of(model: Any, inputs: Any, names: tuple[str, ...] = ON_MAPS, **how: An
     memory = how.pop("memory", EVERYTHING)
     wanted = PassRequest(names, **how)
     return measure_forward_pass(
-        model, stacks, inputs, wanted, UniformControl(), "", lambda share: None, strip_memory=memory
+        model,
+        stacks,
+        inputs,
+        wanted,
+        UniformAttentionControl(),
+        "",
+        lambda share: None,
+        strip_memory=memory,
     )
 
 
@@ -178,7 +185,7 @@ def test_contributions_add_up_to_what_the_attention_writes() -> None:
 
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 def test_states_that_are_not_finite_are_refused_with_their_place(wrong: float) -> None:
-    observer = HeadObserver(PassRequest(), UniformControl(), "text 1", lambda share: None)
+    observer = HeadObserver(PassRequest(), UniformAttentionControl(), "text 1", lambda share: None)
     state = torch.ones(1, 3, 4)
     state[0, 1, 2] = wrong
     with pytest.raises(InputError, match="text 1: the state after layer 2 of h is not finite"):

@@ -14,7 +14,7 @@ from attncli.analysis.verification_inputs import ShortInput
 from attncli.capture.linear import linear_layers
 from attncli.capture.linear.linear_layers import LinearLayers
 from attncli.capture.stacks.probe_forward import probe_forward
-from attncli.commands.inspect_model.command import refuse_wrong_words
+from attncli.commands.inspect_model.command import validate_names_and_numbers
 from attncli.errors import InputError, NoAttention, UsageError
 from attncli.options.heads import HeadOptions
 from attncli.records import Report, Row
@@ -261,10 +261,10 @@ def test_gates_may_hold_what_only_linear_layers_have() -> None:
         gates.parse_condition("max(completeness_error) > 1e-5"),
         gates.parse_condition("memory_length > 9"),
     ]
-    refuse_wrong_words(wanted, [], 0, HeadOptions())
-    refuse_wrong_words(wanted[:1], ["sink"], 0, HeadOptions())
+    validate_names_and_numbers(wanted, [], 0, HeadOptions())
+    validate_names_and_numbers(wanted[:1], ["sink"], 0, HeadOptions())
     with pytest.raises(UsageError, match="add `metric='memory_length'`"):
-        refuse_wrong_words(wanted, ["sink"], 0, HeadOptions())
+        validate_names_and_numbers(wanted, ["sink"], 0, HeadOptions())
 
 
 def test_what_has_no_map_is_named() -> None:

@@ -4,7 +4,10 @@ import math
 
 import pytest
 
-from attncli.analysis.states.network_collapse import explain_missing_order, rank_collapse
+from attncli.analysis.states.network_collapse import (
+    explain_missing_convergence_order,
+    measure_network_collapse,
+)
 from attncli.analysis.states.size_sweep import spec_at_point, sweep_sizes
 from attncli.analysis.statistics import summarize_values
 from attncli.networks.spec import NetworkSpec
@@ -16,7 +19,7 @@ from attncli.records import Report, Row
 def report(variants: str = "paper", seeds: int = 2, **kinds: object) -> Report:
     spec = NetworkSpec(**kinds)  # type: ignore[arg-type]
     networks = [GeneratedNetwork(spec, seed) for seed in range(seeds)]
-    return rank_collapse(
+    return measure_network_collapse(
         networks, parse_variants([variants]), ["log10_residual"], {"kind": "synthetic"}
     )
 
@@ -78,7 +81,7 @@ def test_what_keeps_the_law_and_what_breaks_it(kinds: dict[str, object], word: s
 def test_removing_the_outlier_holds_the_residual_up() -> None:
     spec = NetworkSpec()
     variants = add_variants_without_outlier({"SAN": VARIANTS["SAN"]})
-    found = rank_collapse([GeneratedNetwork(spec, 0)], variants, ["log10_residual"], {})
+    found = measure_network_collapse([GeneratedNetwork(spec, 0)], variants, ["log10_residual"], {})
     assert (value(found, "log10_residual", "SAN-outlier", 12).value or -9) > -0.2
     assert found.findings[1].text.startswith(
         "does not collapse: tokens stay apart with the outlier removed"
@@ -126,7 +129,7 @@ def test_a_thousand_layers_end_beyond_the_logarithm_itself() -> None:
 def test_progress_counts_every_layer() -> None:
     seen: list[tuple[int, int]] = []
     networks = [GeneratedNetwork(NetworkSpec(layers=3, tokens=4, width=4, heads=1), 0)]
-    rank_collapse(
+    measure_network_collapse(
         networks,
         parse_variants(["paper"]),
         [],
@@ -190,7 +193,7 @@ def test_summaries() -> None:
 
 def test_where_there_is_no_order_it_is_said_why() -> None:
     known = [0.0, -1.0, -3.0, -3.01, math.nan, -9.0, -20.0]
-    said = [explain_missing_order(layer, [known]) for layer in range(len(known))]
+    said = [explain_missing_convergence_order(layer, [known]) for layer in range(len(known))]
     assert said[:2] == ["needs two layers before it"] * 2
     assert said[2:4] == ["the residual does not fall steadily"] * 2
     assert said[4:] == ["needs the residuals of three layers in a row"] * 3

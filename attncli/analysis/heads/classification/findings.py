@@ -183,16 +183,16 @@ def find_oversmoothed_stacks(states: Sequence[Row]) -> Iterator[RankedFinding]:
 
 def has_clear_role(role: Role, head: ClassifiedHead) -> bool:
     """Whether a head's own number shows the role, regardless of its other roles."""
-    return scores_show_role(role, head, head.numbers)
+    return is_role_evident(role, head, head.numbers)
 
 
-def scores_show_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
+def is_role_evident(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
     """Whether these numbers, the head's or a control's, would show the role."""
     metric = role.evidence
     return metric in numbers and role.is_clear(numbers[metric], head.uniform_numbers.get(metric))
 
 
-def select_above(
+def select_heads_above(
     heads: Sequence[ClassifiedHead], metric: str, above: Callable[[ClassifiedHead], bool]
 ) -> tuple[list[ClassifiedHead], list[ClassifiedHead]]:
     """The heads above, strongest first, and all that have the number."""
@@ -206,7 +206,7 @@ def sort_by_strength(heads: Iterable[ClassifiedHead], metric: str) -> list[Class
     return sorted(heads, key=lambda head: -round(head.numbers[metric], 6))
 
 
-def limit_named_heads(heads: Sequence[ClassifiedHead]) -> Sequence[ClassifiedHead]:
+def truncate_head_list(heads: Sequence[ClassifiedHead]) -> Sequence[ClassifiedHead]:
     """Limit the heads to those that a sentence names."""
     return heads if len(heads) <= NAMED else heads[:FIRST]
 
@@ -216,7 +216,7 @@ def format_heads(heads: Sequence[ClassifiedHead], metric: str, as_percent: bool 
     form = format_percent if as_percent else format_decimal
     words = [
         f"{head.name} ({form(head.numbers[metric], head.rows[metric].spread)})"
-        for head in limit_named_heads(heads)
+        for head in truncate_head_list(heads)
     ]
     return ", ".join(words) + " …" * (len(words) < len(heads))
 
@@ -233,10 +233,10 @@ def format_decimal(value: float, spread: float | None = None) -> str:
 
 def head_names(heads: Sequence[ClassifiedHead]) -> tuple[str, ...]:
     """Names of the heads in a sentence."""
-    return tuple(head.name for head in limit_named_heads(heads))
+    return tuple(head.name for head in truncate_head_list(heads))
 
 
-def format_uniform_value(
+def format_value_under_uniform_attention(
     heads: Sequence[ClassifiedHead], metric: str, form: Callable[[float], str] = format_number
 ) -> str:
     """`; uniform attention: 0.4 %`, from least to most where the heads see different keys."""
@@ -247,7 +247,7 @@ def format_uniform_value(
     return f"; {NULLS[UNIFORM]}: {low if low == high else f'{low} … {high}'}"
 
 
-def describe_control_counts(
+def describe_counts_in_controls(
     heads: Sequence[ClassifiedHead],
     metric: str,
     shown: Callable[[ClassifiedHead, Mapping[str, float]], bool],
@@ -266,11 +266,11 @@ def format_share(heads: Sequence[ClassifiedHead], known: Sequence[ClassifiedHead
     return f"{len(heads)} of {format_count(len(known), 'head')}"
 
 
-def choose_verb(heads: Sequence[ClassifiedHead], one: str, several: str) -> str:
+def choose_verb_number(heads: Sequence[ClassifiedHead], one: str, several: str) -> str:
     return one if len(heads) == 1 else several
 
 
-def describe_earlier_roles(heads: Sequence[ClassifiedHead], role: Role) -> str:
+def describe_heads_with_earlier_role(heads: Sequence[ClassifiedHead], role: Role) -> str:
     """Why the first line counts fewer: a head has the first role that its numbers show."""
     others = Counter(
         head.played.name for head in heads if head.played and head.played.role is not role
@@ -285,7 +285,7 @@ def describe_earlier_roles(heads: Sequence[ClassifiedHead], role: Role) -> str:
 def find_sinks(heads: Sequence[ClassifiedHead], shortest: int) -> Iterator[RankedFinding]:
     """Heads that rest on one token."""
     metric = SINK.evidence
-    found, known = select_above(heads, metric, lambda head: has_clear_role(SINK, head))
+    found, known = select_heads_above(heads, metric, lambda head: has_clear_role(SINK, head))
     if not found:
         return
     above = [head for head in known if head.numbers[metric] >= SINK.threshold]
@@ -295,12 +295,12 @@ def find_sinks(heads: Sequence[ClassifiedHead], shortest: int) -> Iterator[Ranke
         20.0 + 50.0 * len(found) / len(known),
         Finding(
             "sinks",
-            f"{format_share(found, known)} {choose_verb(found, 'puts', 'put')} at least {format_percent(SINK.threshold)} of "
-            f"{choose_verb(found, 'its', 'their')} attention on a single token{clear}{describe_sink_token(found)}"
+            f"{format_share(found, known)} {choose_verb_number(found, 'puts', 'put')} at least {format_percent(SINK.threshold)} of "
+            f"{choose_verb_number(found, 'its', 'their')} attention on a single token{clear}{describe_sink_token(found)}"
             f": {format_heads(found, metric, as_percent=True)}"
-            f"{format_uniform_value(found, metric, format_percent)}"
-            f"{describe_control_counts(heads, metric, partial(scores_show_role, SINK))}"
-            f"{describe_earlier_roles(found, SINK)}{brief if shortest < SHORT else ''}",
+            f"{format_value_under_uniform_attention(found, metric, format_percent)}"
+            f"{describe_counts_in_controls(heads, metric, partial(is_role_evident, SINK))}"
+            f"{describe_heads_with_earlier_role(found, SINK)}{brief if shortest < SHORT else ''}",
             metric,
             head_names(found),
         ),
@@ -324,16 +324,16 @@ def describe_sink_token(heads: Sequence[ClassifiedHead]) -> str:
 def find_uniform_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Heads that hardly choose."""
     metric = EVEN.evidence
-    found, known = select_above(heads, metric, lambda head: has_clear_role(EVEN, head))
+    found, known = select_heads_above(heads, metric, lambda head: has_clear_role(EVEN, head))
     if found:
         yield RankedFinding(
             10.0 + 50.0 * len(found) / len(known),
             Finding(
                 "uniform heads",
-                f"{format_share(found, known)} {choose_verb(found, 'is', 'are')} nearly uniform (normalised entropy ≥ {EVEN.threshold})"
+                f"{format_share(found, known)} {choose_verb_number(found, 'is', 'are')} nearly uniform (normalised entropy ≥ {EVEN.threshold})"
                 f": {format_heads(found, metric)}"
-                f"{describe_control_counts(heads, metric, partial(scores_show_role, EVEN))}"
-                f"{describe_earlier_roles(found, EVEN)}",
+                f"{describe_counts_in_controls(heads, metric, partial(is_role_evident, EVEN))}"
+                f"{describe_heads_with_earlier_role(found, EVEN)}",
                 metric,
                 head_names(found),
             ),
@@ -349,7 +349,7 @@ def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
         found.sort(key=lambda head: head.numbers[metric])
         least = ", ".join(
             f"{head.name} ({format_measurement(head.rows[metric])})"
-            for head in limit_named_heads(found)
+            for head in truncate_head_list(found)
         )
         more = " …" if len(found) > NAMED else ""
         shares = sorted({format_number(head.uniform_numbers[metric]) for head in found})
@@ -357,8 +357,8 @@ def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
             30.0 + 50.0 * len(found) / len(known),
             Finding(
                 "idle heads",
-                f"{format_share(found, known)} {choose_verb(found, 'writes', 'write')} less than a tenth of an equal share of what "
-                f"{choose_verb(found, 'its layer writes', 'their layers write')}: {least}{more}; equal share: {', '.join(shares)}",
+                f"{format_share(found, known)} {choose_verb_number(found, 'writes', 'write')} less than a tenth of an equal share of what "
+                f"{choose_verb_number(found, 'its layer writes', 'their layers write')}: {least}{more}; equal share: {', '.join(shares)}",
                 metric,
                 head_names(found),
             ),
@@ -391,21 +391,21 @@ def find_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]
         found = [head for head in every if head.played and head.played.is_sure]
         changing = [head for head in every if head not in found]
         clauses = [f"{len(found)}: {format_heads(found, metric)}"] if found else []
-        clauses += [describe_disagreeing_draws(changing, metric)] if changing else []
+        clauses += [describe_heads_with_disagreeing_samples(changing, metric)] if changing else []
         if every:
             yield RankedFinding(
                 10.0 - 0.1 * len(every),
                 Finding(
                     f"{role.name} heads",
-                    f"{'; '.join(clauses)}{format_uniform_value(every, metric)}"
-                    f"{describe_control_counts(heads, metric, partial(control_has_role, role))}",
+                    f"{'; '.join(clauses)}{format_value_under_uniform_attention(every, metric)}"
+                    f"{describe_counts_in_controls(heads, metric, partial(control_has_role, role))}",
                     metric,
                     (*head_names(found), *head_names(changing)),
                 ),
             )
 
 
-def describe_disagreeing_draws(heads: Sequence[ClassifiedHead], metric: str) -> str:
+def describe_heads_with_disagreeing_samples(heads: Sequence[ClassifiedHead], metric: str) -> str:
     draws = max(head.played.draws for head in heads if head.played)
     return f"{len(heads)} on some of {draws} draws only: {format_heads(heads, metric)}"
 

@@ -12,7 +12,7 @@ from attncli.analysis.heads.classification.role_rules import (
     PLACE,
     ROLE,
     AssignedRole,
-    classify_with_draws,
+    classify_role_from_samples,
 )
 from attncli.capture.strips.attention_sites import DIFFERENCE
 from attncli.records import NOT_APPLICABLE, NULLS, UNIFORM, Row, Scalar
@@ -65,13 +65,15 @@ def classify_heads(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[Cla
             if isinstance(value, float):
                 numbers[row.metric] = value
     for head in found.values():
-        head.played = classify_with_draws(
-            head.numbers, head.uniform_numbers, collect_draws(head, drawn)
+        head.played = classify_role_from_samples(
+            head.numbers, head.uniform_numbers, collect_values_by_sample(head, drawn)
         )
     return list(found.values())
 
 
-def collect_draws(head: ClassifiedHead, drawn: Collection[str]) -> list[dict[str, float]]:
+def collect_values_by_sample(
+    head: ClassifiedHead, drawn: Collection[str]
+) -> list[dict[str, float]]:
     """The head's numbers on each draw; metrics that are not drawn are the same on all."""
     each = {name: head.rows[name].each for name in drawn if name in head.rows}
     count = min(map(len, each.values()), default=0)
@@ -98,10 +100,10 @@ def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
             note=nearest if mixed else f"from {played.evidence}{played.in_draws}",
             keys=keys,
         )
-        yield row if mixed else replace(row, **keys_of_role_sampling(head, played))
+        yield row if mixed else replace(row, **role_sampling_row_keys(head, played))
 
 
-def keys_of_role_sampling(head: ClassifiedHead, played: AssignedRole) -> dict[str, Any]:
+def role_sampling_row_keys(head: ClassifiedHead, played: AssignedRole) -> dict[str, Any]:
     """The standard deviation of a role's score, and how many texts or draws it is over."""
     if played.role is LOCAL:
         source, even = head.rows["distance"], head.uniform_numbers["distance"]

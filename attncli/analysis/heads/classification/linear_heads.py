@@ -7,7 +7,7 @@ from typing import Any
 
 from attncli.analysis.heads.classification.head_roles import ClassifiedHead, describe_roles
 from attncli.analysis.heads.rows.extra_metric_definitions import COMPLETENESS, DEFINITIONS
-from attncli.analysis.heads.rows.head_rows import Observations
+from attncli.analysis.heads.rows.head_rows import HeadObservations
 from attncli.analysis.statistics import summarize_values
 from attncli.capture import AttentionSite
 from attncli.capture.linear.linear_layers import LinearHeads, LinearLayers
@@ -20,7 +20,7 @@ OUTSIDE = "what makes its values (projections, convolutions, gates) and what fol
 """What a map of a linear layer does not include; all other inputs of its function are included."""
 
 
-def warn_sampled_channels(chosen: LinearHeads) -> Iterator[str]:
+def warn_about_sampled_channels(chosen: LinearHeads) -> Iterator[str]:
     """Warn where only some channels represent a layer."""
     few = [layer for layer in chosen.layers if len(chosen.heads[layer.site]) < layer.heads]
     sampled = [layer for layer in few if layer.is_channels]
@@ -33,8 +33,8 @@ def warn_sampled_channels(chosen: LinearHeads) -> Iterator[str]:
         )
 
 
-def build_completeness_rows(
-    observed: Observations, keys: Mapping[AttentionSite, dict[str, Scalar]]
+def build_completeness_error_rows(
+    observed: HeadObservations, keys: Mapping[AttentionSite, dict[str, Scalar]]
 ) -> Iterator[Row]:
     """One row for each linear layer."""
     for site in observed.sites:
@@ -43,7 +43,7 @@ def build_completeness_rows(
             yield summarize_values(COMPLETENESS, "1", missed, "", keys=keys[site], layer=site.layer)
 
 
-def linear_definitions(rows: Sequence[Row]) -> dict[str, Definition]:
+def linear_metric_definitions(rows: Sequence[Row]) -> dict[str, Definition]:
     """Definitions of the metrics that only linear layers have."""
     return (
         {COMPLETENESS: DEFINITIONS[COMPLETENESS]}
@@ -89,7 +89,7 @@ def build_linear_findings(
             kinds.setdefault(str(head.keys.get("kind", alone)), []).append(head)
     for kind, own in kinds.items():
         where = format_layers([head.layer for head in own])
-        sentence = f"{format_roles(own, 'head', f' in {where}')}{describe_distances(own, softmax)}; {describe_shares(own)}"
+        sentence = f"{format_roles(own, 'head', f' in {where}')}{describe_attention_distances(own, softmax)}; {describe_weight_normalization(own)}"
         yield Finding(pluralise(kind), sentence)
     if kinds and softmax:
         yield Finding("softmax heads", format_roles(softmax))
@@ -105,7 +105,7 @@ def format_roles(heads: Sequence[ClassifiedHead], what: str = "head", where: str
     return f"{format_count(len(heads), what)}{where}{describe_roles(heads, len(heads))}"
 
 
-def describe_shares(heads: Sequence[ClassifiedHead]) -> str:
+def describe_weight_normalization(heads: Sequence[ClassifiedHead]) -> str:
     """Describe roles and distances; signs only where they were measured."""
     shares = [head.numbers["negative_share"] for head in heads if "negative_share" in head.numbers]
     if len(shares) == len(heads) and not any(shares):
@@ -113,7 +113,9 @@ def describe_shares(heads: Sequence[ClassifiedHead]) -> str:
     return "of |A| / Σ|A|" + (", as A has both signs" if any(shares) else "")
 
 
-def describe_distances(own: Sequence[ClassifiedHead], softmax: Sequence[ClassifiedHead]) -> str:
+def describe_attention_distances(
+    own: Sequence[ClassifiedHead], softmax: Sequence[ClassifiedHead]
+) -> str:
     """Describe how far back they look, compared with softmax heads and uniform attention."""
     metric = "memory_length" if any("memory_length" in head.numbers for head in own) else "distance"
     values = [head.numbers[metric] for head in own if metric in head.numbers]

@@ -98,7 +98,7 @@ class AssignedRole:
         return "" if self.is_sure else f", in {self.shown} of {self.draws} draws of random tokens"
 
 
-def classify_with_draws(
+def classify_role_from_samples(
     numbers: Mapping[str, float],
     even: Mapping[str, float],
     draws: Sequence[Mapping[str, float]],
@@ -110,14 +110,14 @@ def classify_with_draws(
     if whole is None or all(role is whole.role for role in each):
         return whole
     role = seen[0] if seen else whole.role
-    value = {**numbers, **role_nearness(numbers, even)}[role.evidence]
+    value = {**numbers, **compute_nearness(numbers, even)}[role.evidence]
     return AssignedRole(role, role.evidence, value, len(each), each.count(role))
 
 
 def classify_role(numbers: Mapping[str, float], even: Mapping[str, float]) -> AssignedRole | None:
     """Assign a role from a head's numbers and those of uniform attention; None where no number is
     known."""
-    known = {**numbers, **role_nearness(numbers, even)}
+    known = {**numbers, **compute_nearness(numbers, even)}
     measurable = [role for role in ROLES if role.evidence in known]
     if not measurable:
         return None
@@ -128,7 +128,7 @@ def classify_role(numbers: Mapping[str, float], even: Mapping[str, float]) -> As
     return AssignedRole(MIXED, nearest.evidence, known[nearest.evidence])
 
 
-def role_nearness(numbers: Mapping[str, float], even: Mapping[str, float]) -> dict[str, float]:
+def compute_nearness(numbers: Mapping[str, float], even: Mapping[str, float]) -> dict[str, float]:
     """1 - distance / distance of uniform attention."""
     if "distance" not in numbers or not even.get("distance"):
         return {}

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs, StrongestQueries
+from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs, StrongestPairs
 from attncli.analysis.heads.forward_passes.uniform_attention_control import (
-    UniformControl,
+    UniformAttentionControl,
     VisibleSpans,
 )
 from attncli.capture import (
@@ -48,7 +48,7 @@ Tick = Callable[[float], None]
 Look = Callable[[AttentionSite, Strip], None]
 
 
-def ignore_share(share: float) -> None:
+def ignore_progress_share(share: float) -> None:
     """Ignore progress, for passes that are too short to report it."""
 
 
@@ -101,7 +101,9 @@ class HeadObserver:
     """Accumulates strips of one attention layer at a time; memory grows with tokens, not with their
     square."""
 
-    def __init__(self, request: PassRequest, null: UniformControl, where: str, tick: Tick) -> None:
+    def __init__(
+        self, request: PassRequest, null: UniformAttentionControl, where: str, tick: Tick
+    ) -> None:
         self.wanted = request
         self.null = null
         self.where = where
@@ -132,7 +134,7 @@ class HeadObserver:
                 self.strongest.add(strip)
         if site.is_linear:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
-        self.totals.add(strip_to_rows(strip, self.wanted.period, self.wanted.ids))
+        self.totals.add(strip_to_metric_rows(strip, self.wanted.period, self.wanted.ids))
         if strip.is_last:
             self.again = self.totals.wants_another_round()
         return self.again and strip.is_last
@@ -149,7 +151,7 @@ class HeadObserver:
         self.totals.full_row = self.wanted.full_row
         self.total = strip.total
         self.spans = VisibleSpans(strip.queries, strip.keys)
-        self.strongest = StrongestQueries(strip)
+        self.strongest = StrongestPairs(strip)
 
     def add_weighed(self, strip: Strip) -> None:
         """Mark heads with a nonzero weight, until all have one."""
@@ -198,7 +200,8 @@ class HeadObserver:
         if self.weighed.all():
             return values
         return {
-            name: mask_silent_heads(~self.weighed, name, value) for name, value in values.items()
+            name: mask_metrics_of_zero_maps(~self.weighed, name, value)
+            for name, value in values.items()
         }
 
     def outputs(self, site: AttentionSite, context: Tensor, projection: Tensor) -> None:
@@ -216,7 +219,7 @@ class HeadObserver:
             raise NotFinite(
                 f"{self.where}: the state after layer {index} of {stack} is not finite."
             )
-        self.seen.states[stack, index] = measure_state(whole, self.wanted.states)
+        self.seen.states[stack, index] = measure_hidden_state(whole, self.wanted.states)
         self.seen.peaks[stack, index] = whole.find_peak()
 
 
@@ -230,7 +233,7 @@ def describe_paths(passes: Sequence[PassResult]) -> dict[str, str]:
     return {"attention": "; ".join(parts)} if parts else {}
 
 
-def mask_silent_heads(silent: Tensor, name: str, value: Tensor | str) -> Tensor | str:
+def mask_metrics_of_zero_maps(silent: Tensor, name: str, value: Tensor | str) -> Tensor | str:
     """Remove map metrics of all-zero heads: a map without weights is neither local nor uniform."""
     if isinstance(value, str) or not is_map_metric(name):
         return value
@@ -247,7 +250,9 @@ def uniform_output_shares(values: Values) -> Values:
     }
 
 
-def strip_to_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -> MapStripRows:
+def strip_to_metric_rows(
+    strip: Strip, period: int | None, ids: Tensor | None = None
+) -> MapStripRows:
     if strip.statistics is not None:
         return strip.statistics.as_rows(strip.keys, strip.scores is not None, period, ids)
     return MapStripRows(
@@ -265,7 +270,7 @@ def strip_to_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -
     )
 
 
-def measure_state(state: ActivationState, names: Collection[str]) -> dict[str, float]:
+def measure_hidden_state(state: ActivationState, names: Collection[str]) -> dict[str, float]:
     """Metrics of the model's own numbers, and of the state as common row and residual in float64."""
     split = None
     found = {}
@@ -283,7 +288,7 @@ def measure_forward_pass(
     stacks: tuple[Stack, ...],
     kwargs: Mapping[str, Tensor],
     request: PassRequest,
-    null: UniformControl,
+    null: UniformAttentionControl,
     where: str,
     tick: Tick,
     also: Look | None = None,

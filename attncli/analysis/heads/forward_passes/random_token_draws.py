@@ -4,19 +4,21 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     PassRequest,
     PassResult,
-    ignore_share,
+    ignore_progress_share,
 )
-from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformControl
+from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.capture import AttentionSite, Strip
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
 
 
-class DrawObserver(HeadObserver):
+class RandomTokenBatchObserver(HeadObserver):
     """Observes a batch without padding: what all draws share, such as the visible keys, is measured
     once."""
 
-    def __init__(self, request: PassRequest, null: UniformControl, where: str, draws: int) -> None:
-        super().__init__(request, null, where, ignore_share)
+    def __init__(
+        self, request: PassRequest, null: UniformAttentionControl, where: str, draws: int
+    ) -> None:
+        super().__init__(request, null, where, ignore_progress_share)
         self.each = [PassResult() for _ in range(draws)]
         self.is_apart = True
         """Whether every attention layer keeps the draws separate; one that folds windows into the

@@ -28,7 +28,7 @@ class HeadPairs(NamedTuple):
     """Windows into which the attention is divided, of more than one there are no pairs; queries and keys of the map."""
 
 
-class StrongestQueries:
+class StrongestPairs:
     """For every head and key, the query furthest above uniform attention; memory grows with keys
     only."""
 

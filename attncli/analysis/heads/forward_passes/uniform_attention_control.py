@@ -49,7 +49,7 @@ class VisibleSpans:
         return None if self.scattered else self.spans
 
 
-class UniformControl:
+class UniformAttentionControl:
     """Uniform maps are measured once for all attentions that see the same keys."""
 
     def __init__(self) -> None:
@@ -76,14 +76,14 @@ class UniformControl:
             totals = MetricTotals(names, same_tokens, total != 1.0)
             again = True
             while again:
-                for rows in uniform_rows(contiguous, spans.shape, period, total, ids):
+                for rows in iterate_uniform_strips(contiguous, spans.shape, period, total, ids):
                     totals.add(rows)
                 again = totals.wants_another_round()
             self.known[key] = totals.values()
         return self.known[key]
 
 
-def uniform_rows(
+def iterate_uniform_strips(
     spans: Tensor,
     shape: tuple[int, int],
     period: int | None,

@@ -105,13 +105,13 @@ class CollectedMaps:
                     continue
                 cells = coarsen_map(head)
                 queries, keys = names.sides(site, *head.shape)
-                named = name_cells(queries, len(cells)) if queries == keys else ()
+                named = name_map_cells(queries, len(cells)) if queries == keys else ()
                 panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
                 found.append(Picture(f"head {site.layer}.{number}", panels, named))
         return found
 
 
-def name_cells(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
+def name_map_cells(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
     """The tokens; of several that share a cell the first."""
     step = -(-len(tokens) // cells)
     return tuple(tokens) if step <= 1 else tuple(f"{token}…" for token in tokens[::step])
@@ -151,7 +151,7 @@ def estimate_bytes(
     return sum(heads for heads, _ in selected), cells
 
 
-def announce_map_size(
+def check_map_size(
     collected: CollectedMaps,
     shapes: Mapping[AttentionSite, MapShape],
     path: Path | None,

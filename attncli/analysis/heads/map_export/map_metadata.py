@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from attncli.analysis.heads.rows.head_rows import Keeps
-from attncli.analysis.heads.rows.layer_kinds import LayerCensus
+from attncli.analysis.heads.rows.layer_kinds import LayerCounts
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.records import Row, Scalar
@@ -24,7 +24,7 @@ ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "who
 class MapMetadata:
     """The metadata to save, or read from a file."""
 
-    layers: LayerCensus | None = None
+    layers: LayerCounts | None = None
     roles_on: str = ""
     """The text on which roles were classified; empty where unknown."""
     keys: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class MapMetadata:
         try:
             rows = [gather_keys(row, ROWS) for row in json.loads(metadata[ROWS])]
             return cls(
-                validate_value(LayerCensus, json.loads(metadata[LAYERS]), LAYERS),
+                validate_value(LayerCounts, json.loads(metadata[LAYERS]), LAYERS),
                 metadata[ROLES_ON],
                 validate_value(
                     Mapping[str, Mapping[str, Scalar]], json.loads(metadata[KEYS]), KEYS
@@ -78,7 +78,7 @@ class MapMetadata:
         ]
 
 
-def is_unseen_in_maps(metric: str) -> bool:
+def is_missing_from_maps(metric: str) -> bool:
     """Whether maps on a text cannot give this metric; roles are measured on maps of another text."""
     return (
         metric not in ATTENTION.names()

@@ -57,8 +57,8 @@ class Thumbnails:
             self.growing = np.zeros((len(heads), *cells), np.float32)
         assert self.growing is not None
         weights = strip.weights[0, heads].float().cpu().numpy()
-        found = downsample_strip(
-            downsample_strip(weights, strip.first_query, step, 1), strip.first_key, step, 2
+        found = downsample_by_maximum(
+            downsample_by_maximum(weights, strip.first_query, step, 1), strip.first_key, step, 2
         )
         rows = slice(strip.first_query // step, strip.first_query // step + found.shape[1])
         part = slice(strip.first_key // step, strip.first_key // step + found.shape[2])
@@ -99,7 +99,7 @@ def format_head(row: Row) -> str:
     return " ".join([*words, f"{row.layer}.{row.head}"])
 
 
-def downsample_strip(
+def downsample_by_maximum(
     weights: NDArray[np.float32], first: int, step: int, axis: int
 ) -> NDArray[np.float32]:
     """The largest weight of each `step` neighbours along an axis; its index 0 is the map's index

@@ -8,14 +8,14 @@ TOLD = 2
 """Most metrics in a headline."""
 
 
-def describe_extremes(rows: Sequence[Row]) -> str:
+def describe_extreme_heads(rows: Sequence[Row]) -> str:
     """`rest_share from 0.0022 in head 0.3 to 0.55 in head 4.5, uniform attention 0.0042`; empty without such rows."""
     metrics = dict.fromkeys(row.metric for row in rows)
-    sentences = (describe_range(metric, rows) for metric in metrics)
+    sentences = (describe_metric_range(metric, rows) for metric in metrics)
     return "; ".join(list(filter(None, sentences))[:TOLD])
 
 
-def describe_range(metric: str, rows: Sequence[Row]) -> str:
+def describe_metric_range(metric: str, rows: Sequence[Row]) -> str:
     heads = sorted(head_values(metric, rows), key=lambda each: each[0])
     if not heads:
         return ""

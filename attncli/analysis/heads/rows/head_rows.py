@@ -33,7 +33,7 @@ Keeps = Callable[[int, int], bool]
 
 
 @dataclass
-class Observations:
+class HeadObservations:
     """All that was seen of one model on one kind of text."""
 
     texts: list[PassResult] = field(default_factory=list)
@@ -124,8 +124,8 @@ def name_stacks(
 
 def build_head_rows(
     metrics: Sequence[str],
-    observed: Observations,
-    nulls: Mapping[str, Observations],
+    observed: HeadObservations,
+    nulls: Mapping[str, HeadObservations],
     keys: Mapping[AttentionSite, dict[str, Scalar]],
     keeps: Keeps,
 ) -> Iterator[Row]:
@@ -158,9 +158,9 @@ def build_head_rows(
                     metric, site, found, extra_rows, keys[site], keeps, numbers
                 ):
                     sentences = (
-                        explain_null(row)
+                        explain_missing_value(row)
                         if short is None
-                        else note_unconverged(row, short, numbers)
+                        else note_unconverged_iteration(row, short, numbers)
                     )
                     place = numbers.index(row.head)
                     silent = is_map_metric(metric) and observed.is_silent(site, place, metric)
@@ -183,11 +183,13 @@ def build_site_rows(
         if not keeps(site.layer, true_number):
             continue
         for place in range(tensors[0].shape[1]) if axis else (None,):
-            nulls = {name: pick_value(value, head, place) for name, value in extra_rows.items()}
+            nulls = {
+                name: select_head_value(value, head, place) for name, value in extra_rows.items()
+            }
             yield summarize_values(
                 metric,
                 ATTENTION.spec(metric).unit,
-                [to_float(pick_value(value, head, place)) for value in tensors],
+                [to_float(select_head_value(value, head, place)) for value in tensors],
                 "",
                 keys={
                     **keys,
@@ -200,7 +202,7 @@ def build_site_rows(
             )
 
 
-def explain_null(row: Row) -> Row:
+def explain_missing_value(row: Row) -> Row:
     """Give the metric's own reason where a head has no such number."""
     undefined = ATTENTION.spec(row.metric).undefined
     if row.value is not None or not undefined:
@@ -208,7 +210,7 @@ def explain_null(row: Row) -> Row:
     return replace(row, note=NOT_APPLICABLE + undefined)
 
 
-def note_unconverged(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:
+def note_unconverged_iteration(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:
     """Note on a number that its iteration had not converged."""
     share = float(short[numbers.index(row.head)])
     if share <= STILL:
@@ -253,7 +255,7 @@ def reduce_over_texts(metric: str, tensors: "list[Tensor] | str") -> "Tensor | N
     return total / len(tensors)
 
 
-def pick_value(value: "Tensor | None", head: int, place: int | None) -> float | None:
+def select_head_value(value: "Tensor | None", head: int, place: int | None) -> float | None:
     """One head's number; uniform attention has one head for all."""
     if value is None:
         return None
@@ -269,8 +271,8 @@ def to_float(value: float | None) -> float:
 def build_state_rows(
     metrics: Sequence[str],
     units: Mapping[str, str],
-    observed: Observations,
-    nulls: Mapping[str, Observations],
+    observed: HeadObservations,
+    nulls: Mapping[str, HeadObservations],
 ) -> Iterator[Row]:
     """Rows of the states of every stack; the largest activation with its position."""
     places = list(dict.fromkeys(place for seen in observed.texts for place in seen.states))
@@ -280,7 +282,9 @@ def build_state_rows(
             values = [seen.states[stack, layer][metric] for seen in observed.texts]
             keys: dict[str, Any] = {"stack": stack} if several else {}
             if metric == "max_activation":
-                keys |= locate_peak([seen.peaks[stack, layer] for seen in observed.texts], values)
+                keys |= locate_largest_value(
+                    [seen.peaks[stack, layer] for seen in observed.texts], values
+                )
             for name, null in nulls.items():
                 others = [seen.states[stack, layer][metric] for seen in null.texts]
                 keys |= {name: math.fsum(others) / len(others)} if all_finite(others) else {}
@@ -289,7 +293,9 @@ def build_state_rows(
             )
 
 
-def locate_peak(peaks: Sequence[ActivationPeak], values: Sequence[float]) -> dict[str, Scalar]:
+def locate_largest_value(
+    peaks: Sequence[ActivationPeak], values: Sequence[float]
+) -> dict[str, Scalar]:
     """Locate the largest value of all texts; with several texts, also which one and how large."""
     text = max(range(len(values)), key=lambda index: values[index])
     place = {name: value for name, value in peaks[text]._asdict().items() if value is not None}

@@ -23,7 +23,7 @@ class TokenMixing:
 
 
 @dataclass(frozen=True)
-class LayerCensus:
+class LayerCounts:
     """The layers of a whole model, whichever are measured."""
 
     layers: int
@@ -36,7 +36,7 @@ class LayerCensus:
     @classmethod
     def of(
         cls, stacks: tuple[Stack, ...], sites: Iterable[AttentionSite], mixers: Sequence[TokenMixer]
-    ) -> "LayerCensus":
+    ) -> "LayerCounts":
         sites = list(sites)
         names = name_stacks(sites, stacks)
         calls = [(stack.name, call) for stack in stacks for call in stack.calls]
@@ -48,7 +48,7 @@ class LayerCensus:
         ]
         seen = [(names[site], site.kind, site.layer, True) for site in sites]
         seen += [(mixer.stack, mixer.kind, mixer.layer, False) for mixer in mixers]
-        return cls(len(calls), sum(attends), sum(idle), group_mixers(seen))
+        return cls(len(calls), sum(attends), sum(idle), group_layers_by_mixer(seen))
 
     def describe(self) -> dict[str, Any]:
         """JSON description."""
@@ -77,10 +77,12 @@ class LayerCensus:
             places = [(each.stack, layer) for each in found for layer in each.layers]
             alone = [place for place in places if place not in attending]
             if alone:
-                parts.append(f"{len(alone)} {format_are_kind(kind, len(alone))}")
+                parts.append(f"{len(alone)} {format_is_or_are_kind(kind, len(alone))}")
             if len(places) > len(alone):
                 alongside = len(places) - len(alone)
-                parts.append(f"{alongside} {format_have_kind(kind, alongside)} beside attention")
+                parts.append(
+                    f"{alongside} {format_has_or_have_kind(kind, alongside)} beside attention"
+                )
         if self.idle:
             parts.append(f"{self.idle} {'mixes' if self.idle == 1 else 'mix'} no tokens")
         return "; ".join(parts)
@@ -99,7 +101,7 @@ def is_inside_block(site: AttentionSite, block: str) -> bool:
     return site.name == block or site.name.startswith(f"{block}.")
 
 
-def group_mixers(seen: Iterable[tuple[str, str, int, bool]]) -> tuple[TokenMixing, ...]:
+def group_layers_by_mixer(seen: Iterable[tuple[str, str, int, bool]]) -> tuple[TokenMixing, ...]:
     layers: dict[tuple[str, str, bool], list[int]] = {}
     for stack, kind, layer, attention in seen:
         layers.setdefault((stack, kind, attention), []).append(layer)
@@ -109,11 +111,11 @@ def group_mixers(seen: Iterable[tuple[str, str, int, bool]]) -> tuple[TokenMixin
     )
 
 
-def format_are_kind(kind: str, count: int) -> str:
+def format_is_or_are_kind(kind: str, count: int) -> str:
     return f"is {indefinite_article(kind)} {kind}" if count == 1 else f"are {pluralise(kind)}"
 
 
-def format_have_kind(kind: str, count: int) -> str:
+def format_has_or_have_kind(kind: str, count: int) -> str:
     return f"has {indefinite_article(kind)} {kind}" if count == 1 else f"have {pluralise(kind)}"
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
 from attncli.analysis.heads.rows.extra_metric_definitions import PAIR
 from attncli.analysis.heads.rows.extreme_heads import format_head
-from attncli.analysis.heads.rows.head_rows import SILENT, Keeps, Observations
+from attncli.analysis.heads.rows.head_rows import SILENT, HeadObservations, Keeps
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.capture import AttentionSite
 from attncli.records import NOT_APPLICABLE, UNIFORM, Row, Scalar, View, format_token_position
@@ -21,7 +21,7 @@ FEW = 4
 
 
 def build_pair_rows(
-    observed: Observations,
+    observed: HeadObservations,
     names: Sequence[TokenNames],
     keys: Mapping[AttentionSite, Mapping[str, Scalar]],
     keeps: Keeps,
@@ -92,7 +92,7 @@ def build_pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]
         yield View(named, down, (PAIR,), across, where, pair=(QUERY_TOKEN, KEY_TOKEN))
 
 
-def describe_clearest_pair(rows: Sequence[Row]) -> str:
+def describe_strongest_pair(rows: Sequence[Row]) -> str:
     """The pair furthest above uniform attention, unless its key is a sink; empty where there is
     none.
 
@@ -102,12 +102,12 @@ def describe_clearest_pair(rows: Sequence[Row]) -> str:
     pairs = [row for row in rows if row.metric == PAIR and row.value is not None]
     if not pairs:
         return ""
-    top = max(pairs, key=lambda row: (row.value or 0.0) - comparison_weight(row))
+    top = max(pairs, key=lambda row: (row.value or 0.0) - strongest_control_weight(row))
     return (
         f"clearest pair '{format_token_position(top, QUERY_TOKEN)} ← {format_token_position(top, KEY_TOKEN)}' in head {format_head(top)}: "
         f"{top.value:.2g}; uniform attention {float(top.keys[UNIFORM]):.2g}, other queries {float(top.keys[OTHERS]):.2g}"
     )
 
 
-def comparison_weight(row: Row) -> float:
+def strongest_control_weight(row: Row) -> float:
     return max(float(row.keys[UNIFORM]), float(row.keys[OTHERS]))

@@ -20,7 +20,7 @@ TOP = 20
 """Changes that are shown of each check."""
 
 
-def select_acceptable(checks: "Sequence[Check]", named: Sequence[str]) -> "list[Check]":
+def require_baselines_to_accept(checks: "Sequence[Check]", named: Sequence[str]) -> "list[Check]":
     """The checks that have a baseline, their files writable."""
     chosen = [check for check in checks if check.baseline]
     without = [check.name for check in checks if not check.baseline and check.name in named]
@@ -37,7 +37,9 @@ def select_acceptable(checks: "Sequence[Check]", named: Sequence[str]) -> "list[
     return chosen
 
 
-def filter_accepted(checks: "Sequence[Check]", results: Mapping[str, CheckResult]) -> "list[Check]":
+def filter_checks_that_pass(
+    checks: "Sequence[Check]", results: Mapping[str, CheckResult]
+) -> "list[Check]":
     """The checks whose report exists and passes the gates that need no baseline."""
     return [check for check in checks if results[check.name].code == 0]
 
@@ -47,7 +49,7 @@ def build_acceptance_report(
 ) -> Report:
     """Report the changes of every check."""
     compared = {check.name: compare_with_baseline(check, results[check.name]) for check in checks}
-    names = [check.name for check in filter_accepted(checks, results)]
+    names = [check.name for check in filter_checks_that_pass(checks, results)]
     left = [name for name in results if name not in names]
     sentences = [f"accepted: {', '.join(names)}"] * bool(names)
     sentences += [f"not accepted, the baseline stays: {', '.join(left)}"] * bool(left)
@@ -95,7 +97,7 @@ def build_views(name: str, compared: Report) -> Sequence[View]:
 
 
 def write_baselines(checks: "Sequence[Check]", results: Mapping[str, CheckResult]) -> None:
-    for check in filter_accepted(checks, results):
+    for check in filter_checks_that_pass(checks, results):
         report = results[check.name].report
         assert report is not None
         save_report(report, str(check.baseline))

@@ -34,18 +34,18 @@ def run_check(check: "Check", scratch: Path, accepting: bool = False) -> CheckRe
     """Run one check and return its exit code and verdicts; an error is a verdict too. When
     accepting, changes are not tested."""
     try:
-        return judge_check(check, scratch, accepting)
+        return evaluate_check(check, scratch, accepting)
     except AttnError as error:
-        return CheckResult(error.exit_code, (stop_verdict(check, error),))
+        return CheckResult(error.exit_code, (make_failed_run_verdict(check, error),))
 
 
-def judge_check(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
+def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
     from attncli.python.baselines import BaselineOptions
     from attncli.reports.reading import read_report, report_exists
 
-    refuse_itself(check)
+    refuse_ci_inside_ci(check)
     conditions = [gates.parse_condition(text) for text in check.fail_if]
     against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
     changes = against.parse_changes()
@@ -58,18 +58,23 @@ def judge_check(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
         try:
             verdicts += compare_verdicts(check, report, old, changes)
         except NoBaseline as error:
-            found = (*name_verdicts(check, verdicts), stop_verdict(check, error))
+            found = (
+                *prefix_verdicts_with_check(check, verdicts),
+                make_failed_run_verdict(check, error),
+            )
             return CheckResult(error.exit_code, found, report)
-    found = name_verdicts(check, verdicts or report.verdicts or [Verdict("ran", False, "no gates")])
+    found = prefix_verdicts_with_check(
+        check, verdicts or report.verdicts or [Verdict("ran", False, "no gates")]
+    )
     return CheckResult(int(any(one.failed for one in found)), found, report, old)
 
 
-def refuse_itself(check: "Check") -> None:
+def refuse_ci_inside_ci(check: "Check") -> None:
     if check.command and command_path(parse_command(check.command)) == ("ci",):
         raise UsageError("a check that runs `attn ci` would run itself, again and again.")
 
 
-def name_verdicts(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+def prefix_verdicts_with_check(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     return tuple(replace(one, condition=f"{check.name}: {one.condition}") for one in verdicts)
 
 
@@ -102,7 +107,7 @@ def build_accept_command(name: str) -> str:
     return shlex.join(words)
 
 
-def stop_verdict(check: "Check", error: AttnError) -> Verdict:
+def make_failed_run_verdict(check: "Check", error: AttnError) -> Verdict:
     return Verdict(
         check.name, True, f"exit {error.exit_code}: {spell_as_options(str(error))}", stopped=True
     )

@@ -95,15 +95,17 @@ def ci(
     every = parse_checks(load_config_file())
     checks = select_checks(every, names or [])
     if accept:
-        from attncli.commands.about.ci.baseline_acceptance import select_acceptable
+        from attncli.commands.about.ci.baseline_acceptance import require_baselines_to_accept
 
-        checks = select_acceptable(checks, names or [])
+        checks = require_baselines_to_accept(checks, names or [])
     if keep is not None and not is_address(keep):
         require_folder(Path(keep))
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         results = {check.name: run_check(check, Path(scratch), accept) for check in checks}
     if keep is not None:
-        keep_reports(results, keep, {canonical_path(one.baseline) for one in every if one.baseline})
+        save_check_reports(
+            results, keep, {canonical_path(one.baseline) for one in every if one.baseline}
+        )
     report = add_provenance(build_report(checks, results, accept))
     report = report.with_verdicts([*report.verdicts, *gates.decide_conditions(report, conditions)])
     code = gates.worst_exit_code(
@@ -124,7 +126,7 @@ def build_report(checks: "list[Check]", results: "dict[str, CheckResult]", accep
     return build_acceptance_report(checks, results)
 
 
-def keep_reports(results: "dict[str, CheckResult]", folder: str, baselines: set[str]) -> None:
+def save_check_reports(results: "dict[str, CheckResult]", folder: str, baselines: set[str]) -> None:
     """Write every report, whatever its verdicts; only --accept writes a baseline."""
     from attncli.commands.about.ci.baseline_acceptance import save_report
 

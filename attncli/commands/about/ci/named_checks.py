@@ -70,11 +70,11 @@ def parse_check(file: ConfigFile, name: str, table: Any) -> Check:
         values["fail-if"],
         baseline=next(iter(values["baseline"]), None),
         fail_on=values["fail-on"],
-        family_wise=parse_share(file, name, table, bool(values["fail-on"])),
+        family_wise=parse_allowed_failure_rate(file, name, table, bool(values["fail-on"])),
     )
 
 
-def parse_share(
+def parse_allowed_failure_rate(
     file: ConfigFile, name: str, table: Mapping[str, Any], judges: bool
 ) -> float | None:
     """Read the probability with which noise alone may fail the check."""

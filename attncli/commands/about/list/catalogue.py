@@ -35,7 +35,7 @@ SMALL = (*REGISTRIES, VARIANT_LIST)
 LISTS = (*SMALL, ARCHITECTURES)
 
 
-def list_entries(name: str) -> list[Entry]:
+def list_catalogue_entries(name: str) -> list[Entry]:
     """Return all entries of one list."""
     if name == VARIANT_LIST:
         found: Iterable[Entry] = variant_entries()

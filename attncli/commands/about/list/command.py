@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 from attncli.cli.typer_options import flatten_groups
-from attncli.commands.about.list.catalogue import ENDINGS, LISTS, MANNERS, SMALL, list_entries
+from attncli.commands.about.list.catalogue import (
+    ENDINGS,
+    LISTS,
+    MANNERS,
+    SMALL,
+    list_catalogue_entries,
+)
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import UsageError, unknown_name
 from attncli.io.standard_streams import is_terminal
@@ -37,7 +43,7 @@ def read_schema() -> str:
 
 
 @flatten_groups
-def list_things(
+def list_registered_names(
     *,
     what: Annotated[
         str | None,
@@ -77,24 +83,24 @@ def list_things(
         text = read_schema()
     else:
         names = SMALL if what is None else (what,)
-        text = MANNERS[manner]([entry for name in names for entry in list_entries(name)])
+        text = MANNERS[manner]([entry for name in names for entry in list_catalogue_entries(name)])
     write_listing(
-        fold_text(text) if manner == "table" and output is None and is_terminal() else text,
+        wrap_entries(text) if manner == "table" and output is None and is_terminal() else text,
         output,
     )
     return 0
 
 
-def fold_text(text: str) -> str:
+def wrap_entries(text: str) -> str:
     """Wrap long summaries under their own column, so that the terminal does not break words."""
     from attncli.cli.help import text_width
 
     return "".join(
-        f"{part}\n" for line in text.splitlines() for part in fold_line(line, text_width())
+        f"{part}\n" for line in text.splitlines() for part in wrap_entry(line, text_width())
     )
 
 
-def fold_line(line: str, width: int) -> list[str]:
+def wrap_entry(line: str, width: int) -> list[str]:
     entry = ENTRY.match(line)
     indent = len(entry[0]) if entry else 0
     first, *rest = textwrap.wrap(

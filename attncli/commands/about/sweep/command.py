@@ -11,14 +11,14 @@ from attncli import gates
 from attncli.analysis import Progress
 from attncli.analysis.cache_key import WRITTEN, Options
 from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
-from attncli.commands.about.sweep.report import Item, ShownNumber, build_sweep_report
+from attncli.commands.about.sweep.report import SweepItem, SweepMetric, build_sweep_report
 from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_sweep_items
 from attncli.commands.about.sweep.swept_models import (
     ENDING,
     list_models,
     list_reports,
     parse_steps,
-    read_finished,
+    read_report_if_complete,
 )
 from attncli.declare.commands import MODEL_COMMANDS, import_function
 from attncli.declare.option_groups import flat_parameters, group_parameters
@@ -71,7 +71,7 @@ def sweep(
     `attn.sweep("rank-collapse", ["./a", "./b"], engine="local:2", variants="SAN")`: the command or its function, the
     models, and the command's own options as keywords. Keywords alone count: no configuration file, no environment.
     """
-    refuse_modules(model)
+    refuse_in_memory_modules(model)
     if isinstance(engine_options, Mapping):
         engine_options = [f"{name}={value}" for name, value in engine_options.items()]
     given = {
@@ -93,7 +93,7 @@ def sweep(
     run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
     items = ItemOptions(**taken)
     words, values = split_keywords(named, options) if named is not None else ((), {})
-    question = SweepQuestion(named, words, lambda name: values, items, run, NO_CONFIGURATION)
+    question = SweepRequest(named, words, lambda name: values, items, run, NO_CONFIGURATION)
     with open_progress(watcher) as watch:
         found = run_sweep(question, (), watch)
     command_line = format_call("sweep", {"model": items.model, **options}, (named,))
@@ -112,7 +112,7 @@ KEYWORDS = {
 sweep.__doc__ = add_keyword_help(sweep.__doc__, KEYWORDS.values())
 
 
-class SweepQuestion(NamedTuple):
+class SweepRequest(NamedTuple):
     """A requested sweep, from Python or from the command line."""
 
     command: str | None
@@ -124,7 +124,7 @@ class SweepQuestion(NamedTuple):
     settings: Mapping[str, str]
 
 
-def refuse_modules(model: Any) -> None:
+def refuse_in_memory_modules(model: Any) -> None:
     """Refuse in-memory modules: the runs are other processes and cannot receive them."""
     every = model if isinstance(model, list | tuple) else [model]
     for each in every:
@@ -147,7 +147,7 @@ def split_keywords(
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command's options as words for those who run it, and all of their values."""
     require_command(command)
-    question = find_question(command)
+    question = find_question_function(command)
     known = {each.name: each for each in flat_parameters(question) if each.name != SOURCE}
     usual = second_names(known)
     keywords = {usual.get(name, name): value for name, value in keywords.items()}
@@ -160,7 +160,7 @@ def split_keywords(
     return tuple(words), {**rest, **own}
 
 
-def find_question(command: str) -> Callable[..., Any]:
+def find_question_function(command: str) -> Callable[..., Any]:
     question: Callable[..., Any] = import_function(command).asked  # type: ignore[attr-defined]
     return question
 
@@ -182,7 +182,7 @@ def require_command(command: str) -> None:
         raise unknown_name("command to sweep", command, MODEL_COMMANDS)
 
 
-def plan_sweep(question: SweepQuestion) -> SweepPlan:
+def plan_sweep(question: SweepRequest) -> SweepPlan:
     """Plan the runs, after all checks that are possible before the first one."""
     if question.command is None:
         raise UsageError(
@@ -204,10 +204,10 @@ def plan_sweep(question: SweepQuestion) -> SweepPlan:
 
 
 def run_sweep(
-    question: SweepQuestion, conditions: Sequence[Condition], progress: Progress
+    question: SweepRequest, conditions: Sequence[Condition], progress: Progress
 ) -> SweepResult:
     """Run what is missing and combine the reports."""
-    shown = None if question.items.show is None else parse_shown_number(question.items.show)
+    shown = None if question.items.show is None else parse_sweep_metric(question.items.show)
     if shown is not None:
         gates.refuse_unmeasured(conditions, [shown.metric])
     if question.items.collect is not None:
@@ -219,16 +219,16 @@ def run_sweep(
         gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
         found = run_sweep_items(
             plan,
-            prepare_engine(question.run, plan.into),
+            prepare_engine_and_folder(question.run, plan.into),
             progress,
-            partial(refuse_gates, conditions, shown),
+            partial(refuse_gates_without_rows, conditions, shown),
         )
     items = [item for item, _ in found]
-    report = build_sweep_report(items, shown or default_number(items))
+    report = build_sweep_report(items, shown or default_sweep_metric(items))
     return SweepResult(report, [code for _, code in found if code])
 
 
-def prepare_engine(run: EngineOptions, into: str) -> Engine:
+def prepare_engine_and_folder(run: EngineOptions, into: str) -> Engine:
     """Create the engine and the report folder; both are validated before any run."""
     default = "torchrun" if read_launch_environment().is_distributed else "local"
     engine = open_engine(run.engine or default, run.engine_options)
@@ -243,47 +243,49 @@ def prepare_engine(run: EngineOptions, into: str) -> Engine:
     return engine
 
 
-def refuse_gates(conditions: Sequence[Condition], shown: ShownNumber | None, item: Item) -> None:
+def refuse_gates_without_rows(
+    conditions: Sequence[Condition], shown: SweepMetric | None, item: SweepItem
+) -> None:
     """Report gates that the first report cannot answer before the second run starts."""
     if item.report is not None:
-        alone = build_sweep_report([item], shown or default_number([item]))
+        alone = build_sweep_report([item], shown or default_sweep_metric([item]))
         gates.refuse_unmeasured(conditions, {row.metric for row in alone.rows})
         series = [row.variant for row in alone.rows if row.variant is not None]
         gates.refuse_unmatched(conditions, {"variant": series} if series else {})
 
 
-def collect_reports(question: SweepQuestion, folder: str) -> list[Judged]:
+def collect_reports(question: SweepRequest, folder: str) -> list[Judged]:
     """Collect finished reports from a folder, without running anything; if models are named, theirs
     only."""
     if question.command is not None:
         plan = plan_sweep(question)
         names, reports = (
             list(plan.names),
-            [read_finished(plan.report_of(name)) for name in plan.names],
+            [read_report_if_complete(plan.report_of(name)) for name in plan.names],
         )
-        return judge_reports(names, plan.steps, reports)
-    found = [(place, read_finished(place)) for place in list_reports(folder)]
+        return pair_items_with_exit_codes(names, plan.steps, reports)
+    found = [(place, read_report_if_complete(place)) for place in list_reports(folder)]
     whole = [(place, report) for place, report in found if report and report.study != "sweep"]
     if not whole:
         raise InputError(f"there is no report in {folder}: give the folder that `into` names.")
     names = [item_name(report, place) for place, report in whole]
     files = [Path(place).name for place, _ in whole]
-    return judge_reports(
-        distinguish_names(names, files), parse_steps(names), [report for _, report in whole]
+    return pair_items_with_exit_codes(
+        make_item_names_unique(names, files), parse_steps(names), [report for _, report in whole]
     )
 
 
-def judge_reports(
+def pair_items_with_exit_codes(
     names: Sequence[str], numbers: Sequence[int], reports: Sequence[Report | None]
 ) -> list[Judged]:
     items = (
-        Item(name, step, report, "" if report else NOT_THERE)
+        SweepItem(name, step, report, "" if report else NOT_THERE)
         for name, step, report in zip(names, numbers, reports, strict=True)
     )
     return [(item, 0 if item.report else InputError.exit_code) for item in items]
 
 
-def distinguish_names(names: Sequence[str], files: Sequence[str]) -> list[str]:
+def make_item_names_unique(names: Sequence[str], files: Sequence[str]) -> list[str]:
     """Several reports of one model are named by their files too."""
     count = Counter(names)
     return [
@@ -293,7 +295,7 @@ def distinguish_names(names: Sequence[str], files: Sequence[str]) -> list[str]:
 
 
 def read_reports(
-    items: ItemOptions, conditions: Sequence[Condition], shown: ShownNumber | None
+    items: ItemOptions, conditions: Sequence[Condition], shown: SweepMetric | None
 ) -> list[Judged]:
     """Read finished reports by name, such as those of a training history; an unreadable one becomes
     a failed item."""
@@ -307,10 +309,10 @@ def read_reports(
     found = []
     for name, step in zip(names, parse_steps(names), strict=True):
         try:
-            item, code = Item(name, step, read_report(name)), 0
+            item, code = SweepItem(name, step, read_report(name)), 0
         except InputError as error:
-            item, code = Item(name, step, None, str(error)), error.exit_code
-        refuse_gates(conditions, shown, item)
+            item, code = SweepItem(name, step, None, str(error)), error.exit_code
+        refuse_gates_without_rows(conditions, shown, item)
         found.append((item, code))
     return found
 
@@ -321,21 +323,21 @@ def item_name(report: Report, place: str) -> str:
     return words[0] if words and not words[0].startswith("-") else place
 
 
-def parse_shown_number(text: str) -> ShownNumber:
+def parse_sweep_metric(text: str) -> SweepMetric:
     selection, aggregate = gates.parse_subject(text)
     if aggregate not in gates.AGGREGATES:
         raise UsageError(f"`show={text!r}`: a table needs one number: min(), max() or mean().")
     choose = partial(gates.select_rows, selection=selection)
     combine = gates.AGGREGATES[aggregate]
-    return ShownNumber(selection.text, selection.metric, choose, aggregate, combine)
+    return SweepMetric(selection.text, selection.metric, choose, aggregate, combine)
 
 
-def default_number(items: Sequence[Item]) -> ShownNumber:
+def default_sweep_metric(items: Sequence[SweepItem]) -> SweepMetric:
     """The first state metric of the first report, after the last layer; without one, its first
     metric."""
     report: Report | None = next((item.report for item in items if item.report), None)
     if report is None or not report.rows:
-        return parse_shown_number("value")
+        return parse_sweep_metric("value")
     numbers = [row for row in report.rows if row.value is not None] or list(report.rows)
     states = [row for row in numbers if row.layer is not None and row.head is None]
-    return parse_shown_number(f"{states[0].metric}[layer=-1]" if states else numbers[0].metric)
+    return parse_sweep_metric(f"{states[0].metric}[layer=-1]" if states else numbers[0].metric)

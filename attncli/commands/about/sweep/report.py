@@ -15,7 +15,7 @@ Choose = Callable[[Report], Sequence[Row]]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SweepItem:
     """One model of a sweep: its report, or why there is none."""
 
     name: str
@@ -25,7 +25,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownNumber:
+class SweepMetric:
     """The number that the sweep reads from every report."""
 
     text: str
@@ -36,9 +36,9 @@ class ShownNumber:
     combine: Callable[[Sequence[float]], float]
 
 
-def build_sweep_report(items: Sequence[Item], shown: ShownNumber) -> Report:
+def build_sweep_report(items: Sequence[SweepItem], shown: SweepMetric) -> Report:
     """The metric at every item, by variant; items without a report are rows without a value."""
-    measured = [tuple(build_points(item, shown)) for item in items]
+    measured = [tuple(build_trend_rows(item, shown)) for item in items]
     series = list(dict.fromkeys(row.keys["series"] for rows in measured for row in rows))
     rows = [
         row
@@ -70,13 +70,13 @@ def build_sweep_report(items: Sequence[Item], shown: ShownNumber) -> Report:
     )
 
 
-def build_points(item: Item, shown: ShownNumber) -> Iterator[Row]:
+def build_trend_rows(item: SweepItem, shown: SweepMetric) -> Iterator[Row]:
     """One number for every variant, in the order of the report."""
     for series, rows in group_by_curve(item, shown).items():
         yield combine_rows(rows, shown, row_keys(item, series))
 
 
-def group_by_curve(item: Item, shown: ShownNumber) -> dict[str, list[Row]]:
+def group_by_curve(item: SweepItem, shown: SweepMetric) -> dict[str, list[Row]]:
     """The rows that are looked at, by their curve."""
     by_series: dict[str, list[Row]] = {}
     for row in shown.choose(item.report) if item.report else ():
@@ -84,7 +84,7 @@ def group_by_curve(item: Item, shown: ShownNumber) -> dict[str, list[Row]]:
     return by_series
 
 
-def metric_label(shown: ShownNumber, items: Sequence[Item]) -> str:
+def metric_label(shown: SweepMetric, items: Sequence[SweepItem]) -> str:
     """Label of the table's numbers; it says "mean" only where several numbers were averaged."""
     series = [group_by_curve(item, shown) for item in items]
     several = any(len(rows) > 1 for found in series for rows in found.values())
@@ -92,11 +92,11 @@ def metric_label(shown: ShownNumber, items: Sequence[Item]) -> str:
     return f"{shown.aggregate}({shown.text})" if several and not same_text else shown.text
 
 
-def row_keys(item: Item, series: Scalar) -> dict[str, Scalar]:
+def row_keys(item: SweepItem, series: Scalar) -> dict[str, Scalar]:
     return {"item": item.name, "step": item.step, "series": series}
 
 
-def combine_rows(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Scalar]) -> Row:
+def combine_rows(rows: Sequence[Row], shown: SweepMetric, keys: Mapping[str, Scalar]) -> Row:
     """The row itself, with its spread, where it is the only one."""
     first = rows[0]
     variant, unit = first.variant, first.unit
@@ -122,7 +122,7 @@ def combine_rows(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Sca
 
 
 def build_failed_rows(
-    item: Item, series: Sequence[Scalar], measured: Sequence[Sequence[Row]]
+    item: SweepItem, series: Sequence[Scalar], measured: Sequence[Sequence[Row]]
 ) -> Iterator[Row]:
     """Rows with null for every curve of a failed item, so that no gate passes over it."""
     known = {row.keys["series"]: row for rows in measured for row in rows}
@@ -166,7 +166,7 @@ def format_headline(trends: Sequence[Finding], done: int, total: int) -> str:
     return f"{'; '.join(parts) or 'nothing was measured'} ({items}{failed})."
 
 
-def merge_definitions(items: Sequence[Item], rows: Sequence[Row]) -> dict[str, Definition]:
+def merge_definitions(items: Sequence[SweepItem], rows: Sequence[Row]) -> dict[str, Definition]:
     known = {name: d for item in items if item.report for name, d in item.report.metrics.items()}
     return {name: known[name] for name in list_metrics(rows) if name in known}
 
@@ -175,21 +175,21 @@ def list_metrics(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.metric for row in rows))
 
 
-def item_source(item: Item) -> dict[str, object]:
+def item_source(item: SweepItem) -> dict[str, object]:
     return {"item": item.name, "source": item.report.source if item.report else None}
 
 
-def describe_item(item: Item, items: Sequence[Item]) -> str:
+def describe_item(item: SweepItem, items: Sequence[SweepItem]) -> str:
     """Describe an item: its step and its status."""
     if item.report is None:
         return f"step {item.step}: {item.failure}"
-    same_weights = first_with_same_weights(item, items)
+    same_weights = find_first_with_same_weights(item, items)
     return f"step {item.step}: " + (
         f"the same weights as {same_weights.name}" if same_weights else "done"
     )
 
 
-def first_with_same_weights(item: Item, items: Sequence[Item]) -> Item | None:
+def find_first_with_same_weights(item: SweepItem, items: Sequence[SweepItem]) -> SweepItem | None:
     own = weight_hash(item.report) if item.report else None
     for other in items:
         if other is item or own is None:
@@ -199,15 +199,15 @@ def first_with_same_weights(item: Item, items: Sequence[Item]) -> Item | None:
     return None
 
 
-def warn_duplicates(items: Sequence[Item]) -> Iterator[str]:
+def warn_duplicates(items: Sequence[SweepItem]) -> Iterator[str]:
     """Warn of items with the same weights: a checkpoint saved twice adds nothing to a trend."""
     for item in items:
-        same_weights = first_with_same_weights(item, items)
+        same_weights = find_first_with_same_weights(item, items)
         if same_weights is not None:
             yield f"{item.name} has the same weights as {same_weights.name}"
 
 
-def merge_warnings(items: Sequence[Item]) -> Iterator[str]:
+def merge_warnings(items: Sequence[SweepItem]) -> Iterator[str]:
     """Merge the warnings of the items' reports: each sentence once, with the first item that has
     it."""
     about: dict[str, list[str]] = {}
@@ -219,7 +219,7 @@ def merge_warnings(items: Sequence[Item]) -> Iterator[str]:
         yield f"{names[0]}{more}: {warning}"
 
 
-def collect_verdicts(items: Sequence[Item]) -> Iterator[Verdict]:
+def collect_verdicts(items: Sequence[SweepItem]) -> Iterator[Verdict]:
     """Yield the verdicts of the items' own reports, and a failure for each item without a report."""
     for item in items:
         if item.report is None:

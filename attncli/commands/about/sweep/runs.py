@@ -8,11 +8,11 @@ from functools import cached_property
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.cache_key import Options
-from attncli.commands.about.sweep.report import Item
+from attncli.commands.about.sweep.report import SweepItem
 from attncli.commands.about.sweep.swept_models import (
     parse_steps,
-    read_finished,
-    remove_leftovers,
+    read_report_if_complete,
+    remove_partial_reports,
     remove_report,
     report_name,
 )
@@ -26,7 +26,7 @@ from attncli.processes.work_sharing import rank_share, share_work
 
 CHANGED = "its files changed while it was measured: run the same command again"
 
-Judged = tuple[Item, int]
+Judged = tuple[SweepItem, int]
 """An item and its exit code, 0 where its report is there."""
 
 
@@ -57,7 +57,7 @@ class SweepPlan:
 
 
 def run_sweep_items(
-    plan: SweepPlan, engine: Engine, progress: Progress, seen: Callable[[Item], None]
+    plan: SweepPlan, engine: Engine, progress: Progress, seen: Callable[[SweepItem], None]
 ) -> list[Judged]:
     """Run every item in order; `seen` is called with each finished item and may raise to stop."""
     runs = SweepRuns(plan, engine, seen)
@@ -76,7 +76,7 @@ def run_sweep_items(
 class SweepRuns:
     """The items of a plan on an engine."""
 
-    def __init__(self, plan: SweepPlan, engine: Engine, seen: Callable[[Item], None]) -> None:
+    def __init__(self, plan: SweepPlan, engine: Engine, seen: Callable[[SweepItem], None]) -> None:
         self.plan = plan
         self.engine = engine
         self.seen = seen
@@ -104,16 +104,16 @@ class SweepRuns:
         """Remove the partial files of workers that were stopped during an item."""
         for place in places:
             if place not in self.judged:
-                remove_leftovers(self.reports[place])
+                remove_partial_reports(self.reports[place])
 
     def is_there(self, place: int) -> bool:
         """Whether an earlier run has left its report."""
         name = self.plan.names[place]
         self.reports[place] = self.plan.report_of(name)
-        report = read_finished(self.reports[place])
+        report = read_report_if_complete(self.reports[place])
         if report is None:
             return False
-        self.tell(place, Item(name, self.plan.steps[place], report), 0)
+        self.tell(place, SweepItem(name, self.plan.steps[place], report), 0)
         return True
 
     def jobs(self, places: Sequence[int]) -> Iterator[Job]:
@@ -124,7 +124,7 @@ class SweepRuns:
                 continue
             name = self.plan.names[place]
             if self.plan.evict:
-                note_cached(name, self.fetched)
+                remember_cached_models(name, self.fetched)
             yield Job(
                 place,
                 self.plan.run_words(name),
@@ -137,25 +137,25 @@ class SweepRuns:
         """Read the report that the run has written, or describe its failure."""
         name, where = self.plan.names[place], self.reports[place]
         step = self.plan.steps[place]
-        report = read_finished(where) if run.has_report else None
-        remove_leftovers(where)
+        report = read_report_if_complete(where) if run.has_report else None
+        remove_partial_reports(where)
         if self.plan.evict:
             evict_cached_model(name, self.fetched)
         if report is None:
-            failed = Item(name, step, None, f"exit {run.code}: {run.sentence}")
+            failed = SweepItem(name, step, None, f"exit {run.code}: {run.sentence}")
             self.tell(place, failed, run.code or InputError.exit_code)
         elif self.plan.report_of(name) != where:  # its name speaks of files that are no more
             remove_report(where)
-            self.tell(place, Item(name, step, None, CHANGED), InputError.exit_code)
+            self.tell(place, SweepItem(name, step, None, CHANGED), InputError.exit_code)
         else:
-            self.tell(place, Item(name, step, report), 0)
+            self.tell(place, SweepItem(name, step, report), 0)
 
-    def tell(self, place: int, item: Item, code: int) -> None:
+    def tell(self, place: int, item: SweepItem, code: int) -> None:
         self.judged[place] = (item, code)
         self.seen(item)
 
 
-def note_cached(name: str, cached: set[str]) -> None:
+def remember_cached_models(name: str, cached: set[str]) -> None:
     """Remember which models were in the cache already, so that they are not evicted."""
     from attncli.models.files.hub_cache import is_cached
     from attncli.sources import parse_source

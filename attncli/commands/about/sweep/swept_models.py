@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from attncli.analysis.cache_key import SOURCE, Options, fingerprint
+from attncli.analysis.cache_key import SOURCE, Options, compute_run_fingerprint
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import remove_abandoned
 from attncli.io.remote_files import (
@@ -33,10 +33,10 @@ def list_models(
     order (checkpoint-900 before checkpoint-1000)."""
     sources = [*sources, *(() if file is None else read_names(file))]
     for text in sources:
-        refuse_no_source(text)
+        refuse_invalid_sources(text)
     found = list(sources) if revisions is None else expand_revisions(sources, revisions)
     for pattern in patterns:
-        matches = sorted(match_pattern(pattern), key=natural_sort_key)
+        matches = sorted(match_glob_pattern(pattern), key=natural_sort_key)
         if not matches:
             raise UsageError(
                 f"`glob={pattern!r}` matches nothing: quote it, and look what lies there."
@@ -47,7 +47,7 @@ def list_models(
     return list(dict.fromkeys(found))
 
 
-def match_pattern(pattern: str) -> list[str]:
+def match_glob_pattern(pattern: str) -> list[str]:
     """Files and folders here, or reports at addresses."""
     return match_addresses(pattern) if is_address(pattern) else glob.glob(pattern, recursive=True)
 
@@ -62,7 +62,7 @@ def read_names(file: str) -> list[str]:
     return [name for line in lines if (name := line.partition("#")[0].strip())]
 
 
-def refuse_no_source(text: str) -> None:
+def refuse_invalid_sources(text: str) -> None:
     """Refuse words that name no model, such as `--no-skip`; a model that does not exist becomes a
     failed item instead."""
     with contextlib.suppress(InputError):
@@ -105,12 +105,12 @@ def report_name(command: str, options: Options, model: str) -> str:
     Other options, other versions, or other files of a checkpoint or a text make another digest: old numbers are never
     taken for new ones.
     """
-    digest = fingerprint(command, {**options, SOURCE: model})[:12]
+    digest = compute_run_fingerprint(command, {**options, SOURCE: model})[:12]
     name = re.sub(r"[^\w.@-]+", "_", model).strip("_.")[-LONGEST_NAME:]
     return f"{name}-{digest}{ENDING}"
 
 
-def read_finished(place: str) -> Report | None:
+def read_report_if_complete(place: str) -> Report | None:
     """The report of an earlier run; a file that is no whole report does not count."""
     from attncli.reports.reading import read_report
 
@@ -128,7 +128,7 @@ def remove_report(place: str) -> None:
         Path(place).unlink(missing_ok=True)
 
 
-def remove_leftovers(place: str) -> None:
+def remove_partial_reports(place: str) -> None:
     """Half-written files of runs that were killed; they never had the item's name."""
     if is_address(place):
         return

@@ -73,7 +73,7 @@ def sweep(
     from attncli import gates
     from attncli.cli.config.option_values import resolve_options
     from attncli.cli.writer import prepare_output, write_report
-    from attncli.commands.about.sweep.command import SweepQuestion, plan_sweep, run_sweep
+    from attncli.commands.about.sweep.command import SweepRequest, plan_sweep, run_sweep
     from attncli.io.atomic_files import require_folder
     from attncli.io.standard_streams import write_stdout
     from attncli.processes.jobs import option_settings
@@ -81,7 +81,7 @@ def sweep(
     from attncli.reports.provenance import add_provenance
 
     command, rest = (words[0], tuple(words[1:])) if words else (None, ())
-    question = SweepQuestion(
+    question = SweepRequest(
         command,
         rest,
         lambda name: resolve_options([command or "", name, *rest]),
@@ -105,7 +105,7 @@ def sweep(
 
 def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[str]:
     """One ready command line per item, for a shell or as JSON."""
-    from attncli.commands.about.sweep.swept_models import read_finished
+    from attncli.commands.about.sweep.swept_models import read_report_if_complete
 
     if is_address(plan.into):
         raise UsageError(
@@ -122,7 +122,7 @@ def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[s
             "item": name,
             "step": step,
             "report": report,
-            "done": read_finished(report) is not None,
+            "done": read_report_if_complete(report) is not None,
         }
         line = " ".join(map(quote_shell_word, words))
         yield json.dumps({**facts, "command": words, "line": line}) if output.format else line

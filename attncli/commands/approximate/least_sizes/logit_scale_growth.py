@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.fits.fit_rows import FIT_METRICS, build_unmet_verdicts, max_keys_per_row
+from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.approximate.least_sizes.width_growth import Make
 from attncli.fits._types import FitRequest
@@ -30,7 +30,7 @@ SCALE_METRICS = {
 TOO_FEW = f"fewer than {FEWEST_LENGTHS} lengths have a fit"
 
 
-def measure_scale_growth(
+def measure_logit_scale_growth(
     pattern: str,
     methods: Sequence[str],
     widths: Sequence[int],
@@ -75,7 +75,7 @@ def measure_scale_growth(
             View("Its exponent in n", "d", ("scale_exponent", "permutation_exponent")),
         ),
         findings=tuple(found),
-        verdicts=build_unmet_verdicts(
+        verdicts=build_failed_verdicts(
             (
                 f"{pattern} at d = {row.keys['d']}, length {row.keys['length']}",
                 "no method found a module",

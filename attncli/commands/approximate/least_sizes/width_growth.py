@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.fits.fit_rows import FIT_METRICS, build_unmet_verdicts
+from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts
 from attncli.analysis.statistics import summarize_values
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest
@@ -60,10 +60,10 @@ def measure_width_growth(
                 for seed in seeds:
                     progress(done, total, "searches")
                     points.append(
-                        search_width(pattern, method, length, request, seed, widest, make)
+                        search_least_width(pattern, method, length, request, seed, widest, make)
                     )
                     done += 1
-                rows += build_point_rows(label, length, points)
+                rows += build_width_rows(label, length, points)
                 widths[length] = [int(d) for d, _, _ in points if d is not None]
             laws = fit_width_laws(widths)
             rows += build_law_rows(label, laws)
@@ -82,7 +82,7 @@ def measure_width_growth(
         seeds=tuple(seeds),
         views=build_views(),
         findings=tuple(found),
-        verdicts=build_unmet_verdicts(
+        verdicts=build_failed_verdicts(
             (f"{row.keys['fit']} at length {row.keys['length']}", "no seed found a width")
             for row in rows
             if row.metric == "d_min" and row.value is None
@@ -94,7 +94,7 @@ Point = tuple[float | None, float | None, float]
 """(width found, its logit scale, number of probes)."""
 
 
-def search_width(
+def search_least_width(
     pattern: str,
     method: str,
     length: int,
@@ -113,7 +113,7 @@ def search_width(
     return float(attempt.fit.d), attempt.evidence.logit_scale, float(attempt.probes)
 
 
-def build_point_rows(label: str, length: int, points: Sequence[Point]) -> Iterator[Row]:
+def build_width_rows(label: str, length: int, points: Sequence[Point]) -> Iterator[Row]:
     """Rows with the mean and standard deviation over the seeds that found a width; `n` counts only
     those."""
     keys: dict[str, Scalar] = {"length": length, "fit": label}

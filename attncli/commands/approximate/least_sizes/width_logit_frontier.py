@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.fits.fit_rows import FIT_METRICS, build_unmet_verdicts, max_keys_per_row
+from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
 from attncli.fits._registry import is_width_one_method, list_auto_methods
 from attncli.fits._types import FitRequest
 from attncli.fits._width_one_fit import read_tolerances
@@ -37,7 +37,7 @@ FRONTIER_METRICS = {
 }  # fmt: skip
 
 
-def measure_frontier(
+def measure_logit_scale_by_width(
     pattern: str,
     target: csr_array,
     widths: Sequence[int],
@@ -78,7 +78,7 @@ def measure_frontier(
         warnings=(
             "the frontier is what was found: between it and what is proved nothing is known.",
         ),
-        verdicts=build_unmet_verdicts(
+        verdicts=build_failed_verdicts(
             (f"{pattern} in {finding.about}", finding.text)
             for finding in found
             if finding.text.startswith(NOTHING)
@@ -108,7 +108,7 @@ def minimize_logits(
     probes, why = 0, "no method applies"
     request = replace(request, logit_budget=min(request.logit_budget, GENEROUS))
     for _ in range(ROUNDS):
-        attempt, tried, reason = try_methods(target, request, seeds)
+        attempt, tried, reason = find_first_successful_method(target, request, seeds)
         probes += tried
         if attempt is None or attempt.evidence is None:
             return best, probes, reason
@@ -117,7 +117,7 @@ def minimize_logits(
     return best, probes, why
 
 
-def try_methods(
+def find_first_successful_method(
     target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> tuple[FitAttempt | None, int, str]:
     """The first method that meets the request, the modules tried, and the last reason against."""
@@ -170,10 +170,10 @@ def format_headline(what: str, found: Sequence[Finding], proved: Mapping[int, fl
     for finding in found:
         together.setdefault(finding.text, []).append(finding.about)
     told = [f"in {' and '.join(dtypes)} {text}" for text, dtypes in together.items()]
-    return f"{what}: {'; '.join(told)}{describe_proofs(proved)}."
+    return f"{what}: {'; '.join(told)}{describe_proved_bounds(proved)}."
 
 
-def describe_proofs(proved: Mapping[int, float | None]) -> str:
+def describe_proved_bounds(proved: Mapping[int, float | None]) -> str:
     """`; proved: d = 1 is impossible, at least 5.5 at d = 2, 2.3 at d = 8`: the ends of the bounds; empty where there are none."""
     told = [f"d = {d} is impossible" for d, least in proved.items() if least is None]
     bounds = {d: least for d, least in proved.items() if least}

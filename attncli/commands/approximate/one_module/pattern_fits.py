@@ -6,14 +6,14 @@ from scipy.sparse import csr_array
 
 from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
+    build_failed_verdicts,
     build_fit_rows,
     build_fit_views,
-    build_unmet_verdicts,
-    compute_size_values,
+    compute_theoretical_widths,
     describe_attempt,
     describe_fits,
-    fit_keys,
-    warn_dense_rows,
+    fit_row_keys,
+    warn_about_dense_rows,
 )
 from attncli.commands.approximate.one_module.solutions import Solution, SolvedPattern
 from attncli.errors import format_count
@@ -22,7 +22,7 @@ from attncli.maths.number_format import format_approximately, format_number
 from attncli.records import Finding, Report, Row
 
 
-def approximate(solution: Solution, timing: bool = False) -> Report:
+def build_approximation_report(solution: Solution, timing: bool = False) -> Report:
     """The report of a run. With `timing` the same command no longer gives the same bytes."""
     effort = ("probes", "seeds_tried", "seconds") if timing else ("probes", "seeds_tried")
     return Report(
@@ -36,13 +36,13 @@ def approximate(solution: Solution, timing: bool = False) -> Report:
         views=build_fit_views(*effort),
         findings=tuple(build_findings(solution)),
         warnings=tuple(build_warnings(solution)),
-        verdicts=build_unmet_verdicts(
-            (one.pattern, describe_attempt(one.chosen)) for one in unmet_patterns(solution)
+        verdicts=build_failed_verdicts(
+            (one.pattern, describe_attempt(one.chosen)) for one in select_unmet_patterns(solution)
         ),
     )
 
 
-def unmet_patterns(solution: Solution) -> list[SolvedPattern]:
+def select_unmet_patterns(solution: Solution) -> list[SolvedPattern]:
     return [one for one in solution.solved if not one.chosen.met]
 
 
@@ -53,13 +53,13 @@ def build_rows(solution: Solution, timing: bool) -> Iterator[Row]:
                 one.pattern, one.target, attempt, solution.request, solution.searched
             )
             if timing:
-                yield Row("seconds", seconds, "s", keys=fit_keys(one.pattern, attempt.method))
+                yield Row("seconds", seconds, "s", keys=fit_row_keys(one.pattern, attempt.method))
 
 
 def format_headline(solution: Solution) -> str:
     """`d = 8 is enough (…); the paper's construction would need d ≈ 24,000`."""
-    short = unmet_patterns(solution)
-    bound = max(width_bound(one.target, solution.request) for one in solution.solved)
+    short = select_unmet_patterns(solution)
+    bound = max(theorem_width_bound(one.target, solution.request) for one in solution.solved)
     says = f"the paper's construction would need d ≈ {format_approximately(bound)}"
     if short:
         what = "not found" if solution.searched else "not met"
@@ -72,31 +72,31 @@ def format_headline(solution: Solution) -> str:
     if len(solution.solved) == 1:
         one = solution.solved[0].chosen
         return f"d = {d} is enough ({one.method}, logits to {format_number(scale)}); {says}."
-    worst = max(solution.solved, key=describe_variation)
+    worst = max(solution.solved, key=total_variation_or_zero)
     return (
         f"d = {d} is enough: one module makes all {format_count(len(solution.solved), 'pattern')} by its inputs alone "
-        f"(worst: {worst.pattern}, total variation {format_number(describe_variation(worst))}); {says}."
+        f"(worst: {worst.pattern}, total variation {format_number(total_variation_or_zero(worst))}); {says}."
     )
 
 
-def describe_variation(one: SolvedPattern) -> float:
+def total_variation_or_zero(one: SolvedPattern) -> float:
     return one.chosen.evidence.total_variation if one.chosen.evidence else 0.0
 
 
-def width_bound(target: csr_array, request: FitRequest) -> int:
-    return int(compute_size_values(target, request)["sufficient_d"] or 0)
+def theorem_width_bound(target: csr_array, request: FitRequest) -> int:
+    return int(compute_theoretical_widths(target, request)["sufficient_d"] or 0)
 
 
 def build_findings(solution: Solution) -> Iterator[Finding]:
     """Per fit: whether it meets the request, or why not."""
     for one in solution.solved:
         for attempt in one.attempts:
-            label = str(fit_keys(one.pattern, attempt.method)["fit"])
+            label = str(fit_row_keys(one.pattern, attempt.method)["fit"])
             yield Finding(label, describe_attempt(attempt))
 
 
 def build_warnings(solution: Solution) -> Iterator[str]:
-    yield from warn_dense_rows({one.pattern: one.target for one in solution.solved})
+    yield from warn_about_dense_rows({one.pattern: one.target for one in solution.solved})
     failed = [a for one in solution.solved for a in one.attempts if not a.met and a.fit]
     if failed and solution.searched:
         yield "a width that was not found is not proved impossible: only that many probes failed."

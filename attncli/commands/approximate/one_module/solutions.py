@@ -84,7 +84,7 @@ def solve_pattern(
     progress(total, total, "fits")
     d = max((one.chosen.fit.d for one in solved if one.chosen.fit), default=request.d)
     wide = tuple(fit_at_width(one, methods, request.at_width(d), seeds) for one in solved)
-    return use_widest_width(wide, request, search, tuple(seeds))
+    return pad_fits_to_same_width(wide, request, search, tuple(seeds))
 
 
 def refuse_work_of_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
@@ -139,7 +139,7 @@ def fit_at_width(
     return replace(one, attempts=attempts, chosen=shared, seconds=seconds)
 
 
-def use_widest_width(
+def pad_fits_to_same_width(
     solved: tuple[SolvedPattern, ...], request: FitRequest, searched: bool, seeds: tuple[int, ...]
 ) -> Solution:
     """Bring the chosen fits to one width, where they have the same w_q and w_k."""

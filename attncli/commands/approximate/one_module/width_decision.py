@@ -8,7 +8,7 @@ from typing import Any
 from scipy.sparse import csr_array
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.fits.fit_rows import build_row
+from attncli.analysis.fits.fit_rows import build_fit_row
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest
 from attncli.fits._width_one_fit import WidthOneResult, fit_width_one, read_tolerances
@@ -53,7 +53,7 @@ VIEWS = (
 
 
 @dataclass(frozen=True)
-class Decision:
+class WidthDecision:
     """Bounds on the width that one pattern needs."""
 
     pattern: str
@@ -100,10 +100,10 @@ def decide_widths(
     progress: Progress = ignore_progress,
 ) -> Report:
     """Bounds first, then the search between them."""
-    found: list[Decision] = []
+    found: list[WidthDecision] = []
     for pattern, target in targets.items():
         progress(len(found), len(targets), "patterns")
-        found.append(decide_pattern(pattern, target, request, width, widest, seeds))
+        found.append(decide_least_width(pattern, target, request, width, widest, seeds))
     progress(len(targets), len(targets), "patterns")
     findings = [Finding(one.pattern, describe_decision(one)) for one in found]
     return Report(
@@ -114,7 +114,7 @@ def decide_widths(
         source={
             "kind": "patterns",
             "request": request.describe() | {"d": width},
-            "proofs": {one.pattern: proof_numbers(one) for one in found},
+            "proofs": {one.pattern: collect_proof_numbers(one) for one in found},
         },
         input={"patterns": list(targets)},
         seeds=tuple(seeds),
@@ -133,14 +133,14 @@ def decide_widths(
     )
 
 
-def decide_pattern(
+def decide_least_width(
     pattern: str,
     target: csr_array,
     request: FitRequest,
     width: int | None,
     widest: int,
     seeds: Sequence[int],
-) -> Decision:
+) -> WidthDecision:
     line = fit_width_one(target, request.at_width(1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
@@ -153,19 +153,19 @@ def decide_pattern(
         if small
         else 0
     )
-    known = Decision(
+    known = WidthDecision(
         pattern, line, cut, faces, edges, budget_d=limit, attempt=None, logits=0.0, width=width
     )
     if width is not None and width < known.proved_width:
         return known
     ceiling = widest if width is None else width
-    attempt = line_attempt(line) or find_narrowest_fit(
+    attempt = make_width_one_attempt(line) or find_narrowest_fit(
         target, request, seeds, ceiling, impossible=known.proved_width - 1
     )
     d = attempt.fit.d if attempt.met and attempt.fit else known.proved_width
     logits = min_logit_bound(constraints, d, request.total_variation) if small else 0.0
     logits = max(logits, line.answer.least) if d == 1 else logits
-    return Decision(
+    return WidthDecision(
         pattern,
         line,
         cut,
@@ -178,14 +178,14 @@ def decide_pattern(
     )
 
 
-def line_attempt(line: WidthOneResult) -> FitAttempt | None:
+def make_width_one_attempt(line: WidthOneResult) -> FitAttempt | None:
     """The module of width 1 that the decision has found: the search would find it again."""
     if line.module is None:
         return None
     return FitAttempt("line", line.module, line.evidence, True, 1, 1, tried=(1, 1))
 
 
-def build_rows(one: Decision) -> Iterator[Row]:
+def build_rows(one: WidthDecision) -> Iterator[Row]:
     logits = one.attempt.logits if one.attempt is not None and one.found is not None else None
     values: dict[str, tuple[float | None, str]] = {
         "enough": (one.sufficient_width, OPEN),
@@ -201,18 +201,18 @@ def build_rows(one: Decision) -> Iterator[Row]:
     }
     for metric, (value, note) in values.items():
         unit = DECISION_METRICS[metric].unit
-        yield build_row(metric, value, unit, note or None, {"pattern": one.pattern})
+        yield build_fit_row(metric, value, unit, note or None, {"pattern": one.pattern})
 
 
-def explain_not_found(one: Decision) -> str:
+def explain_not_found(one: WidthDecision) -> str:
     if one.attempt is None:
         return NOT_APPLICABLE + "proved impossible"
     return one.attempt.reason or "not found"
 
 
-def describe_decision(one: Decision) -> str:
+def describe_decision(one: WidthDecision) -> str:
     """The decision in a sentence, with its proof."""
-    proof = describe_impossibility(one)
+    proof = describe_why_width_is_impossible(one)
     if one.sufficient_width == 0.0:
         return f"d = {one.width} is impossible: {proof.removeprefix(NARROW)}"
     if one.found is None:
@@ -224,10 +224,10 @@ def describe_decision(one: Decision) -> str:
     if one.found == one.proved_width:
         least = f"; {proof}" if proof else ""
         return f"d = {one.found} is enough ({made}) and is the least{least}"
-    return f"{one.proved_width} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {describe_open_widths(one, one.found)}"
+    return f"{one.proved_width} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {describe_undecided_widths(one, one.found)}"
 
 
-def describe_open_widths(one: Decision, width: int) -> str:
+def describe_undecided_widths(one: WidthDecision, width: int) -> str:
     """Describe the widths below the one found: `d = 1 is impossible, d = 2 is open`."""
     below, first, last = one.proved_width - 1, one.proved_width, width - 1
     impossible = f"d {'=' if below == 1 else '≤'} {below} is impossible, " if below else ""
@@ -237,7 +237,7 @@ def describe_open_widths(one: Decision, width: int) -> str:
     return f"{impossible}{left}{exact}"
 
 
-def summarize_decision(one: Decision) -> str:
+def summarize_decision(one: WidthDecision) -> str:
     return (
         f"not decided: d ≥ {one.proved_width} is all that is proved"
         if one.sufficient_width is None
@@ -245,7 +245,7 @@ def summarize_decision(one: Decision) -> str:
     )
 
 
-def describe_impossibility(one: Decision) -> str:
+def describe_why_width_is_impossible(one: WidthDecision) -> str:
     """Describe the proof that a smaller width is impossible."""
     d = one.proved_width
     if d == 1:
@@ -278,7 +278,7 @@ def format_list(rows: Sequence[int]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
-def proof_numbers(one: Decision) -> dict[str, Any]:
+def collect_proof_numbers(one: WidthDecision) -> dict[str, Any]:
     """The numbers that a reader needs to check the proof."""
     answer = one.line.answer
     return {

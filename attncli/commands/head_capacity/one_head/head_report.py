@@ -11,10 +11,10 @@ from attncli.analysis.fits.fit_rows import (
     MEASURED,
     OUT_OF_RANGE,
     WORDS_VIEW,
-    build_unmet_verdicts,
-    warn_dense_rows,
+    build_failed_verdicts,
+    warn_about_dense_rows,
 )
-from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs, ShownPattern
+from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import describe_missed_limits
 from attncli.head_weights.head import Head
@@ -41,7 +41,7 @@ VIEWS = (
 
 
 def build_report(
-    head: Head, inputs: Sequence[FoundInputs], request: FitRequest, seeds: Sequence[int]
+    head: Head, inputs: Sequence[PatternInputs], request: FitRequest, seeds: Sequence[int]
 ) -> Report:
     """Build the report: for each pattern and dtype, the map's distance from the pattern."""
     return Report(
@@ -59,7 +59,7 @@ def build_report(
             for shown in one.shown
         ),
         warnings=tuple(build_warnings(head, inputs)),
-        verdicts=build_unmet_verdicts(
+        verdicts=build_failed_verdicts(
             (str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
             for one in inputs
             for shown in one.shown
@@ -75,7 +75,7 @@ def describe_head(head: Head, request: FitRequest) -> dict[str, Any]:
     return {"kind": "trained head", "request": limits, "module": {**module, "rotary": rotary}}
 
 
-def format_headline(head: Head, inputs: Sequence[FoundInputs]) -> str:
+def format_headline(head: Head, inputs: Sequence[PatternInputs]) -> str:
     """The worst pattern in every dtype."""
     name = "{folder}:{layer}.{head} ({family}, d = {d})".format(**head.described, d=head.d)
     worst = {
@@ -89,7 +89,7 @@ def format_headline(head: Head, inputs: Sequence[FoundInputs]) -> str:
     return f"{name} shows {count} by inputs alone: total variation at most {worst_by_dtype}."
 
 
-def row_keys(one: FoundInputs, shown: ShownPattern) -> dict[str, Scalar]:
+def row_keys(one: PatternInputs, shown: PatternInDtype) -> dict[str, Scalar]:
     return {
         "fit": f"{one.pattern} {shown.dtype}",
         "pattern": one.pattern,
@@ -98,16 +98,16 @@ def row_keys(one: FoundInputs, shown: ShownPattern) -> dict[str, Scalar]:
     }
 
 
-def build_rows(head: Head, inputs: Sequence[FoundInputs], request: FitRequest) -> Iterator[Row]:
+def build_rows(head: Head, inputs: Sequence[PatternInputs], request: FitRequest) -> Iterator[Row]:
     for one in inputs:
         for shown in one.shown:
             keys = row_keys(one, shown)
             yield Row("meets", int(shown.evidence.meets(request)), "0 or 1", keys=keys)
             for metric in MEASURED:
-                yield build_finite_row(metric, getattr(shown.evidence, metric), OUT_OF_RANGE, keys)
+                yield build_row_or_null(metric, getattr(shown.evidence, metric), OUT_OF_RANGE, keys)
             longest = float(np.linalg.norm(shown.x.astype(np.float64), axis=1).max())
-            yield build_finite_row("input_norm", longest, OUT_OF_RANGE, keys)
-            yield build_finite_row(
+            yield build_row_or_null("input_norm", longest, OUT_OF_RANGE, keys)
+            yield build_row_or_null(
                 "norm_reach", largest_input_norm(head, shown.x), "n/a: no known norm before", keys
             )
     for dtype in DTYPES:
@@ -115,20 +115,22 @@ def build_rows(head: Head, inputs: Sequence[FoundInputs], request: FitRequest) -
         yield Row("condition", condition, "1", keys={"dtype": dtype})
 
 
-def build_finite_row(metric: str, value: float | None, why: str, keys: Mapping[str, Scalar]) -> Row:
+def build_row_or_null(
+    metric: str, value: float | None, why: str, keys: Mapping[str, Scalar]
+) -> Row:
     unit = HEAD_METRICS[metric].unit
     if value is None or not np.isfinite(value):
         return Row(metric, None, unit, note=why, keys=keys)
     return Row(metric, value, unit, keys=keys)
 
 
-def describe_shown_pattern(shown: ShownPattern, request: FitRequest) -> str:
+def describe_shown_pattern(shown: PatternInDtype, request: FitRequest) -> str:
     rounded_request = replace(request, dtype=shown.dtype)
     met = shown.evidence.meets(rounded_request)
     return "meets the request" if met else describe_missed_limits(shown.evidence, rounded_request)
 
 
-def build_warnings(head: Head, inputs: Sequence[FoundInputs]) -> Iterator[str]:
+def build_warnings(head: Head, inputs: Sequence[PatternInputs]) -> Iterator[str]:
     yield from head.warnings
     far = [one.pattern for one in inputs if (largest_input_norm(head, one.shown[0].x) or 0.0) > 1.0]
     if far:
@@ -136,6 +138,6 @@ def build_warnings(head: Head, inputs: Sequence[FoundInputs]) -> Iterator[str]:
             f"{', '.join(far)}: longer inputs than the norm before the head can put out (norm_reach > 1): "
             "they reach the head only if given past that norm."
         )
-    yield from warn_dense_rows({one.pattern: one.target for one in inputs})
+    yield from warn_about_dense_rows({one.pattern: one.target for one in inputs})
     if head.rotary is not None:
         yield "rotary positions: x is solved for each position, so a token's input serves its own place alone."

@@ -29,7 +29,7 @@ QUIET = 1e15
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPattern:
+class PatternInDtype:
     """One pattern on the head in one dtype."""
 
     dtype: str
@@ -38,26 +38,26 @@ class ShownPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundInputs:
+class PatternInputs:
     """One pattern: the method for its queries and keys, and the head's map on its inputs in every
     dtype."""
 
     pattern: str
     target: csr_array
     attempt: FitAttempt
-    shown: tuple[ShownPattern, ...]
+    shown: tuple[PatternInDtype, ...]
 
 
-def find_inputs(
+def find_inputs_for_patterns(
     head: Head,
     targets: Mapping[str, csr_array],
     methods: Sequence[str],
     request: FitRequest,
     seeds: Sequence[int],
     progress: Progress = ignore_progress,
-) -> list[FoundInputs]:
+) -> list[PatternInputs]:
     """Inputs for every pattern; `request` has the head's width and mask."""
-    found: list[FoundInputs] = []
+    found: list[PatternInputs] = []
     for pattern, target in targets.items():
         progress(len(found), len(targets), "patterns")
         validate_window(head, target)
@@ -67,10 +67,12 @@ def find_inputs(
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
         projections = solve_projections_for_scores(head, queries, keys)
         shown = tuple(
-            show_pattern(head, projections, target, dtype, invert_projections(head, dtype))
+            solve_and_measure_pattern(
+                head, projections, target, dtype, invert_projections(head, dtype)
+            )
             for dtype in DTYPES
         )
-        found.append(FoundInputs(pattern, target, attempt, shown))
+        found.append(PatternInputs(pattern, target, attempt, shown))
     progress(len(targets), len(targets), "patterns")
     return found
 
@@ -101,13 +103,13 @@ def fit_queries_and_keys(
     return best_attempt(attempts)
 
 
-def show_pattern(
+def solve_and_measure_pattern(
     head: Head, wanted: Array, target: csr_array, dtype: str, pseudo: ProjectionInverse
-) -> ShownPattern:
+) -> PatternInDtype:
     """Round the weights, solve for x, round x, and compute the map as the model would; `pseudo`: of those weights."""
     x = solve_inputs_for_projections(head, wanted, pseudo, dtype)
     queries, keys = project_inputs(head, x, dtype)
-    return ShownPattern(
+    return PatternInDtype(
         dtype, x, measure_module(queries, keys, target, dtype, head.causal, head.scale)
     )
 
@@ -121,7 +123,7 @@ def refuse_rotary_head(head: Head) -> None:
         )
 
 
-def to_saved_fits(head: Head, inputs: Sequence[FoundInputs]) -> list[SavedFit]:
+def to_saved_fits(head: Head, inputs: Sequence[PatternInputs]) -> list[SavedFit]:
     """The float64 inputs as modules that anybody can check: biases as the weights of a constant feature, scale in w_q."""
     refuse_rotary_head(head)
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale

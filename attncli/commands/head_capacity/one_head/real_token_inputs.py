@@ -13,17 +13,20 @@ from attncli.analysis.layer_maps import capture_maps
 from attncli.analysis.prepare import PreparedModel
 from attncli.commands.head_capacity.one_head.head_report import (
     REAL_METRICS,
-    build_finite_row,
+    build_row_or_null,
     describe_shown_pattern,
 )
-from attncli.commands.head_capacity.one_head.inputs_for_pattern import FoundInputs, ShownPattern
+from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
     Array,
     TokenTable,
     build_token_table,
     text_queries_and_keys,
 )
-from attncli.commands.head_capacity.one_head.token_search import FoundTokens, search_best_tokens
+from attncli.commands.head_capacity.one_head.token_search import (
+    TokenSearchResult,
+    search_best_tokens,
+)
 from attncli.errors import AttnError, InputError
 from attncli.fits._types import FitRequest
 from attncli.fits._verify import FitEvidence, measure_module
@@ -41,7 +44,7 @@ MOST_WORDS = 12
 
 
 @dataclass(frozen=True)
-class ShownByTokens:
+class PatternFromTokens:
     """One pattern and the best text found for it."""
 
     pattern: str
@@ -62,14 +65,14 @@ class ShownByTokens:
         met = self.evidence.meets(replace(request, dtype="float64"))
         yield Row("meets", int(met), "0 or 1", keys=self.keys)
         for metric in MEASURED:
-            yield build_finite_row(metric, getattr(self.evidence, metric), OUT_OF_RANGE, self.keys)
+            yield build_row_or_null(metric, getattr(self.evidence, metric), OUT_OF_RANGE, self.keys)
         for position, (token, word) in enumerate(zip(self.ids, self.words, strict=True)):
             keys = {**self.keys, "position": position, "token": word}
             yield Row("token_id", token, REAL_METRICS["token_id"].unit, keys=keys)
 
     def finding(self, request: FitRequest) -> Finding:
         sentence = describe_shown_pattern(
-            ShownPattern("float64", np.zeros((0, 0)), self.evidence), request
+            PatternInDtype("float64", np.zeros((0, 0)), self.evidence), request
         )
         text = " ".join(self.words[:MOST_WORDS]) + (" …" if len(self.words) > MOST_WORDS else "")
         return Finding(str(self.keys["fit"]), f"{sentence}; by: {text}")
@@ -79,24 +82,28 @@ class ShownByTokens:
         return f"{self.pattern}: total variation {found} by real tokens, {format_number(self.free)} by free inputs"
 
 
-def add_real_inputs(
+def add_token_inputs(
     report: Report,
     checkpoint: LoadedModel,
     subject: PreparedModel,
     head: Head,
-    inputs: Sequence[FoundInputs],
+    inputs: Sequence[PatternInputs],
     request: FitRequest,
     seeds: Sequence[int],
     progress: Progress = ignore_progress,
 ) -> Report:
     """Add to the report of free inputs, for each pattern, the result of the best text found."""
     tables: dict[int, TokenTable] = {}
-    shown: list[ShownByTokens] = []
+    shown: list[PatternFromTokens] = []
     for one in inputs:
         length = one.target.shape[0]
         if length not in tables:
             tables[length] = build_token_table(checkpoint, head, length, seeds[0], progress)
-        shown.append(search_tokens(checkpoint, subject, head, one, tables[length], seeds, progress))
+        shown.append(
+            search_tokens_for_pattern(
+                checkpoint, subject, head, one, tables[length], seeds, progress
+            )
+        )
     name = f"{head.described['folder']}:{head.described['layer']}.{head.described['head']}"
     first = tables[inputs[0].target.shape[0]]
     drawn = (
@@ -117,32 +124,32 @@ def add_real_inputs(
     )
 
 
-def search_tokens(
+def search_tokens_for_pattern(
     checkpoint: LoadedModel,
     subject: PreparedModel,
     head: Head,
-    one: FoundInputs,
+    one: PatternInputs,
     table: TokenTable,
     seeds: Sequence[int],
     progress: Progress,
-) -> ShownByTokens:
+) -> PatternFromTokens:
     assert one.attempt.fit is not None
     target: Array = one.target.toarray()
     queries, keys = np.split(one.attempt.fit.x.astype(np.float64), 2, axis=1)
-    found: FoundTokens = search_best_tokens(
+    found: TokenSearchResult = search_best_tokens(
         table, target, head.causal, (queries, keys), seeds, progress
     )
     ids = tuple(int(each) for each in table.ids[found.chosen])
     evidence = measure_module(
         *text_queries_and_keys(checkpoint, head, ids), one.target, "float64", head.causal, 1.0
     )
-    refuse_other_map(checkpoint, subject, head, ids, target, evidence)
+    require_same_map_from_model(checkpoint, subject, head, ids, target, evidence)
     free = one.shown[0].evidence.total_variation
     words = tuple(decode_tokens(checkpoint, ids))
-    return ShownByTokens(one.pattern, ids, words, evidence, free, len(table.ids), table.of)
+    return PatternFromTokens(one.pattern, ids, words, evidence, free, len(table.ids), table.of)
 
 
-def refuse_other_map(
+def require_same_map_from_model(
     checkpoint: LoadedModel,
     subject: PreparedModel,
     head: Head,

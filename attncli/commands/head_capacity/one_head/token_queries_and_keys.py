@@ -62,11 +62,11 @@ def build_token_table(
     checkpoint: LoadedModel, head: Head, length: int, seed: int, progress: Progress
 ) -> TokenTable:
     """Build the table for as many tokens as fit, drawn from the vocabulary."""
-    refuse_long(checkpoint, length)
+    refuse_text_beyond_positions(checkpoint, length)
     reader = query_projection(checkpoint, head)
     rng = np.random.default_rng([seed, length])
-    known = count_known_words(checkpoint)
-    ids = draw_candidates(checkpoint, head, length, rng)
+    known = require_vocabulary_size(checkpoint)
+    ids = sample_candidate_tokens(checkpoint, head, length, rng)
     queries, keys = (np.empty((len(ids), length, head.d), np.float32) for _ in range(2))
     size = max(1, BATCH // (8 * length * len(head.w_q)))
     for first in range(0, len(ids), size):
@@ -74,13 +74,13 @@ def build_token_table(
         part = ids[first : first + size]
         alike = np.repeat(part[:, None], length, axis=1)
         for place, x in enumerate(read_head_inputs(checkpoint, reader, alike), start=first):
-            queries[place], keys[place] = scale_projections(head, x)
+            queries[place], keys[place] = compute_scaled_queries_and_keys(head, x)
     table = TokenTable(ids, queries, keys, known)
-    refuse_extra_inputs(checkpoint, reader, head, table, rng)
+    require_token_wise_inputs(checkpoint, reader, head, table, rng)
     return table
 
 
-def refuse_deeper_layers(head: Head) -> None:
+def require_first_layer(head: Head) -> None:
     """Refuse deeper layers: only the first layer's input follows from a token and its position."""
     layer = head.described["layer"]
     if layer != 0:
@@ -91,7 +91,7 @@ def refuse_deeper_layers(head: Head) -> None:
         )
 
 
-def refuse_long(checkpoint: LoadedModel, length: int) -> None:
+def refuse_text_beyond_positions(checkpoint: LoadedModel, length: int) -> None:
     most = max_positions(checkpoint.model)
     if most is not None and length > most:
         raise UsageError(
@@ -99,7 +99,7 @@ def refuse_long(checkpoint: LoadedModel, length: int) -> None:
         )
 
 
-def count_known_words(checkpoint: LoadedModel) -> int:
+def require_vocabulary_size(checkpoint: LoadedModel) -> int:
     known = vocabulary_size(checkpoint.model)
     if known is None:
         raise InputError(
@@ -108,12 +108,14 @@ def count_known_words(checkpoint: LoadedModel) -> int:
     return known
 
 
-def draw_candidates(
+def sample_candidate_tokens(
     checkpoint: LoadedModel, head: Head, length: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     config = text_config(checkpoint.model.config)
     special = {getattr(config, name, None) for name in SPECIAL}
-    ids = np.array([each for each in range(count_known_words(checkpoint)) if each not in special])
+    ids = np.array(
+        [each for each in range(require_vocabulary_size(checkpoint)) if each not in special]
+    )
     hidden, d = head.w_q.shape
     most = int(min(SEARCH_COST / (length**2 * d), TABLE_COST / (2 * length * hidden * d)))
     if len(ids) > most:
@@ -152,14 +154,14 @@ def read_head_inputs(checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np
     return found
 
 
-def scale_projections(head: Head, x: Array) -> tuple[Array, Array]:
+def compute_scaled_queries_and_keys(head: Head, x: Array) -> tuple[Array, Array]:
     """Queries and keys of a text, scaled so that their products are the head's logits."""
     queries, keys = project_inputs(head, x, "float64")
     root = np.sqrt(head.scale)
     return queries * root, keys * root
 
 
-def refuse_extra_inputs(
+def require_token_wise_inputs(
     checkpoint: LoadedModel,
     reader: nn.Module,
     head: Head,
@@ -170,7 +172,9 @@ def refuse_extra_inputs(
     length = table.queries.shape[1]
     chosen = rng.integers(len(table.ids), size=length)
     x = read_head_inputs(checkpoint, reader, table.ids[chosen][None])[0]
-    for mixed, alone in zip(scale_projections(head, x), (table.queries, table.keys), strict=True):
+    for mixed, alone in zip(
+        compute_scaled_queries_and_keys(head, x), (table.queries, table.keys), strict=True
+    ):
         picked = alone[chosen, np.arange(length)]
         if np.abs(mixed - picked).max() > TOKEN_ALONE.of() * np.abs(picked).max():
             raise InputError(
@@ -185,4 +189,4 @@ def text_queries_and_keys(
     """Queries and keys of the head on this very text, in float64."""
     row = np.array([list(ids)], dtype=np.int64)
     x = read_head_inputs(checkpoint, query_projection(checkpoint, head), row)[0]
-    return scale_projections(head, x)
+    return compute_scaled_queries_and_keys(head, x)

@@ -24,7 +24,7 @@ SWEEPS = 12
 
 
 @dataclass(frozen=True)
-class FoundTokens:
+class TokenSearchResult:
     """The best text found."""
 
     chosen: Index
@@ -40,14 +40,14 @@ def search_best_tokens(
     free: tuple[Array, Array] | None,
     seeds: Sequence[int],
     progress: Progress = ignore_progress,
-) -> FoundTokens:
+) -> TokenSearchResult:
     """Return the best of all starts; `free`: queries and keys that show the pattern, from
     unrestricted inputs."""
     starts = list(iter_starting_texts(table, free, seeds))
-    found: list[FoundTokens] = []
+    found: list[TokenSearchResult] = []
     for number, start in enumerate(starts):
         progress(number, len(starts), "starts")
-        found.append(exchange_tokens(table, target, causal, start))
+        found.append(improve_by_token_swaps(table, target, causal, start))
     progress(len(starts), len(starts), "starts")
     return min(found, key=lambda each: each.divergence)
 
@@ -57,13 +57,13 @@ def iter_starting_texts(
 ) -> Iterator[Index]:
     length = table.queries.shape[1]
     if free is not None and len(table.ids) >= length:
-        yield assign_tokens(table, free)
+        yield assign_tokens_to_positions(table, free)
     for seed in seeds:
         drawn: Index = np.random.default_rng(seed).integers(len(table.ids), size=(length,))
         yield drawn
 
 
-def assign_tokens(table: TokenTable, free: tuple[Array, Array]) -> Index:
+def assign_tokens_to_positions(table: TokenTable, free: tuple[Array, Array]) -> Index:
     """Assign to each position the token whose query and key are nearest in direction, no token
     twice."""
     likeness = sum(
@@ -80,7 +80,9 @@ def normalize_vectors(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     return result
 
 
-def exchange_tokens(table: TokenTable, target: Array, causal: bool, start: Index) -> FoundTokens:
+def improve_by_token_swaps(
+    table: TokenTable, target: Array, causal: bool, start: Index
+) -> TokenSearchResult:
     """Exchange the token at one position after the other, until a whole sweep changes nothing."""
     chosen, places = start.copy(), np.arange(len(start))
     for _ in range(SWEEPS):
@@ -92,11 +94,11 @@ def exchange_tokens(table: TokenTable, target: Array, causal: bool, start: Index
                 chosen[position] = best
         if (chosen == before).all():
             break
-    logits = text_logits(table, chosen, causal)
-    return FoundTokens(chosen, float(row_divergences(logits, target).sum()))
+    logits = attention_logits_of_tokens(table, chosen, causal)
+    return TokenSearchResult(chosen, float(cross_entropy_per_row(logits, target).sum()))
 
 
-def text_logits(table: TokenTable, chosen: Index, causal: bool) -> Array:
+def attention_logits_of_tokens(table: TokenTable, chosen: Index, causal: bool) -> Array:
     places = np.arange(len(chosen))
     logits = (table.queries[chosen, places] @ table.keys[chosen, places].T).astype(np.float64)
     if causal:
@@ -115,11 +117,11 @@ def candidate_losses(
     row[:, position] = np.einsum("cd,cd->c", table.queries[:, position], table.keys[:, position])
     if causal:
         row[:, position + 1 :] = -np.inf
-    total = row_divergences(row, target[position])
+    total = cross_entropy_per_row(row, target[position])
     others = places[places > position] if causal else places[places != position]
     if not len(others):
         return total
-    rest = text_logits(table, chosen, causal)[others]
+    rest = attention_logits_of_tokens(table, chosen, causal)[others]
     rest[:, position] = -np.inf
     column = (table.keys[:, position] @ queries[others].T).astype(np.float64)
     changed = np.logaddexp(log_sum_exp(rest), column) - target[others, position] * column
@@ -127,7 +129,7 @@ def candidate_losses(
     return result
 
 
-def row_divergences(logits: NDArray[np.floating], target: Array) -> Array:
+def cross_entropy_per_row(logits: NDArray[np.floating], target: Array) -> Array:
     """log Σ_j e^{l_j} - Σ_j A_j l_j of every row; hidden keys have no weight in the target."""
     on = np.where(target > 0.0, logits, 0.0)
     result: Array = log_sum_exp(logits) - (on * target).sum(axis=-1)

@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.path_metrics import format_percent
-from attncli.analysis.statistics import describe_averaging, select_near_largest, summarize_values
+from attncli.analysis.statistics import (
+    describe_averaging,
+    select_indistinguishable_from_first,
+    summarize_values,
+)
 from attncli.commands.paths.synthetic.metrics_by_path_length import norm_ratio, norm_shares
 from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_layers,
@@ -222,7 +226,7 @@ def format_first_head(order: Sequence[Row]) -> str:
     if top.spread is None:
         return f"The head with the largest share of the output is {name}: {format_percent(top.value or 0.0)}"
     share = f"{format_with_deviation(100.0 * (top.value or 0.0), 100.0 * top.spread / math.sqrt(top.n))} %"
-    near = len(select_near_largest(order))
+    near = len(select_indistinguishable_from_first(order))
     if near == 1:
         return f"The head with the largest share of the output is {name}: {share}"
     others = format_count(near - 1, "other")

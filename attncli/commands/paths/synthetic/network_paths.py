@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.path_count_rows import build_count_rows, sort_by_length
+from attncli.analysis.paths.path_count_rows import build_count_rows, sort_path_counts_by_length
 from attncli.analysis.paths.path_metrics import (
     OWN_METRICS,
     describe_cancellation,
@@ -12,7 +12,7 @@ from attncli.analysis.paths.path_metrics import (
     format_headline,
     metric_definitions,
 )
-from attncli.analysis.states.trajectories import require_days
+from attncli.analysis.states.trajectories import refuse_work_of_many_days
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     CUMULATIVE,
@@ -48,7 +48,7 @@ def measure_network_paths(
     """Networks of attention alone that differ in their seed, decomposed by path length."""
     spec = networks[0].spec
     variant = "SAN+skip" if skip else "SAN"
-    require_days([spec], len(networks) * (spec.layers + 1), 1)
+    refuse_work_of_many_days([spec], len(networks) * (spec.layers + 1), 1)
     found = decompose_networks(networks, variant, metrics, progress)
     counts = count_paths_by_length(spec.layers, spec.heads, skip)
     finding = build_finding(variant, found, counts)
@@ -56,7 +56,7 @@ def measure_network_paths(
         study="paths",
         headline=format_headline([finding]),
         rows=(
-            *sort_by_length(
+            *sort_path_counts_by_length(
                 [*build_count_rows(counts, variant), *build_length_rows(found, variant)]
             ),
             *build_completeness_rows(found, variant),

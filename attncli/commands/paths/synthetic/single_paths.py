@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.path_selection import Path, draw_path, path_length
-from attncli.analysis.quantiles import quantile_errors
+from attncli.analysis.paths.path_selection import Path, path_length, sample_path
+from attncli.analysis.quantiles import bootstrap_quantile_errors
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.paths.synthetic.metrics_by_path_length import log10_array_norm
 from attncli.commands.paths.synthetic.output_by_path_length import (
@@ -173,7 +173,7 @@ def measure_sampled_paths(
         heads = [spec.heads] * spec.layers
         for length, singles in found.items():
             for _ in range(samples):
-                singles.append(follow_path(draw_path(stream, heads, length), passed))
+                singles.append(follow_path(sample_path(stream, heads, length), passed))
                 done += 1
                 progress(done, steps, "paths")
     rows = tuple(
@@ -214,7 +214,7 @@ def build_sampled_report(
 def build_quantile_rows(length: int, singles: Sequence[PathNumbers], variant: str) -> Iterator[Row]:
     for metric, values in collect_path_metrics(singles):
         finite = bool(np.isfinite(values).all())
-        errors = quantile_errors(values, QUANTILES)
+        errors = bootstrap_quantile_errors(values, QUANTILES)
         for quantile in QUANTILES:
             value = float(np.quantile(values, quantile)) if finite else None
             error = {"error": errors[quantile]} if quantile in errors else {}

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from attncli.analysis.paths.decomposed_model import PathModel
+from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.paths.path_selection import Path
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.strips.attention_sites import find_enclosing_stack
@@ -19,7 +19,7 @@ from attncli.tolerances import PATH_MAP_ROW_SUM
 class StackMaps:
     """The attention maps of one stack on one text, [head, query, key] for each layer in order."""
 
-    def __init__(self, subject: PathModel, text: ModelInput) -> None:
+    def __init__(self, subject: DecomposableModel, text: ModelInput) -> None:
         self.found: dict[AttentionSite, Array] = {}
         self.subject = subject
         body, stack = subject.body, subject.stack.name

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
+from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.analysis.texts import count_progress, map_texts
+from attncli.analysis.texts import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.head_shares import (
     OUTPUT,
     PassagePoint,
@@ -39,7 +39,7 @@ OWN_METRICS: Mapping[str, Definition] = {
 
 
 def measure_head_shares(
-    subject: PathModel,
+    subject: DecomposableModel,
     texts: Sequence[ModelInput],
     progress: Progress = ignore_progress,
 ) -> Report:
@@ -51,10 +51,10 @@ def measure_head_shares(
         return subject.read(text, compute_shares)
 
     identity = subject.checkpoint.identity
-    read = map_texts(
+    read = apply_to_texts(
         subject.body,
         texts,
-        count_progress(measure_text, texts, progress),
+        wrap_with_progress(measure_text, texts, progress),
         identity,
         "heads",
         (PassagePoint,),
@@ -71,10 +71,12 @@ def measure_head_shares(
     return build_shares_report(rows, OWN_METRICS, views, finding, about)
 
 
-def compute_shares(subject: PathModel, text: ModelInput) -> tuple[dict[PassagePoint, float], float]:
+def compute_shares(
+    subject: DecomposableModel, text: ModelInput
+) -> tuple[dict[PassagePoint, float], float]:
     """Compute the share of every passage point, and the frozen network's error against the model."""
     with run_in_model_precision(subject.body):
-        state, _ = run_unmodified(subject.body, subject, text)
+        state, _ = run_unmodified_model(subject.body, subject, text)
         output, by_layer = contributions_by_head(subject.body, subject.stack, text.kwargs)
     error = subject.measure_completeness_error(output, state, text)
     layers = [call.layer for call in subject.stack.calls if call.attention]

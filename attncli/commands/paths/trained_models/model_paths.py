@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
+from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.analysis.texts import count_progress, map_texts
+from attncli.analysis.texts import apply_to_texts, wrap_with_progress
 from attncli.capture.stacks.blocks import Stack
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     MeasuredTerms,
@@ -66,7 +66,7 @@ class DecomposedText(NamedTuple):
 
 
 def measure_model_paths(
-    subject: PathModel,
+    subject: DecomposableModel,
     texts: Sequence[ModelInput],
     plan: PathPlan,
     progress: Progress = ignore_progress,
@@ -78,10 +78,10 @@ def measure_model_paths(
 
     made_of = (DecomposedText, MeasuredTerms)
     identity = subject.checkpoint.identity
-    done = map_texts(
+    done = apply_to_texts(
         subject.body,
         texts,
-        count_progress(decompose_input, texts, progress),
+        wrap_with_progress(decompose_input, texts, progress),
         identity,
         "paths",
         made_of,
@@ -100,12 +100,12 @@ def measure_model_paths(
     )
 
 
-def decompose_text(subject: PathModel, text: ModelInput, plan: PathPlan) -> DecomposedText:
+def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan) -> DecomposedText:
     """The plain forward pass, and one by length for each kind of step."""
     model = subject.checkpoint.model if plan.loss else subject.body
     found = DecomposedText({}, {}, {}, None)
     with run_in_model_precision(subject.body):
-        state, output = run_unmodified(model, subject, text)
+        state, output = run_unmodified_model(model, subject, text)
         for step in plan.steps:
             parts, after = decompose_by_length(
                 model,

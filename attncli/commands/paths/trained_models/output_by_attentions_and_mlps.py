@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
+from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.analysis.texts import count_progress, map_texts
+from attncli.analysis.texts import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import Imprecise
 from attncli.models.inputs.model_input import ModelInput
@@ -41,7 +41,7 @@ class StepShares(NamedTuple):
 
 
 def measure_step_shares(
-    subject: PathModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
+    subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
 
@@ -49,10 +49,10 @@ def measure_step_shares(
         return subject.read(text, compute_step_shares)
 
     identity = subject.checkpoint.identity
-    read = map_texts(
+    read = apply_to_texts(
         subject.body,
         texts,
-        count_progress(measure_text, texts, progress),
+        wrap_with_progress(measure_text, texts, progress),
         identity,
         "steps",
         (StepShares,),
@@ -82,10 +82,10 @@ def measure_step_shares(
     )
 
 
-def compute_step_shares(subject: PathModel, text: ModelInput) -> StepShares:
+def compute_step_shares(subject: DecomposableModel, text: ModelInput) -> StepShares:
     """Compute the shares on one text and check their sum against the model's own output."""
     with run_in_model_precision(subject.body):
-        plain, _ = run_unmodified(subject.body, subject, text)
+        plain, _ = run_unmodified_model(subject.body, subject, text)
         terms = decompose_by_both_lengths(subject.body, subject.stack, text.kwargs).terms
     whole = torch.linalg.norm(plain.double())
     total = terms.flatten(0, 1).double().sum(dim=0)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from attncli.analysis import Progress, ignore_progress
-from attncli.analysis.paths.decomposed_model import PathModel, run_unmodified
-from attncli.analysis.paths.path_selection import Path, draw_path
-from attncli.analysis.texts import map_texts
+from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
+from attncli.analysis.paths.path_selection import Path, sample_path
+from attncli.analysis.texts import apply_to_texts
 from attncli.commands.paths.synthetic.single_paths import (
     NORM,
     OWN_METRICS,
@@ -51,7 +51,7 @@ Followed = tuple[list[PathNumbers], str]
 
 
 def measure_sampled_paths(
-    subject: PathModel,
+    subject: DecomposableModel,
     texts: Sequence[ModelInput],
     heads: Sequence[int],
     samples: int,
@@ -64,7 +64,7 @@ def measure_sampled_paths(
         """Whoever reads the text draws the same."""
         stream = np.random.default_rng([seed, place])
         lengths = range(1, len(heads) + 1)
-        return [draw_path(stream, heads, length) for length in lengths for _ in range(samples)]
+        return [sample_path(stream, heads, length) for length in lengths for _ in range(samples)]
 
     read, about = follow_paths_of_texts(subject, texts, draw_paths, "sampled", progress)
     rows = tuple(
@@ -81,7 +81,7 @@ def measure_sampled_paths(
 
 
 def measure_named_paths(
-    subject: PathModel,
+    subject: DecomposableModel,
     texts: Sequence[ModelInput],
     paths: Sequence[Path],
     progress: Progress = ignore_progress,
@@ -97,7 +97,7 @@ def measure_named_paths(
 
 
 def follow_paths_of_texts(
-    subject: PathModel,
+    subject: DecomposableModel,
     texts: Sequence[ModelInput],
     paths_of: Callable[[int], Sequence[Path]],
     what: str,
@@ -118,7 +118,7 @@ def follow_paths_of_texts(
             text, lambda model, given: follow_paths(model, given, paths_of(place), advance_progress)
         )
 
-    read = map_texts(
+    read = apply_to_texts(
         subject.body, texts, follow_text, subject.checkpoint.identity, what, (PathNumbers,)
     )
     about = subject.describe(texts, [again for _, again in read])
@@ -128,7 +128,10 @@ def follow_paths_of_texts(
 
 
 def follow_paths(
-    subject: PathModel, text: ModelInput, paths: Sequence[Path], advance: Callable[[int], None]
+    subject: DecomposableModel,
+    text: ModelInput,
+    paths: Sequence[Path],
+    advance: Callable[[int], None],
 ) -> Followed:
     """The products by themselves; the norms where the architecture can be decomposed."""
     maps = StackMaps(subject, text)
@@ -146,7 +149,7 @@ def follow_paths(
 
 
 def log10_norms(
-    subject: PathModel,
+    subject: DecomposableModel,
     text: ModelInput,
     heads: Sequence[int],
     paths: Sequence[Path],
@@ -155,7 +158,7 @@ def log10_norms(
     """log10 of the norms of several paths, relative to the whole output, from one pass."""
     norms: list[float] = []
     with run_in_model_precision(subject.body):
-        whole, _ = run_unmodified(subject.body, subject, text)
+        whole, _ = run_unmodified_model(subject.body, subject, text)
         for start in range(0, len(paths), TOGETHER):
             some = paths[start : start + TOGETHER]
             output, terms, seen = run_single_paths(subject.body, subject.stack, text.kwargs, some)

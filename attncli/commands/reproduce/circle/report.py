@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from attncli.analysis.quantiles import quantile_errors
+from attncli.analysis.quantiles import bootstrap_quantile_errors
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.reproduce.circle.arcs import RADIUS, STEP
 from attncli.commands.reproduce.circle.recurrence_runs import ASTRAY, STILL, TOGETHER, CircleRun
@@ -122,7 +122,7 @@ def build_curve_rows(
     curves = [run.curves[metric] for run in group]
     for step in select_shown_steps(len(curves[0]) - 1):
         values = sorted(replace_unresolved(curve[step]) for curve in curves)
-        errors = quantile_errors(values, QUANTILES)
+        errors = bootstrap_quantile_errors(values, QUANTILES)
         for quantile in QUANTILES if len(group) > 1 else (MEDIAN,):
             value = values[round(quantile * (len(values) - 1))]
             keys: dict[str, Scalar] = {"width": width, "step": step, "quantile": quantile}

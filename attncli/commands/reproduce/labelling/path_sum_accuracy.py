@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.analysis.paths.path_selection import Path, draw_path
+from attncli.analysis.paths.path_selection import Path, sample_path
 from attncli.capture.stacks.blocks import Stack, find_stacks
 from attncli.commands.reproduce.path_subnetworks import (
     normalize_states,
@@ -50,7 +50,7 @@ def draw_paths(
     indices: dict[Sum, Tensor] = {}
     for number in numbers:
         for length in range(layers + 1):
-            paths = [draw_path(stream, [heads] * layers, length) for _ in range(draws * number)]
+            paths = [sample_path(stream, [heads] * layers, length) for _ in range(draws * number)]
             places = [found.setdefault(path, len(found)) for path in paths]
             indices[number, length] = torch.tensor(places).reshape(draws, number)
     return PathDraws(

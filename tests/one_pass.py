@@ -42,10 +42,10 @@ def compiled() -> Library:
 
 
 @contextmanager
-def one_pass(on: bool = True, fewest_cells: int = 0) -> Iterator[None]:
-    """Within, attention is computed in one pass wherever it is covered, or nowhere."""
+def one_pass(setting: str = "", fewest_cells: int = 0) -> Iterator[None]:
+    """Within, attention is computed in one pass wherever it is covered; `off`: in tiles; `own`: nowhere."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SWITCH, "" if on else "off")
+        patch.setenv(SWITCH, setting)
         patch.setattr(library_module, "load_library", compiled)
         patch.setattr(attend, "FEWEST_CELLS", fewest_cells)
         yield

@@ -3,7 +3,8 @@
 A random GPT-2 (124M) in float32, one thread, CPU time; plain = its own forward with sdpa on the same input.
 
 (a) entropy alone, and the default set: heads, states, null, and the roles' own     ratio to plain; wanted ≤ 1.03, 1.05, 1.08 and
-    short input; both in one pass, and by the models' own functions                 ≤ 1.08, 1.10, 1.15 at 1024, 2048, 4096 in one pass
+    short input; in one pass, in tiles of plain torch, by the models' own functions ≤ 1.08, 1.10, 1.15 at 1024, 2048, 4096 in one pass,
+                                                                                    entropy in tiles ≤ 1.15, 1.12 at 1024, 2048
 (b) spectra                                                                         ratio to plain; wanted ≤ 2.5
     and of the groups that no default set has, at 1024 tokens                       their ratios
 (c) output_attentions=True in eager mode with the same metrics from the kept maps   ratio to plain; --all-maps, 11 GB at 4096
@@ -92,11 +93,11 @@ def inspected(model: Any, inputs: dict[str, torch.Tensor], *names: str) -> Calla
     return run
 
 
-def by_own_functions(work: Callable[[], object]) -> Callable[[], object]:
-    """The same without the one-pass library."""
+def with_kernel(setting: str, work: Callable[[], object]) -> Callable[[], object]:
+    """The same in tiles (`off`), or by the models' own functions (`own`)."""
 
     def run() -> None:
-        os.environ[SWITCH] = "off"
+        os.environ[SWITCH] = setting
         try:
             work()
         finally:
@@ -125,18 +126,23 @@ def kept(model: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
 def cost(model: Any, count: int) -> None:
     inputs = tokens(count)
     entropy, default = inspected(model, inputs, "entropy"), inspected(model, inputs)
+    sets = [
+        each
+        for own in (entropy, default)
+        for each in (own, with_kernel("off", own), with_kernel("own", own))
+    ]
     works = [
         lambda: model(**inputs),
-        entropy,
-        by_own_functions(entropy),
-        default,
-        by_own_functions(default),
+        *sets,
         inspected(model, inputs, "spectra"),
         *[kept(model, inputs)] * ("--all-maps" in sys.argv),
     ]
     plain, *own = cpu(works, REPEATS if count < LONG else 2)
-    spectra, maps = own[4], own[5:]
-    one, other = (f"{own[at] / plain:.2f} × ({own[at + 1] / plain:.2f} ×)" for at in (0, 2))
+    spectra, maps = own[len(sets)], own[len(sets) + 1 :]
+    one, other = (
+        f"{own[at] / plain:.2f} × ({own[at + 1] / plain:.2f} ×, {own[at + 2] / plain:.2f} ×)"
+        for at in (0, 3)
+    )
     more = "".join(f", kept maps {each / plain:.2f} ×" for each in maps)
     print(
         f"{count:5} tokens: plain {plain:6.2f} s, entropy {one}, default {other}, spectra {spectra / plain:.2f} ×{more}",
@@ -207,7 +213,7 @@ def main() -> None:
         return
     library = find_library()
     print(
-        f"in one pass (in brackets by the models' own functions): {getattr(library, 'instructions', library)}",
+        f"in one pass (in brackets in tiles, and by the models' own functions): {getattr(library, 'instructions', library)}",
         flush=True,
     )
     model = gpt2(max(LENGTHS))

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,13 +27,8 @@ from attncli.capture import STRIP_MEMORY
 from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass import attend as attend_module
 from attncli.capture.one_pass import library as library_module
-from attncli.capture.one_pass.attend import (
-    ONE_PASS,
-    Formula,
-    Workspace,
-    compute_in_one_pass,
-    run_threads,
-)
+from attncli.capture.one_pass.attend import ONE_PASS, Workspace, compute_in_one_pass, run_threads
+from attncli.capture.one_pass.formula import Formula
 from attncli.capture.one_pass.library import (
     INSTRUCTIONS,
     Arguments,
@@ -105,7 +101,7 @@ class Case:
         self.mask = mask if mask is None or mask.dim() == 4 else mask[None, None]
         self.formula = Formula(width**-0.5, cap, draw(heads * groups) if sinks else None, None)
 
-    def ours(self, library: Library) -> Any:
+    def ours(self, library: Library | NoLibrary) -> Any:
         call = EagerCall(nn.Identity(), self.query, self.key, self.value, self.mask, {})
         return compute_in_one_pass(call, self.formula, EVERYTHING, library, Workspace(), self.spans)
 
@@ -140,14 +136,20 @@ def require_near(ours: Tensor, theirs: Tensor, allowed: float, what: str) -> Non
     assert not far.numel() or float(far.max()) <= allowed * size, (what, float(far.max()), size)
 
 
-def with_instructions(name: str) -> Library:
+TILES = "tiles"
+"""In place of instructions: plain torch."""
+
+
+def with_instructions(name: str) -> Library | NoLibrary:
+    if name == TILES:
+        return NoLibrary(TILES)
     found = compiled()
     if INSTRUCTIONS.index(name) > found.level:
         pytest.skip(f"this processor has no {name}")
     return found._replace(level=INSTRUCTIONS.index(name))
 
 
-def require_equal(case: Case, library: Library) -> None:
+def require_equal(case: Case, library: Library | NoLibrary) -> None:
     """To what float32 leaves of a number, and of scores, which are off by as many ε as they are large."""
     found = case.ours(library)
     output, weights, scores = case.theirs()
@@ -175,7 +177,7 @@ def require_equal(case: Case, library: Library) -> None:
     assert bool(((ours.small - rows.small).abs() <= edge.sum(-1)).all())
 
 
-@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("instructions", [*INSTRUCTIONS, TILES])
 @pytest.mark.parametrize("tokens", [1, 2, 63, 64, 65, 200])
 @pytest.mark.parametrize("width", [1, 80, 576])
 def test_odd_sizes_equal_float64(instructions: str, tokens: int, width: int) -> None:
@@ -202,15 +204,19 @@ cases = st.builds(
 )
 
 
-@given(case=cases, level=st.integers(0, 2))
-@settings(max_examples=150, deadline=None)
-def test_whatever_is_covered_equals_float64(case: Case, level: int) -> None:
+@given(case=cases, instructions=st.sampled_from([*INSTRUCTIONS, TILES]))
+@settings(max_examples=200, deadline=None)
+def test_whatever_is_covered_equals_float64(case: Case, instructions: str) -> None:
+    if instructions == TILES:
+        require_equal(case, NoLibrary(TILES))
+        return
     found = compiled()
-    require_equal(case, found._replace(level=min(level, found.level)))
+    require_equal(case, found._replace(level=min(INSTRUCTIONS.index(instructions), found.level)))
 
 
-def test_strips_shrink_as_keys_grow() -> None:
-    require_equal(Case(70, 20_000, 1, 1, 4, 4), compiled())
+@pytest.mark.parametrize("library", [compiled, lambda: NoLibrary(TILES)])
+def test_strips_shrink_as_keys_grow(library: Callable[[], Library | NoLibrary]) -> None:
+    require_equal(Case(70, 20_000, 1, 1, 4, 4), library())
 
 
 def test_threads_give_the_same_bits() -> None:
@@ -303,17 +309,22 @@ def value_difference(one: Tensor | str, other: Tensor | str) -> float:
 
 
 def compare_paths(model: Any, inputs: Any) -> Counter[str]:
-    """Require the same numbers on both paths; how many attentions took which.
+    """Require the same numbers on all paths, and that tiles cover what the library does; how many attentions took which.
 
     Where the model's own numbers depend on how its maps are cut into strips, which amplifies rounding, by four times that.
     """
-    with one_pass(on=False):
+    with one_pass("own"):
         observe(model, inputs)  # BigBird exchanges modules in its first pass
         own, cut = (observe(model, inputs, memory) for memory in (STRIP_MEMORY, 1))
-    with one_pass():
-        found = observe(model, inputs)
-    assert worst_difference(own, found) <= max(1e-5, 4.0 * worst_difference(own, cut))
-    return found.paths
+    found = []
+    for setting in ("off", ""):
+        with one_pass(setting):
+            found.append(observe(model, inputs))
+        assert worst_difference(own, found[-1]) <= max(1e-5, 4.0 * worst_difference(own, cut))
+    tiled, paths = (each.paths for each in found)
+    assert sorted(tiled.values()) == sorted(paths.values())
+    assert any("tiles" in how for how in tiled) == any(ONE_PASS in how for how in paths)
+    return paths
 
 
 KINDS = (
@@ -403,11 +414,11 @@ def test_what_is_not_finite_is_refused_alike(number: float) -> None:
     with torch.no_grad():
         model.get_parameter("layers.1.self_attn.k_proj.weight")[0, 0] = number
     said = []
-    for on in (False, True):
-        with one_pass(on), pytest.raises(NotFinite) as error:
+    for setting in ("own", "off", ""):
+        with one_pass(setting), pytest.raises(NotFinite) as error:
             observe(model, inputs)
         said.append(str(error.value))
-    assert said[0] == said[1]
+    assert said[0] == said[1] == said[2]
 
 
 def test_padding_and_fully_masked_rows_are_the_same() -> None:
@@ -427,8 +438,9 @@ def test_short_inputs_are_left_to_the_models_own_function() -> None:
 
 
 def test_the_environment_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    with one_pass(on=False):
-        assert find_library() == NoLibrary("ATTN_KERNEL=off")
+    for setting in ("off", "own"):
+        with one_pass(setting):
+            assert find_library() == NoLibrary(f"ATTN_KERNEL={setting}", own=setting == "own")
     with one_pass():
         monkeypatch.setenv("ATTN_KERNEL", "plain")
         found = find_library()

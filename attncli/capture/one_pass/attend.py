@@ -1,4 +1,4 @@
-"""One call of the attention interface by the library, judged by the model's own eager function.
+"""One call of the attention interface by the library or in tiles, judged by the model's own eager function.
 
 The formula is the one of nearly all models: softmax(scale · q k^T, capped, plus masks and biases) v, with or without a
 learned sink. Whether a layer has it is not read from its code: its first and its last rows are computed by the model's
@@ -7,17 +7,25 @@ own function too, in every forward pass, and where they differ that function com
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
-from math import nan
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import tensor_version, unseen
+from attncli.capture.one_pass.formula import (
+    Formula,
+    NotCovered,
+    combine_bias_and_mask,
+    is_bias,
+    read_formula,
+    strips_of_biases,
+)
 from attncli.capture.one_pass.library import Arguments, Library, NoLibrary, find_library
+from attncli.capture.one_pass.results import Results, empty_floats
+from attncli.capture.one_pass.tiles import TiledAttention
 from attncli.capture.strips.attention_interface import (
     Attention,
     EagerCall,
@@ -43,13 +51,8 @@ JUDGED_ROWS = 8
 """Rows, at either end of a map, that the model's own function computes too."""
 
 ONE_PASS = "one pass"
-"""How attentions are called that the library computed."""
+"""How attentions are called that were computed by the library or in tiles."""
 
-BIAS = 2**20
-"""Numbers of masks and biases that are added to scores at a time."""
-
-FEWEST_ROWS = 64
-"""Rows at a time, even so."""
 
 LARGEST_SCORE = 1e30
 """Scores that may be larger could leave float32."""
@@ -58,47 +61,33 @@ HARMLESS_SCORE = 0.25
 """Of a mask's lowest number: smaller scores leave hidden keys without weight."""
 
 
-class Formula(NamedTuple):
-    """What a call's arguments make of the scores."""
-
-    scale: float
-    cap: float
-    sinks: Tensor | None
-    bias: Tensor | None
-    """[batch or 1, head or 1, query, key]"""
-
-
-class NotCovered(Exception):
-    """Why an attention is left to the model's own function."""
-
-
 class Workspace:
     """Memory in which threads compute, kept between calls: fresh pages would cost a hundredth of a forward pass."""
 
     def __init__(self) -> None:
         self.memory = empty_floats(0)
 
+    def of_floats(self, floats: int) -> Tensor:
+        if self.memory.numel() < floats:
+            self.memory = empty_floats(floats)
+        return self.memory[:floats]
+
     def of_threads(self, threads: int, floats: int) -> list[int]:
         """The addresses of `floats` numbers for each thread."""
         size = (floats + 15) // 16 * 16
-        if self.memory.numel() < threads * size + 16:
-            self.memory = empty_floats(threads * size + 16)
-        start = -(-self.memory.data_ptr() // 64) * 64
+        start = -(-self.of_floats(threads * size + 16).data_ptr() // 64) * 64
         return [start + 4 * size * number for number in range(threads)]
 
 
-def empty_floats(count: int) -> Tensor:
-    """What the library takes, whatever torch's default dtype and device are."""
-    return torch.empty(count, dtype=torch.float32, device="cpu")
-
-
 class OnePass:
-    """Attends by the library what it covers, and notes what it does not, and why."""
+    """Attends by the library or in tiles what these cover, and notes what they do not, and why."""
 
     def __init__(self, request: StatisticsRequest | None) -> None:
         """`request`: None where an observer reads weights one by one."""
-        self.request = request
         self.library = find_library()
+        if request is not None and isinstance(self.library, Library):
+            request = request._replace(rows=ROWS)  # it finds them all
+        self.request = request
         self.workspace = Workspace()
         self.uncovered: dict[nn.Module, str] = {}
         """Attentions that were tried, and why the model's own function computes them."""
@@ -121,7 +110,7 @@ class OnePass:
         return found
 
     def compute_strip(self, eager: Attention, call: EagerCall) -> Strip:
-        if isinstance(self.library, NoLibrary):
+        if isinstance(self.library, NoLibrary) and self.library.own:
             raise NotCovered(self.library.why)
         if self.request is None:
             raise NotCovered("weights are read one by one")
@@ -148,8 +137,10 @@ class OnePass:
         return Counter({self.say(why): count for why, count in self.paths.items()})
 
     def say(self, why: str) -> str:
-        if why != ONE_PASS or isinstance(self.library, NoLibrary):
+        if why != ONE_PASS:
             return f"the model's own function ({why})"
+        if isinstance(self.library, NoLibrary):
+            return f"tiles in plain torch ({self.library.why})"
         return f"{ONE_PASS} ({self.library.instructions})"
 
     def find_spans(self, call: EagerCall) -> KeySpans | None:
@@ -170,28 +161,6 @@ def mask_version(mask: Tensor | None) -> int:
     if isinstance(mask, RowwiseMask):
         return -1 if mask.made is None else tensor_version(mask.made)
     return tensor_version(mask)
-
-
-def read_formula(call: EagerCall) -> Formula:
-    keywords = call.keywords
-    width = call.query.shape[-1]
-    scale, cap, bias = (keywords.get(name) for name in ("scaling", "softcap", "position_bias"))
-    sinks = keywords.get("s_aux", getattr(call.module, "sinks", None))
-    for name, value in keywords.items():
-        if name not in ("position_bias", "s_aux") and call.cut_rows(value, 0, 1) is not value:
-            raise NotCovered(f"given {name}")
-    return Formula(
-        width**-0.5 if scale is None else float(scale),
-        0.0 if cap is None else float(cap),
-        None if sinks is None else read_sinks(sinks, call.query.shape[1]),
-        bias,
-    )
-
-
-def read_sinks(sinks: Any, heads: int) -> Tensor:
-    if not isinstance(sinks, Tensor) or sinks.numel() != heads:
-        raise NotCovered("sinks of another shape")
-    return sinks.detach().flatten().float().contiguous()
 
 
 def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:
@@ -222,37 +191,24 @@ def require_small(call: EagerCall, formula: Formula, sizes: Tensor) -> None:
         raise NotCovered("numbers that are not finite, or too large")
 
 
-def is_bias(bias: Any, call: EagerCall) -> bool:
-    """Whether this is [batch or 1, head or 1, query or 1, key] of floats."""
-    if not isinstance(bias, Tensor) or bias.dim() != 4 or not bias.dtype.is_floating_point:
-        return False
-    full = (len(call.query), call.query.shape[1], call.queries)
-    alike = all(size in (1, own) for size, own in zip(bias.shape, full, strict=False))
-    return alike and bias.shape[3] == call.keys
-
-
 def compute_in_one_pass(
     call: EagerCall,
     formula: Formula,
     request: StatisticsRequest,
-    library: Library,
+    library: Library | NoLibrary,
     workspace: Workspace,
     spans: KeySpans | None,
 ) -> Strip:
-    """Run the library over all rows; masks and biases are added a strip of rows at a time."""
-    batch, heads, queries, _ = call.query.shape
+    """Compute all rows by the library, or in tiles; masks and biases are added a strip of rows at a time."""
     results = Results.from_call(call, request)
-    arguments = fill_arguments(call, formula, request, results, spans)
-    threads = min(torch.get_num_threads(), batch * heads)
-    scratch = workspace.of_threads(threads, library.scratch_floats(arguments))
-    counted = CountedKeys(queries, call.keys)
+    if isinstance(library, NoLibrary):
+        attend = in_tiles(TiledAttention(call, formula, request, spans, results), workspace)
+    else:
+        arguments = fill_arguments(call, formula, request, results, spans)
+        attend = by_library(library, arguments, workspace)
+    counted = CountedKeys(call.queries, call.keys)
     for start, stop in strips_of_biases(call, formula, spans):
-        arguments.start, arguments.stop = start, stop
-        bias = combine_bias_and_mask(call, formula, spans, start, stop)
-        if bias is not None:
-            arguments.bias = bias.data_ptr()
-            arguments.bias_batch, arguments.bias_head, arguments.bias_row = broadcast_strides(bias)
-        run_threads(library, arguments, batch * heads, scratch)
+        attend(start, stop, combine_bias_and_mask(call, formula, spans, start, stop))
         if spans is None:
             assert call.mask is not None
             visible = counted.add(mask_rows(call.mask, start, stop), start, stop)
@@ -260,46 +216,33 @@ def compute_in_one_pass(
     require_small(call, formula, results.sizes)
     seen = counted.visible() if spans is None else spans.visible()
     statistics = MapStatistics(request, results.rows, results.columns, results.diagonals, seen)
-    hidden = torch.full((), torch.nan).expand(batch, heads, queries, call.keys)
-    where = (0, 0, queries, call.keys)
+    hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.keys)
+    where = (0, 0, call.queries, call.keys)
     return Strip(hidden, *where, outputs=results.output, scores=hidden, statistics=statistics)
 
 
-class Results(NamedTuple):
-    """What the library writes."""
+AttendRows = Callable[[int, int, Tensor | None], None]
+"""Computes rows from one to another, with a bias [batch or 1, head or 1, query or 1, key] of these rows."""
 
-    output: Tensor
-    """[batch, query, head, value]"""
-    rows: Tensor
-    columns: Tensor
-    diagonals: Tensor
-    sizes: Tensor
-    """[3, batch, head]: max |x| of query, key and value; nan where one is."""
 
-    @classmethod
-    def from_call(cls, call: EagerCall, request: StatisticsRequest) -> "Results":
-        batch, heads, queries, _ = call.query.shape
-        width, offsets = call.value.shape[-1], queries + call.keys - 1
-        lead, floats = (batch, heads), empty_floats(0)
-        doubles = floats.double()
-        return cls(
-            floats.new_empty(batch, queries, heads, width),
-            floats.new_empty(len(ROWS) + len(request.listed), *lead, queries),
-            doubles.new_zeros(*lead, call.keys if request.columns else 0),
-            doubles.new_zeros(*lead, offsets if request.offsets else 0),
-            floats.new_zeros(3, *lead),
-        )
+def in_tiles(tiled: TiledAttention, workspace: Workspace) -> AttendRows:
+    memory = workspace.of_floats(tiled.floats)
+    return lambda start, stop, bias: tiled.attend(start, stop, bias, memory)
 
-    def take_off_hidden(
-        self, visible: Tensor, request: StatisticsRequest, start: int, stop: int
-    ) -> None:
-        """Correct what counts hidden keys, where the library does not know which are hidden."""
-        part, keys = slice(start, stop), visible.shape[-1]
-        self.rows[ROWS.index("small")][..., part] -= (~visible).sum(dim=-1).float()
-        for number, offset in enumerate(request.listed, len(ROWS)):
-            key = (torch.arange(start, stop) - offset).clamp(0, keys - 1)
-            shown = visible.gather(-1, key[:, None].expand(*visible.shape[:3], 1))[..., 0]
-            self.rows[number][..., part] = self.rows[number][..., part].masked_fill(~shown, nan)
+
+def by_library(library: Library, arguments: Arguments, workspace: Workspace) -> AttendRows:
+    heads = arguments.batch * arguments.heads
+    threads = min(torch.get_num_threads(), heads)
+    scratch = workspace.of_threads(threads, library.scratch_floats(arguments))
+
+    def attend_rows(start: int, stop: int, bias: Tensor | None) -> None:
+        arguments.start, arguments.stop = start, stop
+        if bias is not None:
+            arguments.bias = bias.data_ptr()
+            arguments.bias_batch, arguments.bias_head, arguments.bias_row = broadcast_strides(bias)
+        run_threads(library, arguments, heads, scratch)
+
+    return attend_rows
 
 
 def fill_arguments(
@@ -352,29 +295,6 @@ def with_dense_rows(side: Tensor) -> Tensor:
     return side if side.stride(-1) == 1 else side.contiguous()
 
 
-def strips_of_biases(
-    call: EagerCall, formula: Formula, spans: KeySpans | None
-) -> Iterator[tuple[int, int]]:
-    """First and last rows that are computed at a time: all, unless something is added to the scores."""
-    biases = [formula.bias, call.mask if spans is None else None]
-    sizes = [len(bias) * bias.shape[1] for bias in biases if bias is not None]
-    step = max(FEWEST_ROWS, BIAS // (max(sizes) * call.keys)) if sizes else call.queries
-    for start in range(0, call.queries, step):
-        yield start, min(start + step, call.queries)
-
-
-def combine_bias_and_mask(
-    call: EagerCall, formula: Formula, spans: KeySpans | None, start: int, stop: int
-) -> Tensor | None:
-    """[batch or 1, head or 1, query or 1, key] float32: what is added to the scores of some rows."""
-    found = None if formula.bias is None else mask_rows(formula.bias, start, stop).float()
-    if spans is None:
-        assert call.mask is not None
-        mask = mask_rows(call.mask, start, stop).float()
-        found = mask if found is None else found + mask
-    return None if found is None else found.contiguous()
-
-
 def broadcast_strides(bias: Tensor) -> tuple[int, ...]:
     """Strides of the first three axes, 0 where one number is for all."""
     sides = zip(bias.shape[:3], bias.stride(), strict=False)
@@ -415,14 +335,16 @@ def judge(call: EagerCall, found: Strip, own: Sequence[tuple[Tensor, Strip]]) ->
     statistics = found.statistics
     assert statistics is not None
     assert found.outputs is not None
-    if not bool(statistics.rows[: ROWS.index("small")].isfinite().all()):
+    computed = [statistics.of_rows(name) for name in statistics.request.rows if name != "small"]
+    if not all(bool(each.isfinite().all()) for each in computed):
         raise NotCovered("numbers that are not finite, or too large")
     for output, strip in own:
         part = slice(strip.first_query, strip.first_query + output.shape[1])
         require_same(found.outputs[:, part], output, float(output.abs().max()))
         for name, theirs in summarise_rows(strip).items():
-            size = max(1.0, float(theirs.abs().max()))
-            require_same(statistics.of_rows(name)[..., part], theirs, size)
+            if name in statistics.request.rows:
+                size = max(1.0, float(theirs.abs().max()))
+                require_same(statistics.of_rows(name)[..., part], theirs, size)
     scored = all(strip.scores is not None for _, strip in own)
     return found._replace(
         scores=found.scores if scored else None,

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import NamedTuple
 
 SWITCH = "ATTN_KERNEL"
-"""The environment variable that says `off`, or the instructions to use instead of the widest ones."""
+"""The environment variable that says `off`, `own`, or the instructions to use instead of the widest ones."""
 
 NAME = "attncli.capture.one_pass._one_pass"
 
@@ -60,13 +60,15 @@ class Library(NamedTuple):
 
 class NoLibrary(NamedTuple):
     why: str
+    own: bool = False
+    """Whether the models' own functions compute all attention instead, and plain torch none."""
 
 
 def find_library() -> Library | NoLibrary:
     """The library as the environment asks for it, or why there is none."""
     setting = os.environ.get(SWITCH, "")
-    if setting == "off":
-        return NoLibrary(f"{SWITCH}=off")
+    if setting in ("off", "own"):
+        return NoLibrary(f"{SWITCH}={setting}", setting == "own")
     found = load_library()
     if isinstance(found, NoLibrary) or setting not in INSTRUCTIONS[: found.level]:
         return found

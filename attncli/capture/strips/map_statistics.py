@@ -3,12 +3,14 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from attncli.capture.strips.visible_keys import VisibleKeys
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._metric_accumulator import WITHOUT_WEIGHTS
 from attncli.metrics.attention._row_statistics import MapSums, RowStatistics
+from attncli.metrics.attention._strip_rows import MapStripRows
 
 ROWS = ("best", "sums", "entropy", "largest", "squares", "distances", "on_first", "small")
 """The numbers of each row, by their names in MapStripRows, in the order of one_pass.c; listed offsets follow."""
@@ -26,6 +28,8 @@ class StatisticsRequest(NamedTuple):
     """Sums over diagonals."""
     listed: tuple[int, ...]
     """Offsets r whose weights A_{i, i - r} are wanted one by one."""
+    rows: tuple[str, ...] = ROWS
+    """The statistics of rows that are needed; the library finds all of them."""
 
     @property
     def bits(self) -> int:
@@ -37,10 +41,30 @@ def request_statistics(names: Collection[str], period: int | None) -> Statistics
     kinds = {ATTENTION.spec(name).of for name in names}
     if not kinds <= WITHOUT_WEIGHTS:
         return None
-    repeats = () if period is None else (period - 1, period)
-    listed = tuple(dict.fromkeys((0, 1, *repeats)))
-    columns = "columns" in kinds or "small_share" in names
-    return StatisticsRequest(columns, "offsets" in kinds, listed)
+    rows = RecordedRows(period)
+    for name in names:
+        if ATTENTION.spec(name).of == "summaries" and rows.can_give(name):
+            ATTENTION[name](rows)
+    known = {"sums", *rows.__dict__, *(["squares"] if "offsets" in kinds else [])}
+    columns = "columns" in kinds or "small" in known
+    read = tuple(name for name in ROWS if name in known)
+    return StatisticsRequest(columns, "offsets" in kinds, tuple(rows.listed), read)
+
+
+class RecordedRows(MapStripRows):
+    """A map of one weight, whose computed properties and offsets tell what metrics read of it."""
+
+    def __init__(self, period: int | None) -> None:
+        one = torch.ones(1, 1, 1, 1)
+        super().__init__(one, period=period, scores=one)
+        self.listed: dict[int, None] = {}
+
+    def can_give(self, name: str) -> bool:
+        return self.period is not None or "repeats" not in ATTENTION.spec(name).needs
+
+    def behind(self, offset: int) -> Tensor:
+        self.listed[offset] = None
+        return super().behind(offset)
 
 
 class MapStatistics(NamedTuple):

@@ -139,7 +139,8 @@ class MapStripRows:
                 result[part] = entropy_from_weights(weights[part])
             else:
                 best[part] = scores[part].amax(dim=-1)
-                result[part] = entropy_from_scores(weights[part], scores[part], best[part])
+                below = scores[part] - best[part, None]
+                result[part] = entropy_from_differences(weights[part], below)
         if scores is not None:
             self.best = best.view(self.weights.shape[:-1])
         return result.view(self.weights.shape[:-1])
@@ -248,8 +249,11 @@ def entropy_from_weights(weights: "Tensor") -> "Tensor":
     return 0.0 - weights.clamp_min(TINY).log_().mul_(weights).sum(dim=-1)
 
 
-def entropy_from_scores(weights: "Tensor", scores: "Tensor", best: "Tensor") -> "Tensor":
-    """The same, where ln A_ij = (s_ij - max s_i) + ln max A_i: one logarithm for each row instead of each number."""
-    below = scores - best[:, None]
+def entropy_from_differences(weights: "Tensor", below: "Tensor") -> "Tensor":
+    """The same, where ln A_ij = (s_ij - max s_i) + ln max A_i: one logarithm for each row instead of each number.
+
+    `below`: s_ij - max s_i, which is overwritten.
+    """
     far = below.clamp_min_(-HIDDEN).mul_(weights).sum(dim=-1)
-    return 0.0 - far - weights.amax(dim=-1).log_().mul_(weights.sum(dim=-1))
+    largest = weights.amax(dim=-1).clamp_min_(TINY)  # a learned sink may take all
+    return 0.0 - far - largest.log_().mul_(weights.sum(dim=-1))

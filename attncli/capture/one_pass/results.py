@@ -1,0 +1,52 @@
+"""What is written of one attention while it is computed: its output, and the statistics of its maps."""
+
+from math import nan
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.capture.strips.attention_interface import EagerCall
+from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
+
+
+def empty_floats(count: int) -> Tensor:
+    """What the library takes, whatever torch's default dtype and device are."""
+    return torch.empty(count, dtype=torch.float32, device="cpu")
+
+
+class Results(NamedTuple):
+    """What is written of one attention; statistics of rows are nan until they are."""
+
+    output: Tensor
+    """[batch, query, head, value]"""
+    rows: Tensor
+    columns: Tensor
+    diagonals: Tensor
+    sizes: Tensor
+    """[3, batch, head]: max |x| of query, key and value; nan where one is."""
+
+    @classmethod
+    def from_call(cls, call: EagerCall, request: StatisticsRequest) -> "Results":
+        batch, heads, queries, _ = call.query.shape
+        width, offsets = call.value.shape[-1], queries + call.keys - 1
+        lead, floats = (batch, heads), empty_floats(0)
+        doubles = floats.double()
+        return cls(
+            floats.new_empty(batch, queries, heads, width),
+            floats.new_full((len(ROWS) + len(request.listed), *lead, queries), nan),
+            doubles.new_zeros(*lead, call.keys if request.columns else 0),
+            doubles.new_zeros(*lead, offsets if request.offsets else 0),
+            floats.new_zeros(3, *lead),
+        )
+
+    def take_off_hidden(
+        self, visible: Tensor, request: StatisticsRequest, start: int, stop: int
+    ) -> None:
+        """Correct what counts hidden keys, where a bias hid them."""
+        part, keys = slice(start, stop), visible.shape[-1]
+        self.rows[ROWS.index("small")][..., part] -= (~visible).sum(dim=-1).float()
+        for number, offset in enumerate(request.listed, len(ROWS)):
+            key = (torch.arange(start, stop) - offset).clamp(0, keys - 1)
+            shown = visible.gather(-1, key[:, None].expand(*visible.shape[:3], 1))[..., 0]
+            self.rows[number][..., part] = self.rows[number][..., part].masked_fill(~shown, nan)

@@ -1,0 +1,190 @@
+"""Attention and its statistics in plain torch, a tile of heads and rows at a time, where there is no library.
+
+The query is scaled beforehand, keys are hidden only where a tile's rows differ in what they see (on the diagonal of a
+causal map), and a tile's scores and weights take the same memory as those of the tile before, so that whatever reads
+them finds them in the processor's cache.
+"""
+
+from collections.abc import Iterator
+from math import nan
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.capture.one_pass.formula import Formula
+from attncli.capture.one_pass.results import Results
+from attncli.capture.strips.attention_interface import EagerCall
+from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
+from attncli.capture.strips.visible_keys import KeySpans
+from attncli.metrics.attention._strip_rows import (
+    MapStripRows,
+    entropy_from_differences,
+    sum_diagonals,
+)
+
+SCORES = 2**18
+"""Of a tile: they and their weights stay in the processor's cache."""
+
+TILE_ROWS = 64
+"""Rows of a tile: with fewer, matrix products cost more per number."""
+
+
+class Tile(NamedTuple):
+    """Some rows of some heads of one item of a batch, and the keys that any of these rows sees."""
+
+    item: int
+    rows: slice
+    keys: slice
+    starts: Tensor
+    """[query]: the first visible key."""
+    stops: Tensor
+    """[query]: the one after the last."""
+    key_heads: slice
+    heads: slice
+
+    def iter_edges(self) -> Iterator[tuple[slice, Tensor]]:
+        """Columns that some rows see and others do not, and which of their cells [query, key] are hidden."""
+        first, stop = self.keys.start, self.keys.stop
+        inner, outer = int(self.starts.max()), int(self.stops.min())
+        for left, right in [(first, inner), (outer, stop)] if inner < outer else [(first, stop)]:
+            if left < right:
+                hidden = self.hides(torch.arange(left, right)[None])
+                yield slice(left - first, right - first), hidden
+
+    def hides(self, keys: Tensor) -> Tensor:
+        """Whether keys [query or 1, key] are hidden from each query."""
+        return (keys < self.starts[:, None]) | (keys >= self.stops[:, None])
+
+
+class TiledAttention:
+    """One attention by its formula, a tile at a time."""
+
+    def __init__(
+        self,
+        call: EagerCall,
+        formula: Formula,
+        request: StatisticsRequest,
+        spans: KeySpans | None,
+        results: Results,
+    ) -> None:
+        self.call, self.formula, self.request = call, formula, request
+        self.spans, self.results = spans, results
+        self.query = call.query * formula.scale
+        self.group = call.query.shape[1] // call.key.shape[1]
+        """How many heads share a key."""
+        self.rows = max(1, TILE_ROWS // self.group)
+        for number, side in enumerate((call.query, call.key, call.value)):
+            # torch's norm of order infinity takes ten times as long
+            least, most = torch.aminmax(side)
+            results.sizes[number] = torch.maximum(-least, most)
+
+    @property
+    def floats(self) -> int:
+        """How many numbers the scores and the weights of a tile are, at most."""
+        return 2 * max(SCORES, self.rows * self.group * self.call.keys)
+
+    def attend(self, start: int, stop: int, bias: Tensor | None, memory: Tensor) -> None:
+        """Rows start … stop - 1 of all heads, with a bias [batch or 1, head or 1, query or 1, key] of these rows."""
+        for tile in self.iter_tiles(start, stop):
+            self.attend_tile(tile, None if bias is None else cut_bias(bias, tile, start), memory)
+
+    def iter_tiles(self, start: int, stop: int) -> Iterator[Tile]:
+        for item in range(len(self.query)):
+            for first in range(start, stop, self.rows):
+                rows = slice(first, min(first + self.rows, stop))
+                starts, stops = self.find_spans(item, rows)
+                keys = slice(int(starts.min()), int(stops.max()))
+                step = SCORES // (self.rows * self.group * (keys.stop - keys.start))
+                for shared in iter_slices(self.call.key.shape[1], max(1, step)):
+                    heads = slice(shared.start * self.group, shared.stop * self.group)
+                    yield Tile(item, rows, keys, starts, stops, shared, heads)
+
+    def find_spans(self, item: int, rows: slice) -> tuple[Tensor, Tensor]:
+        """[query]: the first visible key, and the one after the last; all where a bias hides keys."""
+        if self.spans is None:
+            starts = torch.zeros(rows.stop - rows.start, dtype=torch.int64)
+            return starts, starts + self.call.keys
+        number = min(item, len(self.spans.first) - 1)
+        return self.spans.first[number, rows], self.spans.stop[number, rows]
+
+    def attend_tile(self, tile: Tile, bias: Tensor | None, memory: Tensor) -> None:
+        query = self.query[tile.item, tile.heads, tile.rows]
+        key, value = (
+            side[tile.item, tile.key_heads, tile.keys] for side in (self.call.key, self.call.value)
+        )
+        shape = (len(key), self.group * query.shape[1], key.shape[1])
+        scores, weights = (
+            part[: shape[0] * shape[1] * shape[2]].view(shape) for part in memory.chunk(2)
+        )
+        torch.bmm(query.reshape(*shape[:2], -1), key.transpose(1, 2), out=scores)
+        by_head = (*query.shape[:2], shape[2])
+        self.complete_scores(scores.view(by_head), tile, bias)
+        torch.softmax(scores, dim=-1, out=weights)
+        self.give_to_sinks(scores.view(by_head), weights.view(by_head), tile.heads)
+        output = torch.bmm(weights, value).view(*query.shape[:2], -1)
+        self.results.output[tile.item, tile.rows, tile.heads] = output.transpose(0, 1)
+        self.write_statistics(scores.view(by_head), weights.view(by_head), tile)
+
+    def complete_scores(self, scores: Tensor, tile: Tile, bias: Tensor | None) -> None:
+        """Cap scores [head, query, key], add what is added to them, and hide keys."""
+        if self.formula.cap:
+            scores.div_(self.formula.cap).tanh_().mul_(self.formula.cap)
+        if bias is not None:
+            scores.add_(bias)
+        for columns, hidden in tile.iter_edges():
+            scores[..., columns].masked_fill_(hidden, torch.finfo(scores.dtype).min)
+
+    def give_to_sinks(self, scores: Tensor, weights: Tensor, heads: slice) -> None:
+        """Take off each row what its learned sink gets of the softmax."""
+        if self.formula.sinks is not None:
+            total = scores.amax(dim=-1) - weights.amax(dim=-1).log()
+            kept = torch.sigmoid(total - self.formula.sinks[heads, None])
+            weights.mul_(kept[..., None])
+
+    def write_statistics(self, scores: Tensor, weights: Tensor, tile: Tile) -> None:
+        """Write what was requested of the rows; the scores are overwritten."""
+        sizes = (self.call.queries, self.call.keys)
+        rows = MapStripRows(weights[None], tile.rows.start, tile.keys.start, *sizes)
+        best = scores.amax(dim=-1)
+        known = {"best": best[None]}
+        if "entropy" in self.request.rows:
+            below = scores.sub_(best[..., None])
+            known["entropy"] = entropy_from_differences(rows.weights, below[None])
+        if "small" in self.request.rows:
+            hidden = weights.shape[-1] - (tile.stops - tile.starts)
+            known["small"] = rows.small - hidden
+        for name in self.request.rows:
+            found = known[name] if name in known else getattr(rows, name)
+            self.row_results(ROWS.index(name), tile).copy_(found)
+        for number, offset in enumerate(self.request.listed, len(ROWS)):
+            key = torch.arange(tile.rows.start, tile.rows.stop)[:, None] - offset
+            shown = rows.behind(offset).masked_fill(tile.hides(key)[:, 0], nan)
+            self.row_results(number, tile).copy_(shown)
+        self.add_sums(rows, tile)
+
+    def row_results(self, number: int, tile: Tile) -> Tensor:
+        """[1, head, query]: where a statistic of the tile's rows goes."""
+        return self.results.rows[number, tile.item : tile.item + 1, tile.heads, tile.rows]
+
+    def add_sums(self, rows: MapStripRows, tile: Tile) -> None:
+        """Add up columns and diagonals, where they were requested."""
+        if self.request.columns:
+            self.results.columns[tile.item, tile.heads, tile.keys] += rows.weights[0].sum(dim=-2)
+        if self.request.offsets:
+            found = sum_diagonals(rows.weights[0])
+            first = tile.rows.start - tile.keys.stop + self.call.keys
+            self.results.diagonals[tile.item, tile.heads, first : first + found.shape[-1]] += found
+
+
+def iter_slices(total: int, step: int) -> Iterator[slice]:
+    for first in range(0, total, step):
+        yield slice(first, min(first + step, total))
+
+
+def cut_bias(bias: Tensor, tile: Tile, start: int) -> Tensor:
+    """[head or 1, query or 1, key] of the tile, of a bias whose rows begin with row `start` of the map."""
+    heads = tile.heads if bias.shape[1] > 1 else slice(None)
+    rows = slice(tile.rows.start - start, tile.rows.stop - start)
+    rows = rows if bias.shape[2] > 1 else slice(None)
+    return bias[min(tile.item, len(bias) - 1), heads, rows, tile.keys]

@@ -17,7 +17,7 @@ from attncli.capture.one_pass.results import Results
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
 from attncli.capture.strips.visible_keys import KeySpans
-from attncli.metrics.attention._strip_rows import (
+from attncli.metrics.attention._map_strip_rows import (
     MapStripRows,
     entropy_from_differences,
     sum_diagonals,

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from attncli.capture.strips.visible_keys import VisibleKeys
 from attncli.metrics.attention import ATTENTION
+from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import WITHOUT_WEIGHTS
 from attncli.metrics.attention._row_statistics import MapSums, RowStatistics
-from attncli.metrics.attention._strip_rows import MapStripRows
 
 ROWS = ("best", "sums", "entropy", "largest", "squares", "distances", "on_first", "small")
 """The numbers of each row, by their names in MapStripRows, in the order of one_pass.c; listed offsets follow."""

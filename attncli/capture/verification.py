@@ -113,8 +113,8 @@ def verify_capture(
     return VerifiedCapture(
         tuple(stream.captured),
         stream.shapes,
-        find_causal_sites(evidence),
-        sites_with_whole_maps(stream),
+        frozenset(site for site, weight in evidence.above_diagonal.items() if weight == 0.0),
+        tuple(site for site in stream.captured if site.name not in stream.on_interface),
         difference,
         eager_alone,
         find_uncapturable_attention(model, inputs, stream.watcher.unclaimed, tokens),
@@ -214,10 +214,6 @@ def refuse_duplicate_sites(sites: Sequence[AttentionSite]) -> None:
             )
 
 
-def find_causal_sites(evidence: CaptureEvidence) -> frozenset[AttentionSite]:
-    return frozenset(site for site, weight in evidence.above_diagonal.items() if weight == 0.0)
-
-
 def refuse_causal_leaks(model: nn.Module, stream: Capture, evidence: CaptureEvidence) -> None:
     """Refuse attention that is marked causal, gets no mask and sees later tokens: sdpa would hide these.
 
@@ -245,10 +241,6 @@ def is_configured_bidirectional(module: nn.Module) -> bool:
     return getattr(config, "is_causal", True) is False or bool(
         getattr(config, "use_bidirectional_attention", False)
     )
-
-
-def sites_with_whole_maps(stream: Capture) -> tuple[AttentionSite, ...]:
-    return tuple(site for site in stream.captured if site.name not in stream.on_interface)
 
 
 def max_future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> float:

@@ -65,10 +65,6 @@ def read_checked_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
     return found
 
 
-def read_whole_array(path: Path, stream: IO[bytes]) -> NDArray[Any]:
-    return read_array(path, stream, read_checked_header(path, stream))
-
-
 def read_dense_as_sparse(path: Path, stream: IO[bytes]) -> csr_array:
     """Make a dense matrix sparse, some rows at a time."""
     header = read_checked_header(path, stream)
@@ -137,7 +133,7 @@ def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 def read_archive_member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     with archive.open(name) as stream:
-        return read_whole_array(path, stream)
+        return read_array(path, stream, read_checked_header(path, stream))
 
 
 def read_mtx(path: Path) -> csr_array:

@@ -49,7 +49,7 @@ class ResumeCache:
         `facts`: what results depend on besides the model and the text; called when there is a first
         result.
         """
-        self.folder = cache_folder(output)
+        self.folder = output.with_name(output.name + ENDING)
         self.facts = cache(facts)
         self.say, self.full = say, False
         return len(list(self.folder.glob("*.pt")))
@@ -73,11 +73,6 @@ class ResumeCache:
         self.say(
             f"finished texts are no longer kept in {self.folder} ({why}): an interrupted run would begin again with these."
         )
-
-
-def cache_folder(output: Path) -> Path:
-    """The folder of the results for this report."""
-    return output.with_name(output.name + ENDING)
 
 
 PARTS = ResumeCache()

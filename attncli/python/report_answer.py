@@ -217,14 +217,10 @@ WHOLE, NUMBERS = ("layer", "head", "n"), ("value", "spread")
 def column_type(name: str, values: "pandas.Series[Any]") -> str:
     """Nullable pandas dtype of a column, with None as a missing number; empty for columns without
     numbers."""
-    kinds = {type(value) for value in values if not is_missing(value)}
+    kinds = {type(value) for value in values if not (value is None or value != value)}
     if name in WHOLE or (name not in NUMBERS and kinds == {int}):
         return "Int64"
     return "float64" if name in NUMBERS or (kinds and kinds <= {int, float}) else ""
-
-
-def is_missing(value: Any) -> bool:
-    return value is None or value != value
 
 
 def format_for_path(path: Path) -> str:

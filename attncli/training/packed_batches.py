@@ -58,7 +58,7 @@ def are_separated(call: EagerCall, pieces: list[TextPiece]) -> bool:
     if call.mask is None:
         return False
     for piece in pieces:
-        rows = slice_mask(call.mask, piece.item)[:, piece.start : piece.stop]
+        rows = call.mask[piece.item if len(call.mask) > 1 else 0][:, piece.start : piece.stop]
         visible = rows > torch.finfo(torch.float32).min / 2
         visible[..., piece.start : piece.stop] = False
         for other in pieces:
@@ -69,11 +69,6 @@ def are_separated(call: EagerCall, pieces: list[TextPiece]) -> bool:
             ):
                 return False
     return True
-
-
-def slice_mask(mask: Tensor, item: int) -> Tensor:
-    """[1 or head, query, key]"""
-    return mask[item if len(mask) > 1 else 0]
 
 
 def slice_call(call: EagerCall, items: list[int], start: int, stop: int) -> EagerCall:

@@ -36,7 +36,10 @@ def describe_mixers(
     for stack in stacks:
         runs = [(run, outputs) for run, outputs in tracked if run.stack == stack.name]
         where = f" of {stack.name}" if len(stacks) > 1 else ""
-        mixers, within = (layers_of_stack(stack, each) for each in (mixing, mlps))
+        mixers, within = (
+            sorted({layer for name, layer, _ in each if name == stack.name})
+            for each in (mixing, mlps)
+        )
         if mixers:
             tokens = max(output.shape[-2] for _, outputs in runs for output in outputs)
             queries = dict.fromkeys(attending, tokens)
@@ -46,10 +49,6 @@ def describe_mixers(
             others.append(f"{format_layers(within)}{where}: {WITHIN_MLP}.")
         others += describe_incomplete_blocks([run for run, _ in runs], where)
     return [f"{KEPT} {'; '.join(notes)}.", *others] if notes else others
-
-
-def layers_of_stack(stack: Stack, places: Mixing) -> list[int]:
-    return sorted({layer for name, layer, _ in places if name == stack.name})
 
 
 def format_layers_by_kind(

@@ -42,8 +42,6 @@ def build_picture(fit: SavedFit) -> Picture:
             np.maximum.at(grid, band, np.maximum.reduceat(values, edges[:-1], axis=1))
     panels = {"target": target, "achieved": achieved, "|error|": error}
     title = f"{fit.pattern} by {fit.method}, {length} tokens"
-    return Picture(title, {name: array_to_tuples(cells) for name, cells in panels.items()})
-
-
-def array_to_tuples(cells: Array) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(row) for row in cells.tolist())
+    return Picture(
+        title, {name: tuple(tuple(row) for row in cells.tolist()) for name, cells in panels.items()}
+    )

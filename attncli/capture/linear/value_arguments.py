@@ -5,7 +5,7 @@ shape, moves it between tokens, and does the same to all features of a head or k
 queries, which many kernels are linear in too, mix features or no tokens.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -97,8 +97,9 @@ def classify_axes(call: KernelCall, key: Key, value: Tensor, tokens: int) -> Val
         return None
     mixing = [
         axis
-        for axis in candidate_token_axes(value, tokens)
-        if mixes_along_axis(apply_to_values, draw, axis)
+        for axis in range(1, value.ndim)
+        if value.shape[axis] == tokens
+        and not is_independent_along_axis(apply_to_values, draw, axis)
     ]
     if len(mixing) != 1:
         return None
@@ -129,10 +130,6 @@ class RandomDraw:
         return found.to(self.like)
 
 
-def candidate_token_axes(value: Tensor, tokens: int) -> Iterator[int]:
-    return (axis for axis in range(1, value.ndim) if value.shape[axis] == tokens)
-
-
 def is_close(value: Tensor, target: Tensor) -> bool:
     most = float(target.abs().max())
     allowed = LINEAR_ARGUMENT.of(target.dtype) * most
@@ -144,11 +141,6 @@ def is_linear(apply: Function, draw: RandomDraw) -> bool:
     parts = -0.6 * apply(first) + 1.7 * apply(second)
     together = apply(-0.6 * first + 1.7 * second)
     return is_close(together, parts) and is_close(apply(first / LOUD) * LOUD, apply(first))
-
-
-def mixes_along_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
-    """Whether an entry affects others along an axis."""
-    return not is_independent_along_axis(apply, draw, axis)
 
 
 def is_independent_along_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:

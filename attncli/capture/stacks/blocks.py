@@ -86,7 +86,7 @@ class ModelStructure:
 
 def find_stacks(model: nn.Module, inputs: Inputs) -> tuple[Stack, ...]:
     """Find the stacks of a model by one forward on these inputs; a model without attention in blocks is refused."""
-    return find_structure(model, inputs).stacks
+    return read_structure(model, probe_forward(model, inputs), False).stacks
 
 
 def find_stacks_without_attention(model: nn.Module, inputs: Inputs) -> tuple[Stack, ...]:
@@ -104,11 +104,6 @@ def read_stacks_without_attention(model: nn.Module, seen: ProbeResult) -> tuple[
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
     names = unique_names([run[0].container or "" for run in runs], prefix)
     return tuple(make_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
-
-
-def find_structure(model: nn.Module, inputs: Inputs, may_have_none: bool = False) -> ModelStructure:
-    """Find stacks and the attention outside them; with `may_have_none`, a model without stacks is accepted."""
-    return read_structure(model, probe_forward(model, inputs), may_have_none)
 
 
 def read_structure(

@@ -98,15 +98,36 @@ def spans_of_rows(rows: Tensor) -> Tensor | None:
     return torch.stack([first, stop], dim=-1) if known else None
 
 
+class RowSpans:
+    """The span of keys that each query of one attention sees, from its rows: strip by strip."""
+
+    def __init__(self, queries: int, keys: int) -> None:
+        self.shape = (queries, keys)
+        self.spans = torch.tensor([[0, keys]]).repeat(queries, 1)
+        self.gaps = False
+        """Whether some query's keys have gaps, or items of the batch see other keys."""
+
+    def add(self, visible: Tensor, first_query: int, first_key: int = 0) -> None:
+        """Add rows [batch or 1, 1, query, key] bool, from this query and key on."""
+        rows = visible[0, 0].cpu()
+        own = self.spans[first_query : first_query + len(rows)]
+        own[:, 0], own[:, 1] = span_ends(rows)
+        self.gaps |= not torch.equal(own[:, 1] - own[:, 0], rows.sum(dim=-1))
+        self.gaps |= len(visible) > 1 and not bool((visible == visible[:1]).all())
+        own += first_key
+
+    def contiguous(self) -> Tensor | None:
+        """[query, 2]: the first visible key of each query and the one after the last; None where there are gaps."""
+        return None if self.gaps else self.spans
+
+
 class CountedKeys:
     """Counts what any mask shows, a strip of rows at a time."""
 
     def __init__(self, queries: int, keys: int) -> None:
         self.queries, self.keys = queries, keys
         self.seen: list[Tensor] = []
-        self.spans: list[Tensor] = []
-        self.gaps = False
-        """Whether some query's keys have gaps, or items of the batch see other keys."""
+        self.spans = RowSpans(queries, keys)
         self.per_key = self.per_offset = torch.zeros((), dtype=torch.float64)
 
     def add(self, mask: Tensor, start: int, stop: int) -> Tensor:
@@ -120,16 +141,12 @@ class CountedKeys:
         self.per_offset = self.per_offset + torch.nn.functional.pad(sums, (start, after))
         self.per_key = self.per_key + visible.sum(dim=-2).double()
         self.seen.append(visible.sum(dim=-1))
-        first, stops = span_ends(visible[0, 0])
-        self.spans.append(torch.stack([first, stops], dim=-1))
-        alike = bool((visible == visible[:1]).all())
-        self.gaps |= not alike or not torch.equal(stops - first, self.seen[-1][0, 0])
+        self.spans.add(visible, start)
         return visible
 
     def visible(self) -> VisibleKeys:
         seen = torch.cat(self.seen, dim=-1).float()
-        spans = None if self.gaps else torch.cat(self.spans)
-        return VisibleKeys(seen, self.per_key, self.per_offset, spans)
+        return VisibleKeys(seen, self.per_key, self.per_offset, self.spans.contiguous())
 
 
 def span_ends(shown: Tensor) -> tuple[Tensor, Tensor]:

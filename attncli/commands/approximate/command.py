@@ -119,12 +119,7 @@ def approximate(
         report = runs.run_decision(chosen, search, request, run, how)
     else:
         report = runs.run_fits(chosen, search, request, run, timing, how)
-    return chosen.add_sources(fail_on_unmet_targets(report, search))
-
-
-def fail_on_unmet_targets(report: Report, search: SearchOptions) -> Report:
-    """Requests that are not met fail the run unless it only explores."""
-    return report.with_verdicts(()) if search.allow_unmet else report
+    return chosen.add_sources(report.with_verdicts(()) if search.allow_unmet else report)
 
 
 def refuse_gates_on_unknown_metrics(names: list[str]) -> None:

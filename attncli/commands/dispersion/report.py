@@ -50,7 +50,11 @@ def measure_dispersion(
     for index, (length, own) in enumerate(texts.items()):
         part = make_point_progress(progress, index, len(texts))
         found = inspect_model(checkpoint, subject, None, own, plan, progress=part)
-        rows += [add_length_key(row, length) for row in found.rows if row.head is not None]
+        rows += [
+            replace(row, keys={TOKENS: length, **row.keys})
+            for row in found.rows
+            if row.head is not None
+        ]
     lines = list(build_slope_rows(rows, list(texts)))
     findings = tuple(build_findings(lines, plan.metrics.heads))
     every = list(texts.values())[-1]
@@ -71,10 +75,6 @@ def measure_dispersion(
         findings=findings,
         warnings=(*checkpoint.warnings, *describe_extra_inputs(every)),
     )
-
-
-def add_length_key(row: Row, length: int) -> Row:
-    return replace(row, keys={TOKENS: length, **row.keys})
 
 
 def metric_definitions(metrics: MetricSelection) -> dict[str, Definition]:
@@ -106,7 +106,7 @@ def build_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     name, unit = first.metric + SLOPE, slope_definition(first.metric).unit
     where = {key: v for key, v in first.keys.items() if key in first.coordinates and key != TOKENS}
     at: dict[str, Any] = {"layer": first.layer, "head": first.head}
-    curves = [collect_values_of_texts(row) for row in group]
+    curves = [list(row.each) or ([] if row.value is None else [row.value]) for row in group]
     if len(group) < len(places) or any(not curve for curve in curves):
         note = next((row.note for row in group if row.value is None), None)
         return Row(name, None, unit, note=note or "some lengths have no number", keys=where, **at)
@@ -119,11 +119,6 @@ def build_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     even = compute_slope_of_uniform_attention(group, places)
     keys = where | ({} if math.isnan(error) else {"error": error}) | even
     return summarize_values(name, unit, found.slope.tolist(), "", keys=keys, **at)
-
-
-def collect_values_of_texts(row: Row) -> list[float]:
-    """The numbers of every text at one length."""
-    return list(row.each) or ([] if row.value is None else [row.value])
 
 
 def transform_to_log_axes(metric: str, curves: np.ndarray) -> "np.ndarray | None":

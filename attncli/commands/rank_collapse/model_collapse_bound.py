@@ -86,17 +86,16 @@ def evaluate_theorem(
             constants.append(compute_layer_constant(tensors, config, layer))
     except AttnError as error:
         why = explain_no_family(model.config.to_dict()) or str(error).removesuffix(".")
-        return [build_null_row(metric, why) for metric in THEOREM_METRICS], Finding("theorem", why)
+        return [
+            Row(metric, None, THEOREM_METRICS[metric].unit, note=f"{NOT_APPLICABLE}{why}")
+            for metric in THEOREM_METRICS
+        ], Finding("theorem", why)
     uncovered = explain_theorem_gap(config, tensors)
     residuals = (
         [] if uncovered else [capture_residuals(model, config, tensors, text) for text in texts]
     )
     rows = list(build_layer_rows(constants, residuals, uncovered))
     return rows, Finding("theorem", describe_theorem(rows, config, uncovered))
-
-
-def build_null_row(metric: str, why: str) -> Row:
-    return Row(metric, None, THEOREM_METRICS[metric].unit, note=f"{NOT_APPLICABLE}{why}")
 
 
 def build_layer_rows(

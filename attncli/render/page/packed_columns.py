@@ -4,11 +4,11 @@ distinct values."""
 import math
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.records import ROW_COLUMNS, Report, Row, Scalar
+from attncli.records import ROW_COLUMNS, Report, Scalar
 
 FEWEST_NUMBERS = 256
 """Number of distinct floats above which another axis, such as a control's value, is stored as
@@ -34,12 +34,8 @@ def pack_columns(report: Report) -> Iterator[PackedColumn]:
     for name in ROW_COLUMNS:
         cells = [getattr(row, name) for row in report.rows]
         yield from pack_column(name, cells, numbers=name in ("value", "spread"))
-    for name in extra_axes(report.rows):
+    for name in dict.fromkeys(key for row in report.rows for key in row.keys):
         yield from pack_column(name, [row.keys.get(name) for row in report.rows])
-
-
-def extra_axes(rows: Iterable[Row]) -> list[str]:
-    return list(dict.fromkeys(key for row in rows for key in row.keys))
 
 
 def pack_column(name: str, cells: Sequence[Cell], numbers: bool = False) -> Iterator[PackedColumn]:

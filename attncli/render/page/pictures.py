@@ -1,6 +1,6 @@
 """Which picture each view of a report gets, and curves and boxes ready to be drawn."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -124,7 +124,10 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
         next((row.unit for row in rows), ""),
         view.down,
         view.measure or metric,
-        [{"name": name, "points": sort_points(points)} for name, points in series.items()],
+        [
+            {"name": name, "points": sorted(points, key=lambda each: float(each[0]))}
+            for name, points in series.items()
+        ],
         list(build_levels(report, own)),
         sorted([x, note] for x, note in gaps.items()),
         beside=list(laws),
@@ -140,10 +143,6 @@ def build_comparison_panel(report: Report, comparison: dict[str, Any]) -> Panel:
 
 def select_rows(report: Report, view: View) -> list[Row]:
     return [row for row in report.rows if is_shown(row, view)]
-
-
-def sort_points(points: Iterable[list[Any]]) -> list[list[Any]]:
-    return sorted(points, key=lambda each: float(each[0]))
 
 
 def curve_name(row: Row, view: View, several: bool) -> str:

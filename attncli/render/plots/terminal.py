@@ -83,7 +83,10 @@ def draw_chart(drawn: Chart, width: int) -> list[Text]:
     }
     levels = [round((high - scale(level)) / span * (HEIGHT - 1)) for level in drawn.levels.values()]
     canvas = paint_canvas(places, levels, width)
-    lines = [format_canvas_line(labels.get(index, ""), cells) for index, cells in enumerate(canvas)]
+    lines = [
+        Text.assemble((labels.get(index, "").rjust(MARGIN), "dim"), (" │", "dim"), *cells)
+        for index, cells in enumerate(canvas)
+    ]
     return [*lines, *format_axis(drawn, left, right, width), format_legend(drawn)]
 
 
@@ -118,10 +121,6 @@ def interpolate_cells(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]
         for step in range(steps):
             share = step / steps
             yield round(left + share * (right - left)), round(start + share * (end - start))
-
-
-def format_canvas_line(label: str, cells: list[tuple[str, str]]) -> Text:
-    return Text.assemble((label.rjust(MARGIN), "dim"), (" │", "dim"), *cells)
 
 
 def format_axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:

@@ -36,7 +36,7 @@ def spans_of(visible: Tensor, rows: int = 5) -> VisibleSpans:
         part = visible[:, None, start : start + rows]
         seen = part.flatten(0, 2).any(dim=0).nonzero()
         part = part[..., int(seen[0]) : int(seen[-1]) + 1]
-        spans.add(Strip(part.double(), start, int(seen[0]), *visible.shape[1:], part))
+        spans.add_strip(Strip(part.double(), start, int(seen[0]), *visible.shape[1:], part))
     return spans
 
 

@@ -128,7 +128,7 @@ class HeadObserver:
         if self.site is None:
             return False
         if strip.round == 0:
-            self.spans.add(strip)
+            self.spans.add_strip(strip)
             self.add_weighed(strip)
             if self.wanted.pairs:
                 self.strongest.add(strip)

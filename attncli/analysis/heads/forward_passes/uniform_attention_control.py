@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attncli.capture import Strip
-from attncli.capture.strips.visible_keys import span_ends
+from attncli.capture.strips.visible_keys import RowSpans
 from attncli.metrics.attention import is_map_metric
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
@@ -19,34 +19,16 @@ ELEMENTS = 2**18
 SCATTERED = NOT_APPLICABLE + "the visible keys of a query do not lie side by side"
 
 
-class VisibleSpans:
-    """The keys that each query of one attention layer sees: first and last, if they are contiguous."""
+class VisibleSpans(RowSpans):
+    """The same from strips of maps."""
 
-    def __init__(self, queries: int, keys: int) -> None:
-        self.shape = (queries, keys)
-        self.spans = torch.tensor([[0, keys]]).repeat(queries, 1)
-        self.scattered = False
-
-    def add(self, strip: Strip) -> None:
+    def add_strip(self, strip: Strip) -> None:
         if strip.statistics is not None:
             spans = strip.statistics.visible.spans
-            self.scattered = spans is None
+            self.gaps = spans is None
             self.spans = self.spans if spans is None else spans
-            return
-        if strip.visible is None:
-            return
-        if len(strip.visible) > 1 and not bool((strip.visible == strip.visible[:1]).all()):
-            self.scattered = True
-            return
-        visible = strip.visible[0, 0].cpu()
-        own = self.spans[strip.first_query : strip.first_query + len(visible)]
-        own[:, 0], own[:, 1] = span_ends(visible)
-        self.scattered |= not torch.equal(own[:, 1] - own[:, 0], visible.sum(dim=-1))
-        own += strip.first_key
-
-    def contiguous(self) -> Tensor | None:
-        """[query, 2]: the first visible key of each query and the one after the last; None where there are gaps."""
-        return None if self.scattered else self.spans
+        elif strip.visible is not None:
+            self.add(strip.visible, strip.first_query, strip.first_key)
 
 
 class UniformAttentionControl:

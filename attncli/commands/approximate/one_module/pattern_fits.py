@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from scipy.sparse import csr_array
-
 from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
     build_failed_verdicts,
@@ -17,7 +15,6 @@ from attncli.analysis.fits.fit_rows import (
 )
 from attncli.commands.approximate.one_module.solutions import Solution, SolvedPattern
 from attncli.errors import format_count
-from attncli.fits._types import FitRequest
 from attncli.maths.number_format import format_approximately, format_number
 from attncli.records import Finding, Report, Row
 
@@ -59,7 +56,10 @@ def build_rows(solution: Solution, timing: bool) -> Iterator[Row]:
 def format_headline(solution: Solution) -> str:
     """`d = 8 is enough (…); the paper's construction would need d ≈ 24,000`."""
     short = select_unmet_patterns(solution)
-    bound = max(theorem_width_bound(one.target, solution.request) for one in solution.solved)
+    bound = max(
+        int(compute_theoretical_widths(one.target, solution.request)["sufficient_d"] or 0)
+        for one in solution.solved
+    )
     says = f"the paper's construction would need d ≈ {format_approximately(bound)}"
     if short:
         what = "not found" if solution.searched else "not met"
@@ -81,10 +81,6 @@ def format_headline(solution: Solution) -> str:
 
 def total_variation_or_zero(one: SolvedPattern) -> float:
     return one.chosen.evidence.total_variation if one.chosen.evidence else 0.0
-
-
-def theorem_width_bound(target: csr_array, request: FitRequest) -> int:
-    return int(compute_theoretical_widths(target, request)["sufficient_d"] or 0)
 
 
 def build_findings(solution: Solution) -> Iterator[Finding]:

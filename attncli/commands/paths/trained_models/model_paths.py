@@ -15,7 +15,6 @@ from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import apply_to_texts, wrap_with_progress
-from attncli.capture.stacks.blocks import Stack
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     MeasuredTerms,
     measure_decomposition,
@@ -32,7 +31,7 @@ from attncli.maths.path_counts import count_paths_by_choices
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.records import Definition, Finding, Report, Row, View
+from attncli.records import Definition, Report, Row, View
 from attncli.tensor_subclasses.path_streams.path_run import PathDecomposition, decompose_by_length
 
 NAMES = {"attention": "attention", "mlp": "MLP"}
@@ -88,7 +87,10 @@ def measure_model_paths(
     )
     found = [text for text, _ in done]
     rows = [row for step in plan.steps for row in build_rows(found, step)]
-    findings = tuple(build_model_finding(found, step) for step in plan.steps)
+    findings = tuple(
+        build_finding(step, [one.measured[step] for one in found], found[0].counts[step])
+        for step in plan.steps
+    )
     return Report(
         study="paths",
         headline=format_headline(findings),
@@ -120,18 +122,13 @@ def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan)
                 terms, plan.metrics, where, subject.tolerance, subject.completeness_advice
             )
             found.counts[step] = count_paths_by_choices(
-                choices_per_layer(parts, subject.stack, step)
+                parts.heads if step == "attention" else [1] * len(subject.stack.calls)
             )
             if plan.loss:
                 found.losses[step] = next_token_losses(after.logits, text)
     return found._replace(
         full_loss=next_token_losses(output.logits, text)[0] if plan.loss else None
     )
-
-
-def choices_per_layer(parts: PathDecomposition, stack: Stack, step: str) -> Sequence[int]:
-    """Number of choices of a path in each layer, without the skip."""
-    return parts.heads if step == "attention" else [1] * len(stack.calls)
 
 
 def to_decomposition(parts: PathDecomposition, output: Tensor) -> Decomposition:
@@ -172,10 +169,6 @@ def build_loss_rows(texts: Sequence[DecomposedText]) -> Iterator[Row]:
     losses = [one.full_loss for one in texts if one.full_loss is not None]
     if losses:
         yield summarize_values("full_loss", "nats", losses, "not finite")
-
-
-def build_model_finding(texts: Sequence[DecomposedText], step: str) -> Finding:
-    return build_finding(step, [one.measured[step] for one in texts], texts[0].counts[step])
 
 
 def build_views(plan: PathPlan, texts: int) -> Iterator[View]:

@@ -101,7 +101,11 @@ def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number
     Short paths carry more only where short ones themselves beat it, and as all paths up to their lengths together do,
     if these were measured; long ones likewise.
     """
-    of = {int(row.keys["length"]): row for row in rows if is_sum(row, variant)}
+    of = {
+        int(row.keys["length"]): row
+        for row in rows
+        if row.metric == ACCURACY and row.variant == variant and "length" in row.keys
+    }
     lengths = sorted(of)[1:]
     half = len(lengths) // 2
     blind = best_blind_row(rows)
@@ -116,10 +120,6 @@ def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number
     if way == "less than" and long:
         return "short paths carry less than long ones"
     return "short paths carry no more than long ones"
-
-
-def is_sum(row: Row, variant: str) -> bool:
-    return row.metric == ACCURACY and row.variant == variant and "length" in row.keys
 
 
 def beats_blind(row: Row, blind: Row) -> bool:

@@ -17,10 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, log2_of_scaled
+from attncli.maths.residuals.scaled_arrays import (
+    Array,
+    ScaledArray,
+    largest_magnitude,
+    log2_of_scaled,
+)
 
-BLOCK_ELEMENTS = 1 << 20
-"""Largest number of logits in memory at once (8 MiB), unless one row is longer."""
+BLOCK_ELEMENTS = 1 << 17
+"""Largest number of logits in memory at once (1 MiB, which stays in the cache), unless one row is longer."""
 
 LARGEST_LOGIT = 1e300
 
@@ -96,7 +101,7 @@ def iter_blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, sl
 
 
 def refuse_overflowing_logits(values: Array) -> Array:
-    if not np.abs(values).max(initial=0.0) < LARGEST_LOGIT:
+    if not largest_magnitude(values) < LARGEST_LOGIT:
         raise InputError(
             "attention logits leave float range (above 1e300): lower `init_scale` or add a `norm`."
         )

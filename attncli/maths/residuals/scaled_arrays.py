@@ -15,6 +15,9 @@ Array = NDArray[np.float64]
 BEYOND_FLOATS = 2200
 """Shifting any float64 by 2^±this gives 0 or inf: its exponents run from -1074 to 1024."""
 
+LARGEST_FACTOR = 1000
+"""log2 of a power of two that is a normal float, as its inverse is."""
+
 NEGLIGIBLE = -60
 """2^-60 is well below half a unit in the last place of 1: smaller additions to 1 change nothing."""
 
@@ -46,6 +49,8 @@ def scale_by_power_of_two(array: Array, exponent: int) -> Array:
     if exponent == 0:
         return array
     with np.errstate(over="ignore", under="ignore"):
+        if abs(exponent) <= LARGEST_FACTOR:
+            return array * 2.0**exponent  # rounds as ldexp does, in a fifth of its time
         return np.ldexp(array, max(-BEYOND_FLOATS, min(BEYOND_FLOATS, exponent)))
 
 

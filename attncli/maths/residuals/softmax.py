@@ -37,6 +37,7 @@ from attncli.maths.residuals.scaled_arrays import (
     align_exponent,
     common_exponent,
     expm1_scaled,
+    largest_magnitude,
     make_scaled_array,
     make_scaled_from_logs,
     matmul_scaled,
@@ -97,20 +98,30 @@ def softmax_deviation(logits: Logits, values: ScaledArray) -> SoftmaxDeviation:
     values = subtract_reference_key(values, star)
     size = bound_largest_deviation(logits)
     log_reference = log_softmax(reference)
-    if size > MODERATE or (logits.visible is not None and np.ptp(reference) > 2.0**MODERATE):
-        return flag_resolved_digits(deviation_by_logarithms(logits, log_reference, star, values))
-    if logits.visible is not None:
+    if logits.visible is None:
+        weights, log_weight = remove_key_from_reference(reference, star)
+        found = deviation_without_mask(logits, weights, log_weight, star, values, size)
+        if found is not None:
+            value, resolved = flag_resolved_digits(found)
+            return SoftmaxDeviation(multiply_by_log_weight(value, log_weight), resolved)
+    elif size <= MODERATE and np.ptp(reference) <= 2.0**MODERATE:
         return flag_resolved_digits(deviation_under_mask(logits, np.exp(log_reference), values))
-    weights, log_weight = remove_key_from_reference(reference, star)
+    return flag_resolved_digits(deviation_by_logarithms(logits, log_reference, star, values))
+
+
+def deviation_without_mask(
+    logits: Logits,
+    weights: Array,
+    log_weight: Array,
+    star: NDArray[np.intp],
+    values: ScaledArray,
+    size: float,
+) -> SumWithLargestTerm | None:
+    """The deviation where every key is visible, over e^log_weight; None where logits are huge."""
     if size < NEGLIGIBLE and logits.bias is None:
-        found = SumWithLargestTerm(
-            first_order_deviation(logits, weights, log_weight, values),
-            bound_largest_term(logits, values),
-        )
-    else:
-        found = deviation_by_matrix_products(logits, weights, log_weight, star, values)
-    value, resolved = flag_resolved_digits(found)
-    return SoftmaxDeviation(multiply_by_log_weight(value, log_weight), resolved)
+        value = first_order_deviation(logits, weights, log_weight, values)
+        return SumWithLargestTerm(value, bound_largest_term(logits, values))
+    return deviation_by_matrix_products(logits, weights, log_weight, star, values)
 
 
 def bound_largest_term(logits: Logits, values: ScaledArray) -> ScaledArray:
@@ -185,8 +196,8 @@ def first_order_deviation(
 
 def deviation_by_matrix_products(
     logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: ScaledArray
-) -> SumWithLargestTerm:
-    """The deviation where logits are small: one expm1 and two matrix products."""
+) -> SumWithLargestTerm | None:
+    """The deviation where logits are not huge: one expm1 and two matrix products."""
     heads, tokens, width = values.mantissa.shape
     right = append_weights_to_values(weights, values.mantissa)
     moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
@@ -195,6 +206,8 @@ def deviation_by_matrix_products(
         block = compute_logit_deviation(logits, some, rows)
         if logits.bias is not None:
             block -= np.take_along_axis(block, star[some, None, None], axis=2)
+        if largest_magnitude(block) > 2.0**MODERATE:
+            return None
         moments[some, rows] = np.expm1(block, out=block) @ right[some]
         sizes[some, rows] = np.abs(block, out=block) @ weights[some, :, None]
     numerator, means = covariance(moments, weights, log_weight, values.mantissa)

@@ -64,13 +64,19 @@ def function_name(function: Function) -> str:
 
 def iter_tensors(values: Any) -> Iterator[torch.Tensor]:
     """Iterate over all tensors in arguments or results, in order, inside lists, tuples and mappings of any kind too."""
-    if isinstance(values, torch.Tensor):
-        yield values
-    elif isinstance(values, list | tuple):
-        for value in values:
-            yield from iter_tensors(value)
-    elif isinstance(values, Mapping):
-        yield from iter_tensors(list(values.values()))
+    waiting = [values]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            waiting += value[::-1]
+        elif type(value) not in LEAVES and isinstance(value, Mapping):
+            waiting += list(value.values())[::-1]
+
+
+LEAVES = frozenset({bool, float, int, str, type(None), torch.dtype, torch.device})
+"""Types of most arguments that are no tensors; whether anything is a mapping takes long to find out."""
 
 
 def is_attention(name: str, scored: bool) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncli.capture.attention_calls import unseen
 from attncli.capture.attention_capture import Capture, capture_attention
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
@@ -43,13 +44,16 @@ class CaptureEvidence:
     stream: Capture | None = None
 
     def observe(self, site: AttentionSite, strip: Strip) -> None:
-        largest = max(self.above_diagonal.get(site, 0.0), max_future_weight(strip))
-        self.above_diagonal[site] = largest
-        more = max(0, strip.keys - strip.queries)
-        here = (
-            max_future_weight(strip, 0, strip.queries),
-            max_future_weight(strip, more, strip.keys),
-        )
+        with unseen():
+            largest = max_future_weight(strip)
+            here = (largest, largest)
+            if strip.keys != strip.queries:
+                more = max(0, strip.keys - strip.queries)
+                here = (
+                    max_future_weight(strip, 0, strip.queries),
+                    max_future_weight(strip, more, strip.keys),
+                )
+        self.above_diagonal[site] = max(self.above_diagonal.get(site, 0.0), largest)
         first, last = self.ahead.get(site, (0.0, 0.0))
         self.ahead[site] = max(first, here[0]), max(last, here[1])
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -17,12 +18,15 @@ from torch import nn
 from attncli.ablation import recognise_block_anatomy
 from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
 from attncli.errors import NoRule
+from attncli.maths.residuals.common_row_plus_deviation import SplitParts
+from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 from attncli.networks.variants import VARIANTS, AblationSwitches
+from attncli.tensor_subclasses.residual_split import error_function
 from attncli.tensor_subclasses.residual_split.handwritten_norms import recognise_norm
 from attncli.tensor_subclasses.residual_split.split_run import (
     DependsOnOtherStack,
@@ -226,6 +230,59 @@ def test_what_is_computed_later_sees_the_numbers_of_now() -> None:
     wanted = scores.compute()
     x.mul_(3.0)
     assert torch.equal(scores.compute(), wanted)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        F.gelu,
+        lambda x: x * x,
+        lambda x: x + x,
+        lambda x: F.linear(x, torch.eye(4)),
+        lambda x: F.layer_norm(x, [4]),
+    ],
+)
+def test_what_is_deferred_is_of_the_numbers_of_now(function: Any) -> None:
+    x, factor = stream(), torch.full((4,), 2.0, dtype=torch.float64)
+    wanted, found, scaled = function(x).plain(), function(x), x * factor
+    doubled = x.plain() * 2.0
+    x.mul_(3.0)  # no view, so that it need not be refused
+    factor.zero_()
+    assert torch.equal(found.plain(), wanted)
+    assert torch.equal(scaled.plain(), doubled)
+
+
+def test_what_a_variant_drops_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("it is computed")
+
+    model, inputs = TINY["bert"]()
+    wanted = curves(model, inputs, VARIANTS["SAN+skip"], exact=True)
+    monkeypatch.setattr(error_function, "gelu", refuse)
+    assert (curves(model, inputs, VARIANTS["SAN+skip"], exact=True) == wanted).all()
+    with pytest.raises(AssertionError, match="it is computed"):
+        curves(model, inputs, VARIANTS["transformer"], exact=True)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-2, 1e-3, 1e-9, 2.0**-3000])
+@pytest.mark.parametrize("name", ["gelu", "erf"])
+def test_differences_by_the_error_function_have_all_their_digits(name: str, scale: float) -> None:
+    """At common rows up to where the density underflows; the digits beside r's own that |r| (1 + |a|) ~ .01 leaves are 13."""
+    exponent = -3000 if scale == 0.0 else 0
+    generator = np.random.default_rng(0)
+    a = generator.standard_normal(24) * np.repeat([1.0, 3.0, 12.0], 8)
+    r = generator.standard_normal((6, 24)) * (scale or 1.0)
+    varying = make_scaled_array(r, exponent)
+    found = getattr(error_function, name)(
+        SplitParts(make_scaled_array(a[None]), varying), 0
+    ).varying
+    with mpmath.workdps(1000 if scale == 0.0 else 60):
+        function = {"gelu": lambda x: x * mpmath.ncdf(x), "erf": mpmath.erf}[name]
+        for (token, feature), step in np.ndenumerate(varying.mantissa):
+            start, moved = mpmath.mpf(a[feature]), mpmath.ldexp(step, varying.exponent)
+            true = function(start + moved) - function(start)
+            ours = mpmath.ldexp(found.mantissa[token, feature], found.exponent)
+            assert abs(ours - true) < 2e-12 * abs(moved)
 
 
 @pytest.mark.parametrize("name", ["unique_consecutive", "fft_fft", "histc"])

@@ -60,48 +60,6 @@ def gelu(x: SplitParts) -> SplitParts:
     )
 
 
-def gelu_erf(x: SplitParts) -> SplitParts:
-    """x Φ(x): with ΔΦ = Φ(a + r) - Φ(a) the difference is a ΔΦ + r Φ(a + r)."""
-    from scipy.special import erfc
-
-    root = np.sqrt(0.5)
-    a = x.common.value() * root
-    whole = a + x.varying.value() * root
-    change = multiply_scaled_by_plain(
-        compute_erf_change(a, multiply_scaled_by_plain(x.varying, root)), 0.5
-    )
-    return SplitParts(
-        multiply_scaled_arrays(x.common, make_scaled_array(erfc(-a) / 2.0)),
-        add_scaled_arrays(
-            multiply_scaled_arrays(x.common, change),
-            multiply_scaled_arrays(x.varying, make_scaled_array(erfc(-whole) / 2.0)),
-        ),
-    )
-
-
-NEAR = 0.01
-"""|r| (1 + |a|) below which seven terms of erf's Taylor series leave an error of 1e-16."""
-
-
-def compute_erf_change(a: Array, r: ScaledArray) -> ScaledArray:
-    """erf(a + r) - erf(a): its Taylor series in Hermite polynomials where r is small, else the difference."""
-    from scipy.special import erf
-
-    step = r.value()
-    total, before, now = np.ones(np.broadcast(a, step).shape), np.zeros_like(a), np.ones_like(a)
-    power = np.ones_like(step)
-    for k in range(1, 7):
-        before, now = now, 2.0 * a * now - 2.0 * (k - 1) * before  # the Hermite polynomials H_k
-        power = power * -step / (k + 1)
-        total = total + now * power
-    slope = 2.0 / np.sqrt(np.pi) * np.exp(-a * a)
-    series = multiply_scaled_arrays(make_scaled_array(slope * total), r)
-    far = np.abs(step) * (1.0 + np.abs(a)) > NEAR
-    if not far.any():
-        return series
-    return make_scaled_array(np.where(far, erf(a + step) - erf(a), series.value()))
-
-
 def tanh(x: SplitParts) -> SplitParts:
     """2σ(2x) - 1"""
     twice = SplitParts(

@@ -2,12 +2,12 @@
 
 split_tensor       SplitTensor: 1c^T + V, each with its own magnitude, in place of the stream; the table of its rules; the refusal
 split_shapes       rules for functions that move numbers
-split_arithmetic   rules for sums, products and linear layers
+split_arithmetic   rules for sums, products, linear layers and convolutions
 score_terms        the terms of attention scores
 split_attention    P (1c^T + V): without cancellation where P tends to a common row, with P itself elsewhere
 split_scores       lazy scores and weights in a model's attention, computed where they meet values
 einsum             einsum as matrix products
-convolution        convolutions of one token at a time; others on plain numbers
+error_function     gelu and erf: differences by one formula
 split_functions    rules for norms and activations, each a difference without cancellation
 topk_and_routing   rules for routers and experts
 in_place           functions that change their argument

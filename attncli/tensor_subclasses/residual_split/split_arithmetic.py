@@ -1,5 +1,6 @@
-"""Rules for sums, products and linear layers."""
+"""Rules for sums, products, linear layers and convolutions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,
@@ -19,9 +21,12 @@ from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms, terms_of_scores
 from attncli.tensor_subclasses.residual_split.split_attention import mix_values_by_weights
 from attncli.tensor_subclasses.residual_split.split_scores import make_scores
+from attncli.tensor_subclasses.residual_split.split_shapes import copy_split
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
+    centre_parts,
     centre_split,
+    defer,
     no_rule_error,
     rule,
 )
@@ -66,7 +71,7 @@ def baddbmm(bias: Tensor, batch1: Any, batch2: Any, *, beta: float = 1, alpha: f
 
 def snapshot_terms(x: Tensor) -> Tensor:
     """A copy of the terms: lazy tensors must not see later changes in place."""
-    return SplitTensor(x.common, x.varying, x.axis) if isinstance(x, SplitTensor) else x
+    return copy_split(x) if isinstance(x, SplitTensor) else x
 
 
 def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
@@ -75,15 +80,19 @@ def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
         raise no_rule_error("a linear layer whose weights descend from the stream")
     if x.axis == x.dim() - 1:
         return mix_tokens_by_weights(x, weight, bias)
-    common, varying = (
-        make_scaled_array(part.mantissa @ weight, part.exponent) for part in (x.common, x.varying)
-    )
-    if bias is not None:
-        common = add_scaled_arrays(
-            common,
-            make_scaled_array(np.broadcast_to(to_float64_array(bias), common.mantissa.shape)),
+
+    def project(parts: SplitParts) -> SplitParts:
+        common, varying = (
+            make_scaled_array(part.mantissa @ weight, part.exponent) for part in parts
         )
-    return SplitTensor(common, varying, x.axis)
+        return SplitParts(
+            common
+            if bias is None
+            else add_scaled_arrays(common, make_scaled_array(to_float64_array(bias))),
+            varying,
+        )
+
+    return defer(project, (*x.shape[:-1], weight.shape[1]), x.axis, x)
 
 
 def mix_tokens_by_weights(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
@@ -93,16 +102,41 @@ def mix_tokens_by_weights(x: SplitTensor, weight: Array, bias: Tensor | None) ->
     return mixed if bias is None else torch.add(mixed, bias)
 
 
+@rule(F.conv1d, torch.conv1d)
+def conv1d(
+    x: SplitTensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """A convolution of one token at a time is a linear layer; one over several runs on plain numbers.
+
+    At its ends it sees fewer tokens, so the common row itself comes out different from token to token: nothing is lost.
+    """
+    if weight.shape[-1] > 1 or x.axis != x.dim() - 1:
+        return F.conv1d(x.plain(), weight, bias, stride, padding, dilation, groups)
+    common, varying = (convolve_part(part, weight, groups) for part in (x.common, x.varying))
+    mixed = SplitTensor(common, varying, x.axis)
+    return mixed if bias is None else add(mixed, bias[:, None])
+
+
+def convolve_part(part: ScaledArray, weight: Tensor, groups: int) -> ScaledArray:
+    mantissa = torch.from_numpy(part.mantissa.copy())
+    return make_scaled_array(
+        F.conv1d(mantissa, weight.double(), groups=groups).numpy(), part.exponent
+    )
+
+
 @rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
     """Add common parts and varying parts; a plain operand that differs between tokens joins the varying part."""
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, SplitTensor) else y * alpha
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
-        require_same_axis(x, y)
-        return centre_split(
-            add_scaled_arrays(x.common, y.common), add_scaled_arrays(x.varying, y.varying), x.axis
-        )
+        return combine(add_parts, x, y)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     if is_score_mask(other) and split.axis == split.dim() - 2:
         return torch.add(make_scores(terms_of_scores(split)), other)
@@ -114,6 +148,31 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
     return centre_split(
         split.common, add_scaled_arrays(split.varying, make_scaled_array(constant)), split.axis
     )
+
+
+def combine(
+    function: Callable[[SplitParts, SplitParts], SplitParts], x: SplitTensor, y: SplitTensor
+) -> SplitTensor:
+    """A function of two split tensors entry by entry."""
+    if x.axis != y.axis or x.dim() != y.dim():
+        raise SplitTensor.refusal(f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}")
+    axis, shape = x.axis, np.broadcast_shapes(x.shape, y.shape)
+    return defer(lambda one, other: centre_parts(*function(one, other), axis), shape, axis, x, y)
+
+
+def add_parts(x: SplitParts, y: SplitParts) -> SplitParts:
+    return SplitParts(
+        add_scaled_arrays(x.common, y.common), add_scaled_arrays(x.varying, y.varying)
+    )
+
+
+def multiply_parts(x: SplitParts, y: SplitParts) -> SplitParts:
+    """(a + r)(b + s) - ab = a s + r (b + s)."""
+    whole = add_scaled_arrays(y.common, y.varying)
+    varying = add_scaled_arrays(
+        multiply_scaled_arrays(x.common, y.varying), multiply_scaled_arrays(x.varying, whole)
+    )
+    return SplitParts(multiply_scaled_arrays(x.common, y.common), varying)
 
 
 def is_score_mask(other: Operand) -> bool:
@@ -138,23 +197,18 @@ def negative(x: SplitTensor) -> SplitTensor:
 
 @rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def multiply(x: Any, y: Any) -> SplitTensor:
-    """(a + r)(b + s) - ab = a s + r (b + s)."""
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
-        require_same_axis(x, y)
-        whole = add_scaled_arrays(y.common, y.varying)
-        varying = add_scaled_arrays(
-            multiply_scaled_arrays(x.common, y.varying), multiply_scaled_arrays(x.varying, whole)
-        )
-        return centre_split(multiply_scaled_arrays(x.common, y.common), varying, x.axis)
+        return combine(multiply_parts, x, y)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     factor = align_plain(other, split)
     if factor.shape[split.axis] != 1:
         return multiply_by_token(split, factor)
-    return SplitTensor(
-        multiply_scaled_by_plain(split.common, factor),
-        multiply_scaled_by_plain(split.varying, factor),
-        split.axis,
-    )
+    factor = factor.copy()  # the code may go on to change it in place
+
+    def multiply_both(parts: SplitParts) -> SplitParts:
+        return SplitParts(*(multiply_scaled_by_plain(part, factor) for part in parts))
+
+    return defer(multiply_both, np.broadcast_shapes(split.shape, factor.shape), split.axis, split)
 
 
 def multiply_by_token(x: SplitTensor, factor: Array) -> SplitTensor:
@@ -217,11 +271,6 @@ def power(x: SplitTensor, exponent: Any) -> Tensor:
 @rule(torch.square, Tensor.square)
 def square(x: SplitTensor) -> Tensor:
     return multiply(x, x)
-
-
-def require_same_axis(x: SplitTensor, y: SplitTensor) -> None:
-    if x.axis != y.axis or x.dim() != y.dim():
-        raise SplitTensor.refusal(f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}")
 
 
 def align_plain(other: Operand, split: SplitTensor) -> Array:

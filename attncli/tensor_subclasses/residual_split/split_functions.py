@@ -1,6 +1,7 @@
 """Rules for norms and activations: the arithmetic is that of the synthetic networks."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_arrays,
     multiply_scaled_by_plain,
 )
+from attncli.tensor_subclasses.residual_split import error_function
 from attncli.tensor_subclasses.residual_split.score_terms import terms_of_scores
 from attncli.tensor_subclasses.residual_split.split_arithmetic import (
     add,
@@ -39,7 +41,9 @@ from attncli.tensor_subclasses.residual_split.split_arithmetic import (
 from attncli.tensor_subclasses.residual_split.split_scores import LazyWeights
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
+    centre_parts,
     centre_split,
+    defer,
     rule,
     to_plain,
 )
@@ -48,8 +52,8 @@ Function = Callable[[SplitParts], SplitParts]
 
 
 def apply_function(function: Function, x: SplitTensor) -> SplitTensor:
-    common, varying = function(SplitParts(x.common, x.varying))
-    return centre_split(common, varying, x.axis)
+    axis = x.axis
+    return defer(lambda parts: centre_parts(*function(parts), axis), x.shape, axis, x)
 
 
 @rule(F.relu, torch.relu, Tensor.relu)
@@ -64,7 +68,9 @@ def silu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
 
 @rule(F.gelu)
 def gelu(x: SplitTensor, approximate: str = "none") -> SplitTensor:
-    return apply_function(activations.gelu if approximate == "tanh" else activations.gelu_erf, x)
+    if approximate == "tanh":
+        return apply_function(activations.gelu, x)
+    return apply_function(partial(error_function.gelu, axis=x.axis), x)
 
 
 @rule(torch.tanh, Tensor.tanh, F.tanh)
@@ -181,13 +187,7 @@ def mish(x: SplitTensor, inplace: bool = False) -> Tensor:
 
 @rule(torch.erf, Tensor.erf)
 def erf(x: SplitTensor) -> SplitTensor:
-    """2Φ(√2 x) - 1, whose difference has a series of its own."""
-    from scipy.special import erf as of_numbers
-
-    a = x.common.value()
-    return centre_split(
-        make_scaled_array(of_numbers(a)), activations.compute_erf_change(a, x.varying), x.axis
-    )
+    return apply_function(partial(error_function.erf, axis=x.axis), x)
 
 
 @rule(torch.mean, Tensor.mean)
@@ -281,14 +281,31 @@ def norm(
     x: SplitTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> SplitTensor:
     """A layer or RMS norm over the features, each head separately."""
-    if x.axis == x.dim() - 1:
+    axis = x.axis
+    if axis == x.dim() - 1:
         raise SplitTensor.refusal("a norm over tokens")
-    states = [SplitState(*parts, plain=False) for parts in iter_heads(x)]
+
+    def normalise(parts: SplitParts) -> SplitParts:
+        return normalise_heads(parts, axis, epsilon, centre, gain, bias)
+
+    return defer(normalise, x.shape, axis, x)
+
+
+def normalise_heads(
+    parts: SplitParts,
+    axis: int,
+    epsilon: float,
+    centre: bool,
+    gain: Tensor | None,
+    bias: Tensor | None,
+) -> SplitParts:
+    states = [SplitState(*head, plain=False) for head in iter_heads(parts, axis)]
     normal = [normalise_tokens(state, epsilon, centre).parts for state in states]
     common, varying = (
-        stack_parts([getattr(parts, side) for parts in normal]) for side in ("common", "varying")
+        stack_parts([getattr(each, side) for each in normal]) for side in ("common", "varying")
     )
-    common, varying = reshape_like(x, common), reshape_like(x, varying)
+    shape = parts.varying.mantissa.shape
+    common, varying = reshape_heads(common, shape, axis), reshape_heads(varying, shape, axis)
     if gain is not None:
         common, varying = (
             multiply_scaled_by_plain(common, to_float64_array(gain)),
@@ -296,17 +313,22 @@ def norm(
         )
     if bias is not None:
         common = add_scaled_arrays(common, make_scaled_array(to_float64_array(bias)))
-    return centre_split(common, varying, x.axis)
+    return centre_parts(common, varying, axis)
 
 
-def iter_heads(x: SplitTensor) -> Iterator[tuple[ScaledArray, ScaledArray]]:
+def iter_heads(parts: SplitParts, axis: int) -> Iterator[tuple[ScaledArray, ScaledArray]]:
     """c [feature] and V [token, feature] of every index of the axes that are neither tokens nor features."""
     common, varying = (
-        np.moveaxis(part.mantissa, x.axis, -2).reshape(-1, size, x.shape[-1])
-        for part, size in ((x.common, 1), (x.varying, x.shape[x.axis]))
+        np.moveaxis(part.mantissa, axis, -2).reshape(
+            -1, part.mantissa.shape[axis], part.mantissa.shape[-1]
+        )
+        for part in parts
     )
     for c, v in zip(common, varying, strict=True):
-        yield make_scaled_array(c[0], x.common.exponent), make_scaled_array(v, x.varying.exponent)
+        yield (
+            make_scaled_array(c[0], parts.common.exponent),
+            make_scaled_array(v, parts.varying.exponent),
+        )
 
 
 def stack_parts(parts: Sequence[ScaledArray]) -> ScaledArray:
@@ -315,9 +337,8 @@ def stack_parts(parts: Sequence[ScaledArray]) -> ScaledArray:
     return make_scaled_array(np.stack([align_exponent(part, top) for part in parts]), top)
 
 
-def reshape_like(x: SplitTensor, part: ScaledArray) -> ScaledArray:
-    """Parts by heads [head, token or none, feature] in the shape of x."""
-    width = x.shape[-1]
-    others = [size for axis, size in enumerate(x.shape[:-1]) if axis != x.axis]
-    array = part.mantissa.reshape(*others, -1, width)
-    return ScaledArray(np.moveaxis(array, -2, x.axis), part.exponent)
+def reshape_heads(part: ScaledArray, shape: Sequence[int], axis: int) -> ScaledArray:
+    """A part by heads [head, token or none, feature] in the shape that it had before."""
+    others = [size for index, size in enumerate(shape[:-1]) if index != axis]
+    array = part.mantissa.reshape(*others, -1, shape[-1])
+    return ScaledArray(np.moveaxis(array, -2, axis), part.exponent)

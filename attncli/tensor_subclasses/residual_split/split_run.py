@@ -25,7 +25,6 @@ from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)
-    convolution,
     einsum,
     in_place,
     split_arithmetic,

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import (
     ScaledArray,
     add_scaled_arrays,
@@ -23,8 +24,10 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_by_plain,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
+    SplitNumbers,
     SplitTensor,
     centre_split,
+    defer,
     rule,
     to_plain,
 )
@@ -33,12 +36,12 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 @rule(Tensor.view_as, Tensor.detach, torch.detach)
 def alias(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
     """A separate tensor of the same numbers: a property of one need not hold for the other."""
-    return SplitTensor.of(x.numbers, x.axis)
+    return SplitTensor.of(x.numbers, x.axis, x.shape)
 
 
 @rule(Tensor.clone, torch.clone)
 def copy_split(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
-    return SplitTensor(x.common, x.varying, x.axis)
+    return SplitTensor.of(SplitNumbers(x.numbers.parts, None), x.axis, x.shape)
 
 
 @rule(torch.result_type)
@@ -133,12 +136,16 @@ def reshape_split(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
         raise SplitTensor.refusal(f"a change of shape from {tuple(x.shape)} to {tuple(sizes)}")
     axis = places[-1]
     single = [1 if index == axis else size for index, size in enumerate(sizes)]
-    return SplitTensor(
-        ScaledArray(x.common.mantissa.reshape(single), x.common.exponent),
-        ScaledArray(x.varying.mantissa.reshape(sizes), x.varying.exponent),
-        axis,
-        view_of=x,
-    )
+
+    def reshape_parts(parts: SplitParts) -> SplitParts:
+        return SplitParts(
+            *(
+                ScaledArray(part.mantissa.reshape(shape), part.exponent)
+                for part, shape in zip(parts, (single, sizes), strict=True)
+            )
+        )
+
+    return defer(reshape_parts, sizes, axis, x, view=True)
 
 
 @rule(Tensor.flatten, torch.flatten)

@@ -6,13 +6,14 @@ the rules are in one table, and functions without a rule are refused.
 """
 
 import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from attncli.errors import NoRule, Unresolved
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.residuals.scaled_arrays import ScaledArray, add_scaled_arrays, make_scaled_array
 from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.tensor_subclasses.dispatch import (
@@ -37,16 +38,30 @@ def no_rule_error(what: str, where: str = "") -> NoRule:
     )
 
 
+class DeferredParts:
+    """c and V, computed when they are needed: what is dropped of a model's block costs nothing."""
+
+    __slots__ = ("compute", "known")
+
+    def __init__(self, compute: Callable[[], SplitParts] | None, known: SplitParts | None) -> None:
+        self.compute = compute
+        self.known = known
+
+    def find(self) -> SplitParts:
+        if self.known is None:
+            assert self.compute is not None
+            self.known = self.compute()
+            self.compute = None  # and what it was computed from
+        return self.known
+
+
 class SplitNumbers:
     """The parts of a split tensor. Aliases share them, so that all of them see a change in place."""
 
-    __slots__ = ("__weakref__", "common", "memory", "varying")
+    __slots__ = ("__weakref__", "memory", "parts")
 
-    def __init__(
-        self, common: ScaledArray, varying: ScaledArray, memory: "SharedMemory | None"
-    ) -> None:
-        self.common = common
-        self.varying = varying
+    def __init__(self, parts: DeferredParts, memory: "SharedMemory | None") -> None:
+        self.parts = parts
         self.memory = memory or SharedMemory()
         self.memory.holders.append(weakref.ref(self))
 
@@ -83,22 +98,22 @@ class SplitTensor(StreamTensor):
         view_of: "SplitTensor | None" = None,
     ) -> "SplitTensor":
         memory = None if view_of is None else view_of.numbers.memory
-        return cls.of(SplitNumbers(common, varying, memory), axis)
+        known = DeferredParts(None, SplitParts(common, varying))
+        return cls.of(SplitNumbers(known, memory), axis, varying.mantissa.shape)
 
     @classmethod
-    def of(cls, numbers: SplitNumbers, axis: int) -> "SplitTensor":
-        shape = numbers.varying.mantissa.shape
-        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=torch.float64)
+    def of(cls, numbers: SplitNumbers, axis: int, shape: Sequence[int]) -> "SplitTensor":
+        made = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=torch.float64)
         made.numbers, made.axis = numbers, axis
         return made
 
     @property
     def common(self) -> ScaledArray:
-        return self.numbers.common
+        return self.numbers.parts.find().common
 
     @property
     def varying(self) -> ScaledArray:
-        return self.numbers.varying
+        return self.numbers.parts.find().varying
 
     @classmethod
     def refusal(cls, what: str) -> NoRule:
@@ -132,12 +147,33 @@ class SplitTensor(StreamTensor):
             raise no_rule_error(
                 f"{name}, which changes in place what other views of the stream look at,"
             )
-        self.numbers.common, self.numbers.varying = result.common, result.varying
+        self.numbers.parts = result.numbers.parts
         torch.autograd.graph.increment_version(self)
         return self
 
 
+def defer(
+    function: Callable[..., SplitParts],
+    shape: Sequence[int],
+    axis: int,
+    *operands: SplitTensor,
+    view: bool = False,
+) -> SplitTensor:
+    """A tensor with the parts that the function finds from the operands' as they are now, once they are needed.
+
+    `view`: it shares the first one's memory.
+    """
+    sources = [operand.numbers.parts for operand in operands]  # and no tensor: it would look shared
+    deferred = DeferredParts(lambda: function(*(source.find() for source in sources)), None)
+    memory = operands[0].numbers.memory if view else None
+    return SplitTensor.of(SplitNumbers(deferred, memory), axis, shape)
+
+
 def centre_split(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitTensor:
+    return SplitTensor(*centre_parts(common, varying, axis), axis)
+
+
+def centre_parts(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitParts:
     """Move the mean of V over tokens to c, so that V is the residual to the token mean.
 
     Where that leaves next to nothing of V, rounding has lost the differences between tokens.
@@ -148,9 +184,7 @@ def centre_split(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitT
         rest.is_zero() or rest.exponent < varying.exponent - RESOLVED_BITS
     ):
         raise Unresolved("what all tokens share drowns what sets them apart.")
-    return SplitTensor(
-        add_scaled_arrays(common, make_scaled_array(mean, varying.exponent)), rest, axis
-    )
+    return SplitParts(add_scaled_arrays(common, make_scaled_array(mean, varying.exponent)), rest)
 
 
 def split_states(states: torch.Tensor, axis: int) -> SplitTensor:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from attncli.records import Report
 from attncli.render._cells import build_grids
-from attncli.render.page.tables import escape_text as plain_text
-from attncli.render.page.tables import format_table
+from attncli.render.html_page.tables import escape_text as plain_text
+from attncli.render.html_page.tables import format_table
 
 
 def render_html(report: Report) -> Iterator[str]:

@@ -1,6 +1,6 @@
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.render.page.document import build_page
+from attncli.render.html_page.document import build_page
 
 
 @renderer(endings=(".html",), shows_maps=True)

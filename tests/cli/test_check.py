@@ -81,7 +81,7 @@ def test_baseline_and_limit_go_together(alone: tuple[str, str]) -> None:
 
 
 WITH_THEIR_COMMAND = ("html",)
-"""Formats that show the command line, packed with all else: `tests/render/page` holds them against the report."""
+"""Formats that show the command line, packed with all else: `tests/render/html_page` holds them against the report."""
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from attncli.analysis.heads.map_export.thumbnails import (
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.records import Row
-from attncli.render.page.head_map_thumbnails import STEPS
+from attncli.render.html_page.head_map_thumbnails import STEPS
 
 SITE = AttentionSite("h", 2, "self", "full", "h.2.attn")
 

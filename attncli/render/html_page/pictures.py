@@ -6,8 +6,8 @@ from typing import Any
 
 from attncli.records import UNCERTAINTY, Report, Row, Scalar, View
 from attncli.render._cells import is_shown, unique_values
-from attncli.render.page.comparison import BOTH, NEW, OLD, build_comparisons, name_curves
-from attncli.render.page.fitted_curves import build_law_lines
+from attncli.render.html_page.comparison import BOTH, NEW, OLD, build_comparisons, name_curves
+from attncli.render.html_page.fitted_curves import build_law_lines
 from attncli.render.plots.boxes import ACROSS, collect_boxes
 
 HEADS, CURVES, BOXES, WORDS, TABLE, SAID = "heads", "curves", "boxes", "words", "table", "said"

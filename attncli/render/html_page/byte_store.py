@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attncli.render.page.packed_columns import PackedColumn
+from attncli.render.html_page.packed_columns import PackedColumn
 from attncli.sanitize import sanitize_value
 
 

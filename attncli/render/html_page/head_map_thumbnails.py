@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from attncli.records import Picture, Report, Tile
-from attncli.render.page.byte_store import ByteStore
-from attncli.render.page.packed_columns import PackedColumn
+from attncli.render.html_page.byte_store import ByteStore
+from attncli.render.html_page.packed_columns import PackedColumn
 from attncli.render.plots.maps import panel_scales
 
 STEPS = 255

@@ -13,8 +13,8 @@ import attncli
 from attncli.records import Report
 from attncli.render._cells import build_grids
 from attncli.render.html import html
-from attncli.render.page.comparison import BOTH, build_comparisons, build_grid
-from attncli.render.page.pictures import (
+from attncli.render.html_page.comparison import BOTH, build_comparisons, build_grid
+from attncli.render.html_page.pictures import (
     BOXES,
     CURVES,
     HEADS,

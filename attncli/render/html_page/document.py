@@ -11,13 +11,13 @@ from typing import Any
 from attncli import __version__
 from attncli.records import FOUND_KEYS, NULLS, Report, View
 from attncli.render._cells import build_grids
-from attncli.render.page import pictures, prose
-from attncli.render.page.assets import load_script, load_style
-from attncli.render.page.byte_store import ByteStore
-from attncli.render.page.comparison import BOTH, build_comparisons, build_grid
-from attncli.render.page.head_map_thumbnails import count_left_out, pack_maps
-from attncli.render.page.packed_columns import pack_columns
-from attncli.render.page.tables import escape_text, format_table, html_tag
+from attncli.render.html_page import pictures, prose
+from attncli.render.html_page.assets import load_script, load_style
+from attncli.render.html_page.byte_store import ByteStore
+from attncli.render.html_page.comparison import BOTH, build_comparisons, build_grid
+from attncli.render.html_page.head_map_thumbnails import count_left_out, pack_maps
+from attncli.render.html_page.packed_columns import pack_columns
+from attncli.render.html_page.tables import escape_text, format_table, html_tag
 
 WITHOUT_SCRIPT = (
     "Pictures and the table of all numbers need JavaScript with DecompressionStream, as every browser has it since 2023; "

@@ -22,7 +22,7 @@ from attncli.models.random.dummy_inputs import (
     list_required_inputs,
     make_example_inputs,
 )
-from attncli.models.random.makers import find_maker
+from attncli.models.random.random_inputs import find_maker
 from attncli.models.random.random_models import build_model, make_config, make_random_model
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import TinySizeUnits

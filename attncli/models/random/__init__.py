@@ -6,7 +6,7 @@ tiny_overrides  exceptions for single types
 timm_backbones  replace timm's backbones by parts of transformers
 tiny_configs    a small config of any type
 random_models   random:ARCH → model
-makers          makers of inputs, by what the model reads
+random_inputs   makers of inputs, by what the model reads
 dummy_inputs    example inputs of any model
 minimal_inputs  the cheapest input on which a model shows its structure
 """

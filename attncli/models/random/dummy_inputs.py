@@ -16,7 +16,7 @@ from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature, select_named_parameters
 from attncli.models.model_classes import iter_configs
-from attncli.models.random.makers import InputSampler, find_maker
+from attncli.models.random.random_inputs import InputSampler, find_maker
 
 COMPANIONS = (
     "decoder_input_ids",

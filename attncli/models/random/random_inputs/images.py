@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attncli.models.model_classes import iter_configs
-from attncli.models.random.makers.input_sampler import (
+from attncli.models.random.random_inputs.input_sampler import (
     InputSampler,
     Maker,
     feature_sequence,

@@ -8,8 +8,8 @@ from transformers import PreTrainedConfig
 
 from attncli.models.layer_configs import config_value
 from attncli.models.model_classes import iter_configs
-from attncli.models.random.makers.images import FRAMES, FRAMES_FIRST_IMAGES
-from attncli.models.random.makers.input_sampler import InputSampler, Maker
+from attncli.models.random.random_inputs.images import FRAMES, FRAMES_FIRST_IMAGES
+from attncli.models.random.random_inputs.input_sampler import InputSampler, Maker
 
 MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
 """Kosmos-2 marks image positions by a mask, not by an id; this attribute is their number."""

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 
-from attncli.models.random.makers.images import IMAGES, make_image
-from attncli.models.random.makers.input_sampler import InputSampler, Maker, feature_sequence
-from attncli.models.random.makers.sound import SOUND
-from attncli.models.random.makers.states_and_time_series import OTHERS
-from attncli.models.random.makers.text import TEXT
+from attncli.models.random.random_inputs.images import IMAGES, make_image
+from attncli.models.random.random_inputs.input_sampler import InputSampler, Maker, feature_sequence
+from attncli.models.random.random_inputs.sound import SOUND
+from attncli.models.random.random_inputs.states_and_time_series import OTHERS
+from attncli.models.random.random_inputs.text import TEXT
 
 MAKERS: Mapping[str, Maker] = {**TEXT, **IMAGES, **SOUND, **OTHERS}
 

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attncli.models.random.makers.images import make_flat_patches, make_image
-from attncli.models.random.makers.input_sampler import (
+from attncli.models.random.random_inputs.images import make_flat_patches, make_image
+from attncli.models.random.random_inputs.input_sampler import (
     InputSampler,
     Maker,
     feature_sequence,
     make_features_maker,
 )
-from attncli.models.random.makers.sound import waveform
+from attncli.models.random.random_inputs.sound import waveform
 
 
 def hidden_states(drawn: InputSampler) -> Tensor:

@@ -7,7 +7,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from attncli.models.random.makers.input_sampler import (
+from attncli.models.random.random_inputs.input_sampler import (
     InputSampler,
     Maker,
     feature_sequence,

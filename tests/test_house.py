@@ -632,7 +632,7 @@ SHORT_FILES = {
     "declare/dry_run": "one switch, which all processes of a command share",
     "io/json_files": "by readers of every format",
     "io/tensor_file_endings": "without numpy, for options",
-    "maths/capacity/low_rank_head": "a derivation of its own",
+    "maths/head_capacity/low_rank_head": "a derivation of its own",
     "maths/curves/evaluate_law": "without numpy, for pages",
     "models/loading/base_model": "by everything that loads",
     "models/loading/random_init": "by every command with that control",

@@ -16,13 +16,17 @@ from attncli.fits._best_queries import (
 )
 from attncli.fits._types import FitRequest, FittedModule, make_module
 from attncli.fits._verify import FitEvidence, measure_fit, row_blocks
-from attncli.maths.capacity.width_one.constraints import (
+from attncli.maths.head_capacity.head_width_one.constraints import (
     Tolerances,
     WidthOneConstraints,
     necessary_constraints,
     sufficient_constraints,
 )
-from attncli.maths.capacity.width_one.decision import WidthOneDecision, decide_width_one, place_keys
+from attncli.maths.head_capacity.head_width_one.decision import (
+    WidthOneDecision,
+    decide_width_one,
+    place_keys,
+)
 from attncli.maths.rounding import round_to_dtype
 
 Array = NDArray[np.float64]

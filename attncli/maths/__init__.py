@@ -9,7 +9,7 @@ matrices             norms of matrices, products of them, and what is nearest to
 rank_collapse_bound  the paper's bound on pure attention
 path_counts          how many paths a network has, in exact integers
 curves               which laws curves follow, and how fast they move
-capacity             how wide a module must be for a pattern
+head_capacity        how wide a module must be for a pattern
 
     >>> from attncli.maths.path_counts import count_paths_by_length
     >>> count_paths_by_length(layers=2, heads=3, skip=True)

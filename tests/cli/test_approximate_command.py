@@ -8,7 +8,7 @@ import pytest
 from commands import attn
 from safetensors.numpy import load_file
 
-from attncli.maths.capacity.width_formulas import compute_circle_logit_scale
+from attncli.maths.head_capacity.width_formulas import compute_circle_logit_scale
 
 FAST = ("--length", "32", "--seeds", "1", "-q")
 

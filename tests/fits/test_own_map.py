@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attncli.fits._dense_map_fit import find_narrowest_dense_fit
-from attncli.maths.capacity.dense_map_width import (
+from attncli.maths.head_capacity.dense_map_width import (
     find_key_cuts,
     has_contradicting_key_orders,
     least_map_width,

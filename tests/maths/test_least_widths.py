@@ -10,7 +10,12 @@ from scipy.sparse import csr_array
 from attncli.fits import FitRequest
 from attncli.fits._width_one_fit import read_tolerances
 from attncli.fits._width_search import find_narrowest_fit
-from attncli.maths.capacity.width_lower_bounds import (
+from attncli.maths.head_capacity.head_width_one.constraints import (
+    Tolerances,
+    WidthOneConstraints,
+    necessary_constraints,
+)
+from attncli.maths.head_capacity.width_lower_bounds import (
     LeastWidth,
     bound_width_by_faces,
     bound_width_by_logit_budget,
@@ -19,11 +24,6 @@ from attncli.maths.capacity.width_lower_bounds import (
     min_logit_bound,
     spectral_logits,
     spectral_width,
-)
-from attncli.maths.capacity.width_one.constraints import (
-    Tolerances,
-    WidthOneConstraints,
-    necessary_constraints,
 )
 from attncli.patterns import build_pattern
 

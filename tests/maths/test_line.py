@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.width_one import query_signs
-from attncli.maths.capacity.width_one.constraints import Tolerances, necessary_constraints
-from attncli.maths.capacity.width_one.decision import WidthOneDecision, decide_width_one
-from attncli.maths.capacity.width_one.infeasibility_proof import WidthOneProof
+from attncli.maths.head_capacity.head_width_one import query_signs
+from attncli.maths.head_capacity.head_width_one.constraints import Tolerances, necessary_constraints
+from attncli.maths.head_capacity.head_width_one.decision import WidthOneDecision, decide_width_one
+from attncli.maths.head_capacity.head_width_one.infeasibility_proof import WidthOneProof
 from attncli.patterns import build_pattern
 
 RATIO = OFF = 0.2
@@ -230,7 +230,7 @@ def test_rows_beyond_the_range_of_a_type_are_refused_with_a_proof() -> None:
 def test_a_spoiled_proof_does_not_hold() -> None:
     from dataclasses import replace
 
-    from attncli.maths.capacity.width_one.infeasibility_proof import verify_proof
+    from attncli.maths.head_capacity.head_width_one.infeasibility_proof import verify_proof
 
     asked = necessary_constraints(csr_array(upper(5)), False, wanted())
     proof = decide(upper(5), budget=100.0).proof

@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.rows_with_own_keys import find_separated_rows
-from attncli.maths.capacity.width_lower_bounds import (
+from attncli.maths.head_capacity.head_width_one.constraints import (
+    Tolerances,
+    WidthOneConstraints,
+    necessary_constraints,
+)
+from attncli.maths.head_capacity.head_width_one.decision import decide_width_one
+from attncli.maths.head_capacity.rows_with_own_keys import find_separated_rows
+from attncli.maths.head_capacity.width_lower_bounds import (
     bound_width_by_faces,
     bound_width_by_logit_budget,
     bound_width_by_planarity,
@@ -18,12 +24,6 @@ from attncli.maths.capacity.width_lower_bounds import (
     min_logit_bound,
     spectral_width,
 )
-from attncli.maths.capacity.width_one.constraints import (
-    Tolerances,
-    WidthOneConstraints,
-    necessary_constraints,
-)
-from attncli.maths.capacity.width_one.decision import decide_width_one
 
 NEARLY = 1.0 + 1e-9
 Asked = tuple[WidthOneConstraints, float, float]

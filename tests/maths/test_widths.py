@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.capacity import width_formulas
 from attncli.maths.curves.width_growth import fit_laws
+from attncli.maths.head_capacity import width_formulas
 
 
 def test_the_papers_bound_as_stated() -> None:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from attncli.fits._fit_files import ModuleArrays, SavedFit
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import FitAttempt
-from attncli.maths.capacity import width_formulas
+from attncli.maths.head_capacity import width_formulas
 from attncli.records import Definition, Row, Scalar, Verdict, View
 
 FIT_METRICS: Mapping[str, Definition] = {

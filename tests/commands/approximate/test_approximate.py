@@ -17,7 +17,7 @@ from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
 from attncli.fits._fit_files import fit_metadata, fit_tensors, read_fits
-from attncli.maths.capacity.width_formulas import compute_theorem_width
+from attncli.maths.head_capacity.width_formulas import compute_theorem_width
 from attncli.maths.number_format import format_approximately, format_number
 from attncli.patterns import build_pattern
 from attncli.records import Report

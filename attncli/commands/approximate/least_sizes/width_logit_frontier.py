@@ -12,10 +12,10 @@ from attncli.fits._registry import is_width_one_method, list_auto_methods
 from attncli.fits._types import FitRequest
 from attncli.fits._width_one_fit import read_tolerances
 from attncli.fits._width_search import FitAttempt, try_fit_at_width
-from attncli.maths.capacity.width_formulas import width_limit_for_fixed_keys
-from attncli.maths.capacity.width_lower_bounds import MOST_BOUNDED, min_logit_bound
-from attncli.maths.capacity.width_one.constraints import necessary_constraints
-from attncli.maths.capacity.width_one.decision import decide_width_one
+from attncli.maths.head_capacity.head_width_one.constraints import necessary_constraints
+from attncli.maths.head_capacity.head_width_one.decision import decide_width_one
+from attncli.maths.head_capacity.width_formulas import width_limit_for_fixed_keys
+from attncli.maths.head_capacity.width_lower_bounds import MOST_BOUNDED, min_logit_bound
 from attncli.maths.number_format import format_number
 from attncli.maths.rounding import DTYPES
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View

@@ -13,7 +13,9 @@ from attncli.errors import format_count
 from attncli.fits._types import FitRequest
 from attncli.fits._width_one_fit import WidthOneResult, fit_width_one, read_tolerances
 from attncli.fits._width_search import FitAttempt, find_narrowest_fit
-from attncli.maths.capacity.width_lower_bounds import (
+from attncli.maths.head_capacity.head_width_one.constraints import necessary_constraints
+from attncli.maths.head_capacity.head_width_one.infeasibility_proof import WidthOneProof
+from attncli.maths.head_capacity.width_lower_bounds import (
     MOST_BOUNDED,
     LeastWidth,
     bound_width_by_faces,
@@ -22,8 +24,6 @@ from attncli.maths.capacity.width_lower_bounds import (
     bound_width_by_shattering,
     min_logit_bound,
 )
-from attncli.maths.capacity.width_one.constraints import necessary_constraints
-from attncli.maths.capacity.width_one.infeasibility_proof import WidthOneProof
 from attncli.maths.number_format import format_number
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
 

@@ -20,7 +20,7 @@ from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_ME
 from attncli.commands.reproduce.training import train
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.errors import format_count
-from attncli.maths.capacity.low_rank_head import head_mean_squared_error
+from attncli.maths.head_capacity.low_rank_head import head_mean_squared_error
 from attncli.maths.number_format import format_with_deviation
 from attncli.maths.significance import (
     CONFIDENCE,

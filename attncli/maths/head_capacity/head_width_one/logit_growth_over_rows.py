@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.width_one.constraints import Array, WidthOneConstraints
-from attncli.maths.capacity.width_one.linear_programme import (
+from attncli.maths.head_capacity.head_width_one.constraints import Array, WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.linear_programme import (
     SMALLEST,
     ProgrammeUnits,
     WidthOneProgramme,

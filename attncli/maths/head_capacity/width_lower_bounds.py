@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.rows_with_own_keys import find_separated_rows
-from attncli.maths.capacity.width_one.constraints import Array, WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.constraints import Array, WidthOneConstraints
+from attncli.maths.head_capacity.rows_with_own_keys import find_separated_rows
 
 Flags = NDArray[np.bool_]
 

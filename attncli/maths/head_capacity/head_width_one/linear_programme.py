@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
-from attncli.maths.capacity.width_one.constraints import Array, WidthOneConstraints
-from attncli.maths.capacity.width_one.infeasibility_proof import (
+from attncli.maths.head_capacity.head_width_one.constraints import Array, WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
     NOTHING,
     ProofStep,
     Weighed,
     round_step_weights,
 )
-from attncli.maths.capacity.width_one.query_signs import PAIRWISE_LIMIT
+from attncli.maths.head_capacity.head_width_one.query_signs import PAIRWISE_LIMIT
 
 ROUNDS = 60
 BROKEN = 1e-7

@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import Any, NamedTuple
 
-from attncli.maths.capacity.width_one.constraints import WidthOneConstraints
-from attncli.maths.capacity.width_one.query_signs import RowSignLink, is_link_valid
+from attncli.maths.head_capacity.head_width_one.constraints import WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.query_signs import RowSignLink, is_link_valid
 
 MOST_TREES = 16
 """Signs that links may leave open in one proof."""

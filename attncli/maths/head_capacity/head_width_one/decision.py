@@ -7,25 +7,32 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.width_one.constraints import Array, WidthOneConstraints
-from attncli.maths.capacity.width_one.infeasibility_proof import WidthOneProof, verify_proof
-from attncli.maths.capacity.width_one.linear_programme import (
+from attncli.maths.head_capacity.head_width_one.constraints import Array, WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
+    WidthOneProof,
+    verify_proof,
+)
+from attncli.maths.head_capacity.head_width_one.linear_programme import (
     SMALLEST,
     WidthOneProgramme,
     WidthOneSolution,
 )
-from attncli.maths.capacity.width_one.logit_growth_over_rows import (
+from attncli.maths.head_capacity.head_width_one.logit_growth_over_rows import (
     GrowingLogits,
     is_programme_solved,
     solve_growing_logits,
 )
-from attncli.maths.capacity.width_one.nested_supports import (
+from attncli.maths.head_capacity.head_width_one.nested_supports import (
     compute_key_positions,
     find_gap_contradiction,
     find_nested_order,
     find_smallest_key_gaps,
 )
-from attncli.maths.capacity.width_one.query_signs import RowSigns, find_row_signs, list_tree_links
+from attncli.maths.head_capacity.head_width_one.query_signs import (
+    RowSigns,
+    find_row_signs,
+    list_tree_links,
+)
 
 MOST_TOKENS = 8192
 """Above, supports are not compared row by row: the tables of rows against rows take ten times n² numbers, 2.7 GB here."""

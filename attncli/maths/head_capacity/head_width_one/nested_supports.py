@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.width_one.constraints import Array, Index, WidthOneConstraints
-from attncli.maths.capacity.width_one.infeasibility_proof import ProofStep
-from attncli.maths.capacity.width_one.query_signs import RowSigns
+from attncli.maths.head_capacity.head_width_one.constraints import Array, Index, WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.infeasibility_proof import ProofStep
+from attncli.maths.head_capacity.head_width_one.query_signs import RowSigns
 
 SWEEPS = 500
 FAR = 1e300

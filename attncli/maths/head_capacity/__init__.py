@@ -1,6 +1,6 @@
 """How wide a module must be for a pattern, and what it cannot show.
 
-width_one           width 1, decided
+head_width_one      width 1, decided
 rows_with_own_keys  rows that have keys of their own need width where logits are limited
 width_lower_bounds  widths that a pattern needs at least
 dense_map_width     the same of one map with weights everywhere

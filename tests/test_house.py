@@ -633,7 +633,7 @@ SHORT_FILES = {
     "io/json_files": "by readers of every format",
     "io/tensor_file_endings": "without numpy, for options",
     "maths/head_capacity/low_rank_head": "a derivation of its own",
-    "maths/curves/evaluate_law": "without numpy, for pages",
+    "maths/curve_fits/evaluate_law": "without numpy, for pages",
     "models/loading/base_model": "by everything that loads",
     "models/loading/random_init": "by every command with that control",
     "python/reproduce": "the module `attn.reproduce`",

@@ -8,7 +8,7 @@ residuals            the c+R arithmetic: a common row and what varies, each with
 matrices             norms of matrices, products of them, and what is nearest to one
 rank_collapse_bound  the paper's bound on pure attention
 path_counts          how many paths a network has, in exact integers
-curves               which laws curves follow, and how fast they move
+curve_fits           which laws curves follow, and how fast they move
 head_capacity        how wide a module must be for a pattern
 
     >>> from attncli.maths.path_counts import count_paths_by_length

@@ -19,7 +19,7 @@ from attncli.fits._width_search import (
     try_fit_at_width,
 )
 from attncli.fits.cyclic import product_coefficients
-from attncli.maths.curves.width_growth import fit_laws
+from attncli.maths.curve_fits.width_growth import fit_laws
 from attncli.maths.head_capacity.width_formulas import compute_circle_logit_scale
 from attncli.patterns import build_pattern
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from attncli.maths.curves.collapse_regime import describe_regime, doubly_exponential_order
-from attncli.maths.curves.decay_laws import fit_piecewise_law
+from attncli.maths.curve_fits.collapse_regime import describe_regime, doubly_exponential_order
+from attncli.maths.curve_fits.decay_laws import fit_piecewise_law
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
 LINEAR = [-1.5 * layer for layer in range(8)]

@@ -10,9 +10,7 @@ from attncli.analysis.states.trajectories import (
     Trajectory,
     is_bound_applicable,
 )
-from attncli.maths.curves.collapse_regime import (
-    describe_regime,
-)
+from attncli.maths.curve_fits.collapse_regime import describe_regime
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches
 from attncli.records import Finding

@@ -5,7 +5,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.analysis.states.trajectories import Ensemble, Trajectory
-from attncli.maths.curves.depth_growth import FEWEST, classify_growth, find_decreases, iter_plateaus
+from attncli.maths.curve_fits.depth_growth import (
+    FEWEST,
+    classify_growth,
+    find_decreases,
+    iter_plateaus,
+)
 from attncli.records import Finding
 
 VARIANCE, ENERGY, CLUSTERS, SPIKE = "log10_variance", "cluster_energy", "clusters", "spike_ratio"

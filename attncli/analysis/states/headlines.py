@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from attncli.analysis.states.collapse_regimes import average_curves
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
-from attncli.maths.curves.collapse_regime import (
+from attncli.maths.curve_fits.collapse_regime import (
     DOUBLY,
     NAMES,
     doubly_exponential_order,

@@ -22,7 +22,7 @@ from attncli.analysis.states.trajectories import (
 )
 from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_values
 from attncli.maths import rank_collapse_bound
-from attncli.maths.curves.convergence import convergence_orders
+from attncli.maths.curve_fits.convergence import convergence_orders
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches, network_switch_values
 from attncli.networks.weights import Network

@@ -35,8 +35,8 @@ from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Traj
 from attncli.analysis.statistics import describe_averaging
 from attncli.analysis.texts import apply_to_texts
 from attncli.capture.causality_and_positions import AttentionProperties
-from attncli.maths.curves.collapse_regime import describe_regime
-from attncli.maths.curves.decay_laws import FEWEST_POINTS
+from attncli.maths.curve_fits.collapse_regime import describe_regime
+from attncli.maths.curve_fits.decay_laws import FEWEST_POINTS
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.variants import AblationSwitches

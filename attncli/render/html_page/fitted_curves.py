@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.maths.curves.evaluate_law import CONSTANT, RATES, evaluate_law
+from attncli.maths.curve_fits.evaluate_law import CONSTANT, RATES, evaluate_law
 from attncli.records import Report
 
 OF = "d_min"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attncli.maths.curves.evaluate_law import CONSTANT, LOG, RATES, evaluate_law
+from attncli.maths.curve_fits.evaluate_law import CONSTANT, LOG, RATES, evaluate_law
 from attncli.maths.number_format import format_number
 from attncli.records import Report
 

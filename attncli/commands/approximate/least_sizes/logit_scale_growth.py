@@ -11,7 +11,7 @@ from attncli.analysis.statistics import summarize_values
 from attncli.commands.approximate.least_sizes.width_growth import Make
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import try_fit_at_width
-from attncli.maths.curves.width_growth import FEWEST_LENGTHS, least_squares
+from attncli.maths.curve_fits.width_growth import FEWEST_LENGTHS, least_squares
 from attncli.maths.head_capacity.width_formulas import compute_permutation_exponent
 from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Report, Row, Scalar, View

@@ -13,8 +13,8 @@ from attncli.analysis.statistics import summarize_values
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import find_narrowest_fit, find_width
-from attncli.maths.curves.evaluate_law import RATES
-from attncli.maths.curves.width_growth import FEWEST_LENGTHS, GrowthLaw, fit_laws
+from attncli.maths.curve_fits.evaluate_law import RATES
+from attncli.maths.curve_fits.width_growth import FEWEST_LENGTHS, GrowthLaw, fit_laws
 from attncli.maths.significance import mean
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 

@@ -17,7 +17,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_layers,
     require_enough_memory,
 )
-from attncli.maths.curves.collapse_regime import find_single_rate
+from attncli.maths.curve_fits.collapse_regime import find_single_rate
 from attncli.maths.number_format import format_power_of_ten
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.log10_residual import log10_residual

@@ -10,7 +10,7 @@ from attncli.analysis.states.trajectories import RESIDUAL
 from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, arc_positions
 from attncli.commands.reproduce.circle.network_design import Design
 from attncli.commands.reproduce.circle.recurrence import Weights, iterate_recurrence
-from attncli.maths.curves.convergence import estimate_late_order
+from attncli.maths.curve_fits.convergence import estimate_late_order
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 

@@ -7,9 +7,14 @@ from functools import cached_property
 from itertools import pairwise
 from statistics import mean, stdev
 
-from attncli.maths.curves.confidence_intervals import interval_of_mean, is_clear_of_zero
-from attncli.maths.curves.convergence import STEADY, estimate_late_order
-from attncli.maths.curves.decay_laws import COLLAPSED, FEWEST_POINTS, LawPiece, fit_piecewise_law
+from attncli.maths.curve_fits.confidence_intervals import interval_of_mean, is_clear_of_zero
+from attncli.maths.curve_fits.convergence import STEADY, estimate_late_order
+from attncli.maths.curve_fits.decay_laws import (
+    COLLAPSED,
+    FEWEST_POINTS,
+    LawPiece,
+    fit_piecewise_law,
+)
 from attncli.maths.number_format import format_power_of_ten
 
 CLIMB = 0.05

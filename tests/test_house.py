@@ -150,7 +150,7 @@ def test_a_room_of_rooms_is_drawn_in_its_order(path: Path) -> None:
 
 def test_every_room_of_more_than_a_few_files_says_what_they_are() -> None:
     """But those whose files are entries of a registry, which says it."""
-    registries = {"maps", "patterns", "fits", "render", "metrics", "commands", "labelling", "plots", "attention", "activations", "weights", "random_inputs", "steps"}  # fmt: skip
+    registries = {"maps", "patterns", "fits", "render", "metrics", "commands", "sequence_labelling", "plots", "attention", "activations", "weights", "random_inputs", "steps"}  # fmt: skip
     silent = {
         str(each.parent.relative_to(PACKAGE))
         for each in PACKAGE.rglob("__init__.py")

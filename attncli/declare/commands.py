@@ -121,17 +121,17 @@ COMMANDS: Mapping[str, CommandEntry] = {
         gate="collapse_share[SAN] < 1",
     ),
     "reproduce memorise": CommandEntry(
-        "reproduce.labelling.memorise_command:memorise",
+        "reproduce.sequence_labelling.memorise_command:memorise",
         "How well do a few paths of one length recall random labels that a network has learned by heart?",
         gate="accuracy[entire model] < 0.9",
     ),
     "reproduce sort": CommandEntry(
-        "reproduce.labelling.sort_command:sort",
+        "reproduce.sequence_labelling.sort_command:sort",
         "How well do a few paths of one length sort digits, in a network trained to sort them?",
         gate="accuracy[entire model] < 0.9",
     ),
     "reproduce convex-hull": CommandEntry(
-        "reproduce.labelling.convex_hull_command:convex_hull",
+        "reproduce.sequence_labelling.convex_hull_command:convex_hull",
         "How well do a few paths of one length find the corners of a cloud of points, in a network trained to?",
         gate="accuracy[entire model] < 0.9",
     ),

@@ -12,5 +12,5 @@ options               options of trainings
 rank_heads            one layer of heads on the nearest of a few tokens
 monitor_callback      the training monitor on the trainings that attn runs itself
 circle                one layer applied again and again
-labelling             how accurate a few paths of networks trained here are
+sequence_labelling    how accurate a few paths of networks trained here are
 """

@@ -9,19 +9,6 @@ import pytest
 import torch
 
 from attncli.capture.stacks.blocks import find_stacks
-from attncli.commands.reproduce.labelling import path_sum_accuracy
-from attncli.commands.reproduce.labelling.experiment import (
-    LabellingRequest,
-    blind_accuracies,
-    measure_task_paths,
-)
-from attncli.commands.reproduce.labelling.path_sum_accuracy import (
-    PathDraws,
-    draw_paths,
-    measure_frozen_accuracies,
-    measure_rerun_accuracies,
-)
-from attncli.commands.reproduce.labelling.report import compare_short_and_long, format_headline
 from attncli.commands.reproduce.path_subnetworks import (
     FrozenLayers,
     normalize_states,
@@ -29,6 +16,22 @@ from attncli.commands.reproduce.path_subnetworks import (
     run_subnetworks,
 )
 from attncli.commands.reproduce.sequence_labeller import Labeller, build_labeller
+from attncli.commands.reproduce.sequence_labelling import path_sum_accuracy
+from attncli.commands.reproduce.sequence_labelling.experiment import (
+    LabellingRequest,
+    blind_accuracies,
+    measure_task_paths,
+)
+from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
+    PathDraws,
+    draw_paths,
+    measure_frozen_accuracies,
+    measure_rerun_accuracies,
+)
+from attncli.commands.reproduce.sequence_labelling.report import (
+    compare_short_and_long,
+    format_headline,
+)
 from attncli.commands.reproduce.tasks import TASKS, Examples, Sizes
 from attncli.errors import InputError
 from attncli.records import Report, Row

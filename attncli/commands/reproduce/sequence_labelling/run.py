@@ -5,7 +5,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attncli.analysis import Study
-from attncli.commands.reproduce.labelling.options import LabellingOptions, MemoriseOptions
 from attncli.commands.reproduce.monitor_callback import build_training_callback
 from attncli.commands.reproduce.options import (
     TrainingOptions,
@@ -13,6 +12,7 @@ from attncli.commands.reproduce.options import (
     parse_whole_numbers,
     validate_number,
 )
+from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions, MemoriseOptions
 from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import RunOptions, split_names
@@ -55,7 +55,7 @@ def prepare_task(
     memory: MemoriseOptions | None = None,
 ) -> Study:
     """Validate everything that can be validated before torch is imported."""
-    from attncli.commands.reproduce.labelling.report import OWN_METRICS
+    from attncli.commands.reproduce.sequence_labelling.report import OWN_METRICS
     from attncli.commands.reproduce.tasks import TASKS
 
     for condition in conditions:
@@ -72,7 +72,10 @@ def prepare_task(
         "saved_as": open_training_folder(training.save_training, name),
     }
     known |= {} if watched is None else {"watched": watched}
-    from attncli.commands.reproduce.labelling.experiment import LabellingRequest, measure_task_paths
+    from attncli.commands.reproduce.sequence_labelling.experiment import (
+        LabellingRequest,
+        measure_task_paths,
+    )
 
     return partial(
         measure_task_paths, LabellingRequest(name, describe_task(name, memory, task), task, **known)
@@ -117,7 +120,7 @@ def build_memorise_task(options: MemoriseOptions) -> "Task":
 
 
 def parse_evaluations(texts: Sequence[str]) -> list[str]:
-    from attncli.commands.reproduce.labelling.report import EVALUATIONS
+    from attncli.commands.reproduce.sequence_labelling.report import EVALUATIONS
 
     names = list(dict.fromkeys(split_names(texts or EVALUATIONS)))
     for name in names:

@@ -1,7 +1,7 @@
 """`attn reproduce memorise`"""
 
-from attncli.commands.reproduce.labelling.options import LabellingOptions, MemoriseOptions
 from attncli.commands.reproduce.options import TrainingOptions
+from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions, MemoriseOptions
 from attncli.options.shared import RunOptions
 from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
@@ -28,6 +28,6 @@ def memorise(
     few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run
     on their own.
     """
-    from attncli.commands.reproduce.labelling.run import run_task
+    from attncli.commands.reproduce.sequence_labelling.run import run_task
 
     return run_task("memorise", asked, training, run, how, sequences)

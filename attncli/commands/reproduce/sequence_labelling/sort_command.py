@@ -1,31 +1,32 @@
-"""`attn reproduce convex-hull`"""
+"""`attn reproduce sort`"""
 
-from attncli.commands.reproduce.labelling.options import LabellingOptions
 from attncli.commands.reproduce.options import TrainingOptions
+from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions
 from attncli.options.shared import RunOptions
 from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
-attn reproduce convex-hull
-attn reproduce convex-hull --evaluate frozen --save-training runs
+attn reproduce sort
+attn reproduce sort --layers 2 --seeds 2 --paths-per-sum 5
+attn reproduce sort --save-training runs --watch-training 100
 """
 
 
 @question()
-def convex_hull(
+def sort(
     *,
     asked: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
     how: RunContext,
 ) -> Report:
-    """How well do a few paths of one length find the corners of a cloud of points, in a network trained to?
+    """How well do a few paths of one length sort digits, in a network trained to sort them?
 
     After "Attention is not all you need": networks of attention are trained here first, one for each seed. Then sums of a
     few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run
     on their own.
     """
-    from attncli.commands.reproduce.labelling.run import run_task
+    from attncli.commands.reproduce.sequence_labelling.run import run_task
 
-    return run_task("convex-hull", asked, training, run, how)
+    return run_task("sort", asked, training, run, how)

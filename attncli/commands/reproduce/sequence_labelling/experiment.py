@@ -10,14 +10,14 @@ import torch
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.commands.reproduce.labelling.path_sum_accuracy import (
+from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
     PathDraws,
     Sum,
     draw_paths,
     measure_frozen_accuracies,
     measure_rerun_accuracies,
 )
-from attncli.commands.reproduce.labelling.report import (
+from attncli.commands.reproduce.sequence_labelling.report import (
     ACCURACY,
     ADVANTAGE,
     ENTIRE,

@@ -5,7 +5,10 @@ import pytest
 
 from attncli.analysis.states.headlines import format_model_headline as collapse_headline
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
-from attncli.commands.approximate.least_sizes.width_growth import describe_laws, summarize_laws
+from attncli.commands.approximate.smallest_width_and_logits.width_growth import (
+    describe_laws,
+    summarize_laws,
+)
 from attncli.commands.attribute.report import LIFT, OF_CONSTANTS, SHARE, ChosenToken
 from attncli.commands.attribute.report import format_headline as attribution_headline
 from attncli.commands.rank_collapse.model_collapse import describe_curve as regime_of

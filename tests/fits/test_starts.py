@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from attncli.commands.approximate.one_module.solutions import solve_pattern
+from attncli.commands.approximate.fixed_attention_module.solutions import solve_pattern
 from attncli.fits import Fit, FitRequest, _width_search, measure_fit
 from attncli.fits._initial_keys import make_spectral_start, spectral_order
 from attncli.fits._registry import list_fixed_width_methods

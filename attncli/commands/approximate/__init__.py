@@ -1,8 +1,8 @@
 """`attn approximate`: can one fixed attention module show these patterns by its inputs alone, and
 how wide must it be?
 
-one_module   one module for all patterns: fit, decision, verification
-least_sizes  the smallest logits and widths that suffice, and how they grow
-run          the runs of `attn approximate`: a plain fit, a decision, a sweep or frontier
-command      the options of `attn approximate`
+fixed_attention_module     one module for all patterns: fit, decision, verification
+smallest_width_and_logits  the smallest logits and widths that suffice, and how they grow
+run                        the runs of `attn approximate`: a plain fit, a decision, a sweep or frontier
+command                    the options of `attn approximate`
 """

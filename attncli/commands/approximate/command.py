@@ -125,10 +125,14 @@ def approximate(
 def refuse_gates_on_unknown_metrics(names: list[str]) -> None:
     """A gate on a number that no mode of this command has is refused before the work."""
     from attncli.analysis.fits.fit_rows import FIT_METRICS
-    from attncli.commands.approximate.least_sizes.logit_scale_growth import SCALE_METRICS
-    from attncli.commands.approximate.least_sizes.width_growth import GROWTH_METRICS
-    from attncli.commands.approximate.least_sizes.width_logit_frontier import FRONTIER_METRICS
-    from attncli.commands.approximate.one_module.width_decision import DECISION_METRICS
+    from attncli.commands.approximate.fixed_attention_module.width_decision import DECISION_METRICS
+    from attncli.commands.approximate.smallest_width_and_logits.logit_scale_growth import (
+        SCALE_METRICS,
+    )
+    from attncli.commands.approximate.smallest_width_and_logits.width_growth import GROWTH_METRICS
+    from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier import (
+        FRONTIER_METRICS,
+    )
 
     tables = (
         FIT_METRICS,

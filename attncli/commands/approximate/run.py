@@ -7,14 +7,21 @@ from attncli.analysis import Progress
 from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.fits.saving import write_fits
 from attncli.analysis.fits.target_patterns import ChosenPatterns
-from attncli.commands.approximate.least_sizes.logit_scale_growth import measure_logit_scale_growth
-from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth
-from attncli.commands.approximate.least_sizes.width_logit_frontier import (
+from attncli.commands.approximate.fixed_attention_module.pattern_fits import (
+    build_approximation_report,
+)
+from attncli.commands.approximate.fixed_attention_module.solutions import (
+    refuse_work_of_days,
+    solve_pattern,
+)
+from attncli.commands.approximate.fixed_attention_module.width_decision import decide_widths
+from attncli.commands.approximate.smallest_width_and_logits.logit_scale_growth import (
+    measure_logit_scale_growth,
+)
+from attncli.commands.approximate.smallest_width_and_logits.width_growth import measure_width_growth
+from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier import (
     measure_logit_scale_by_width as frontier_study,
 )
-from attncli.commands.approximate.one_module.pattern_fits import build_approximation_report
-from attncli.commands.approximate.one_module.solutions import refuse_work_of_days, solve_pattern
-from attncli.commands.approximate.one_module.width_decision import decide_widths
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest
 from attncli.fits._registry import is_width_one_method, list_fixed_width_methods

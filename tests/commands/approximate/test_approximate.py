@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from attncli.commands.approximate.least_sizes.width_growth import measure_width_growth
-from attncli.commands.approximate.least_sizes.width_logit_frontier import (
+from attncli.commands.approximate.fixed_attention_module.pattern_fits import (
+    build_approximation_report,
+)
+from attncli.commands.approximate.fixed_attention_module.solutions import Solution, solve_pattern
+from attncli.commands.approximate.smallest_width_and_logits.width_growth import measure_width_growth
+from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier import (
     measure_logit_scale_by_width,
 )
-from attncli.commands.approximate.one_module.pattern_fits import build_approximation_report
-from attncli.commands.approximate.one_module.solutions import Solution, solve_pattern
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest

@@ -407,7 +407,7 @@ ALWAYS_SEVERAL = {
     "commands/about/ci/command.py",
     "render/plots/labels.py",
     "analysis/heads/map_export/collected_maps.py",
-    "capture/stacks/module_paths.py",
+    "capture/model_structure/module_paths.py",
 }
 """Files that count what is none or several where they say so, or speak of numbers of checks."""
 
@@ -626,7 +626,7 @@ SHORT_FILES = {
     "forward_types": "by every package that runs models",
     "capture/other_mixers/mixer_descriptions": "by findings and by ablation, in the same words",
     "capture/reruns/fixed_rng": "one of the ways to run a model again",
-    "capture/stacks/module_paths": "by commands, without the search for blocks",
+    "capture/model_structure/module_paths": "by commands, without the search for blocks",
     "commands/reproduce/circle/arcs": "below everything that trains or draws the circle",
     "commands/reproduce/rank_heads/rank_head_metrics": "by gates, before torch is imported",
     "declare/dry_run": "one switch, which all processes of a command share",

@@ -13,7 +13,7 @@ from torch import nn
 
 from attncli.ablation.block_structure import BlockAnatomy
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.stacks.blocks import unique_blocks
+from attncli.capture.model_structure.blocks import unique_blocks
 from attncli.forward_types import Args, Function, Kwargs
 from attncli.networks.variants import AblationSwitches
 

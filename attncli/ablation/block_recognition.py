@@ -41,15 +41,15 @@ from attncli.ablation.trials.tracking_verification import (
     check_tracking_unchanged,
     run_tracked,
 )
-from attncli.capture.other_mixers.hyper_connections import find_blocks_mixing_streams
-from attncli.capture.stacks.blocks import (
+from attncli.capture.model_structure.blocks import (
     ModelStructure,
     Stack,
     read_stacks_without_attention,
     read_structure,
     unique_blocks,
 )
-from attncli.capture.stacks.probe_forward import ProbeResult, probe_forward
+from attncli.capture.model_structure.probe_forward import ProbeResult, probe_forward
+from attncli.capture.other_mixers.hyper_connections import find_blocks_mixing_streams
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 

@@ -7,7 +7,7 @@ from itertools import pairwise, takewhile
 from attncli.ablation.tags.ablation_policy import Mixing
 from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.tags import Key, Kind, StreamPoint
-from attncli.capture.stacks.blocks import ModelStructure, Stack
+from attncli.capture.model_structure.blocks import ModelStructure, Stack
 
 OF_ATTENTION = frozenset({"attention", "mixer", "parallel"})
 OF_MLP = frozenset({"mlp", "parallel", "beside"})

@@ -15,8 +15,13 @@ from attncli.ablation.tags.tags import StreamPoint, Tag, attach_tag
 from attncli.ablation.tags.torch_function_tracker import Tracker
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.stacks.blocks import BlockFollower, Stack, name_block_modules, unique_blocks
-from attncli.capture.stacks.residual_stream_arguments import (
+from attncli.capture.model_structure.blocks import (
+    BlockFollower,
+    Stack,
+    name_block_modules,
+    unique_blocks,
+)
+from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
     replace_argument,

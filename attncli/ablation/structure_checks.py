@@ -14,7 +14,7 @@ from attncli.ablation.block_structure import (
 from attncli.ablation.tags.ablation_policy import Mixing
 from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.tags import StreamPoint
-from attncli.capture.stacks.blocks import BlockCall, ModelStructure, Stack
+from attncli.capture.model_structure.blocks import BlockCall, ModelStructure, Stack
 from attncli.errors import InputError, NoAttention
 
 

@@ -25,6 +25,14 @@ from attncli.analysis.verification_inputs import (
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
 from attncli.capture.linear.linear_layers import LinearLayers, find_linear_layers
 from attncli.capture.model_errors import run_or_refuse, translate_model_errors
+from attncli.capture.model_structure.blocks import (
+    Stack,
+    read_stacks_without_attention,
+    read_structure,
+)
+from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.probe_forward import ProbeResult, probe_forward
+from attncli.capture.model_structure.unused_towers import find_idle_towers
 from attncli.capture.other_mixers.token_mixers import TokenMixer, find_mixers
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,
@@ -32,10 +40,6 @@ from attncli.capture.other_mixers.uncapturable_attention import (
     refuse_uncapturable,
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
-from attncli.capture.stacks.blocks import Stack, read_stacks_without_attention, read_structure
-from attncli.capture.stacks.custom_modules import ForeignModule
-from attncli.capture.stacks.probe_forward import ProbeResult, probe_forward
-from attncli.capture.stacks.unused_towers import find_idle_towers
 from attncli.capture.verification import NOTHING_ATTENDS
 from attncli.errors import AttnError, LimitError, NoAttention
 from attncli.forward_types import Inputs

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.stacks.custom_modules import ForeignModule
-from attncli.capture.stacks.truncate_stream import StreamTruncation
+from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.truncate_stream import StreamTruncation
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.padding import BESIDE, PADDING

@@ -64,7 +64,7 @@ def open_in_memory_weights(
 def refuse_foreign_modules_and_inputs(model: Any, name: str, inputs: Any) -> None:
     """Refuse modules that are not from transformers, since they need a run, and inputs, which are
     for runs."""
-    from attncli.capture.stacks.custom_modules import ForeignModule
+    from attncli.capture.model_structure.custom_modules import ForeignModule
 
     if isinstance(model, ForeignModule):
         raise UsageError(

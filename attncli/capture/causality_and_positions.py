@@ -9,8 +9,11 @@ from torch import nn
 
 from attncli.capture import AttentionSite, Strip, VerifiedCapture, capture_attention
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
+from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.residual_stream_arguments import (
+    find_stream_input,
+    replace_argument,
+)
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tolerances import UNIFORM_ROW
 

@@ -5,10 +5,10 @@ from torch import nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import run_or_refuse
+from attncli.capture.model_structure.blocks import find_block_lists
+from attncli.capture.model_structure.probe_forward import ForwardProber, ModuleCall
+from attncli.capture.model_structure.token_layout import batch_size, to_token_layout
 from attncli.capture.reruns.float64 import native_precision
-from attncli.capture.stacks.blocks import find_block_lists
-from attncli.capture.stacks.probe_forward import ForwardProber, ModuleCall
-from attncli.capture.stacks.token_layout import batch_size, to_token_layout
 from attncli.forward_types import Inputs
 
 

@@ -7,7 +7,7 @@ from types import FrameType
 import torch
 from torch import nn
 
-from attncli.capture.stacks.custom_modules import ForeignModule
+from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.forward_types import Inputs
 
 FLEX = "flex_attention"

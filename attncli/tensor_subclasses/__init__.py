@@ -8,7 +8,7 @@ gradients        the stream with autograd: which inputs move the output
 
     >>> import torch
     >>> from transformers import GPT2Config, GPT2Model
-    >>> from attncli.capture.stacks.blocks import find_stacks
+    >>> from attncli.capture.model_structure.blocks import find_stacks
     >>> from attncli.metrics.log10_residual import log10_residual
     >>> from attncli.tensor_subclasses.residual_split.split_run import run_split
     >>> config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.residual_stream_arguments import (
+from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
     replace_argument,

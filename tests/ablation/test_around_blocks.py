@@ -10,7 +10,7 @@ from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 
 from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
 from attncli.ablation.trials import operations_between_blocks
-from attncli.capture.stacks.blocks import observe_states
+from attncli.capture.model_structure.blocks import observe_states
 from attncli.errors import InputError
 from attncli.networks.variants import AblationSwitches
 

@@ -20,8 +20,8 @@ from transformers.masking_utils import sdpa_mask
 from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
 from attncli.ablation.tags.call_sites import CallSite, current_call_site
 from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.model_structure.blocks import observe_states
 from attncli.capture.reruns.float64 import force_float64
-from attncli.capture.stacks.blocks import observe_states
 from attncli.errors import UsageError
 from attncli.networks.variants import AblationSwitches
 

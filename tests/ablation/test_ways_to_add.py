@@ -9,7 +9,7 @@ from torch import Tensor
 from toy_blocks import WIDTH, Block, model_of, some_input
 
 from attncli.ablation import ablate, recognise_block_anatomy
-from attncli.capture.stacks.blocks import observe_states
+from attncli.capture.model_structure.blocks import observe_states
 from attncli.errors import InputError
 from attncli.networks.variants import AblationSwitches
 

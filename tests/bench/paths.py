@@ -36,7 +36,7 @@ def peak() -> float:
 
 
 def measure(arch: str) -> None:
-    from attncli.capture.stacks.blocks import find_stacks
+    from attncli.capture.model_structure.blocks import find_stacks
     from attncli.models.random.dummy_inputs import make_example_inputs
     from attncli.models.random.random_models import build_model
     from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head

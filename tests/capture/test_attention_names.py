@@ -11,8 +11,8 @@ from attncli.analysis.heads.forward_passes.head_observer import PassRequest, mea
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.rows.head_rows import name_stacks
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.capture.saved_maps.map_names import NAME, map_tensor_name
-from attncli.capture.stacks.blocks import find_stacks
 from attncli.capture.strips import differential
 from attncli.capture.strips.attention_sites import SiteNamer, words_beyond_kind
 from attncli.capture.verification import refuse_duplicate_sites

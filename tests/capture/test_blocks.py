@@ -10,8 +10,8 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
-from attncli.capture.stacks.blocks import Stack, find_stacks, observe_states
-from attncli.capture.stacks.stack_names import unique_names
+from attncli.capture.model_structure.blocks import Stack, find_stacks, observe_states
+from attncli.capture.model_structure.stack_names import unique_names
 from attncli.errors import InputError
 
 FOUND: Mapping[str, Mapping[str, list[str]]] = {

@@ -12,12 +12,12 @@ from toy_blocks import WIDTH, Attention, Block, model_of, some_input
 
 from attncli.capture import AttentionSite, Strip, capture_attention, verification, verify_capture
 from attncli.capture.attention_capture import find_sink_owner
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.capture.other_mixers.uncapturable_attention import (
     find_uncapturable_mixers,
     refuse_uncapturable,
 )
 from attncli.capture.reruns.float64 import force_float64
-from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
 
 torch.set_num_threads(1)

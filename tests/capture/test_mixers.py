@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from attncli.analysis.heads.rows.layer_kinds import LayerCounts, TokenMixing
 from attncli.capture import verify_capture
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
     find_mixers,
     mixes_tokens,
     name_mixer_kind,
 )
-from attncli.capture.stacks.blocks import find_stacks
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model

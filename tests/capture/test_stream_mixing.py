@@ -14,8 +14,8 @@ from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
     compute_stream_gains,
 )
 from attncli.capture import verify_capture
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.capture.other_mixers.hyper_connections import StreamMixing, find_stream_mixings
-from attncli.capture.stacks.blocks import find_stacks
 from attncli.errors import InputError
 from attncli.maths.matrices.mixing_matrix_gain import StreamGain, compute_gains_over_depth
 from attncli.models.random.dummy_inputs import make_example_inputs

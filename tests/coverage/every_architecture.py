@@ -30,9 +30,9 @@ from attncli.analysis.states.model_variant_runs import CollapseModel, run_varian
 from attncli.analysis.states.trajectories import Trajectory
 from attncli.capture import verify_capture
 from attncli.capture.linear.linear_layers import find_linear_layers
+from attncli.capture.model_structure.blocks import find_stacks, find_stacks_without_attention
 from attncli.capture.other_mixers.token_mixers import find_mixers
 from attncli.capture.reruns.float64 import force_float64
-from attncli.capture.stacks.blocks import find_stacks, find_stacks_without_attention
 from attncli.capture.verification import NOTHING_ATTENDS, VerifiedCapture, output_tensors
 from attncli.errors import InputError, NoAttention
 from attncli.models.inputs.model_input import ModelInput

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attncli.capture.input_token_counts import count_positions
-from attncli.capture.stacks.blocks import find_stacks, observe_states
+from attncli.capture.model_structure.blocks import find_stacks, observe_states
 from attncli.errors import InputError
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_inputs import make_inputs

@@ -15,8 +15,8 @@ from oracles import network
 from attncli.ablation import BlockAnatomy, ablate
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.stacks.blocks import BlockFollower, Stack, unique_blocks
-from attncli.capture.stacks.residual_stream_arguments import (
+from attncli.capture.model_structure.blocks import BlockFollower, Stack, unique_blocks
+from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
     replace_argument,

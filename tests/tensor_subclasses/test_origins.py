@@ -13,8 +13,11 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from attncli.capture.stacks.blocks import find_stacks
-from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
+from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.residual_stream_arguments import (
+    find_stream_input,
+    replace_argument,
+)
 from attncli.errors import InputError
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions

@@ -10,7 +10,7 @@ import transformers as hf
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.capture.stacks.blocks import Stack, find_stacks, observe_states
+from attncli.capture.model_structure.blocks import Stack, find_stacks, observe_states
 from attncli.errors import InputError
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head

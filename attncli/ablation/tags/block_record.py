@@ -14,7 +14,7 @@ from attncli.ablation.tags.tags import (
     UntouchedResult,
     tag_of,
 )
-from attncli.capture.stacks.blocks import BlockCall
+from attncli.capture.model_structure.blocks import BlockCall
 
 
 class Summand(NamedTuple):

@@ -9,7 +9,7 @@ from torch import nn
 
 from attncli.ablation.norm_modules import is_norm
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.stacks.blocks import Stack, name_block_modules
+from attncli.capture.model_structure.blocks import Stack, name_block_modules
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Kwargs
 from attncli.tolerances import UNNAMED_NORM

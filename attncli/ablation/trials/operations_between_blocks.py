@@ -16,20 +16,20 @@ from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.trials.handwritten_norms import refuse_unnamed_norms
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.reruns.fixed_rng import fix_rng
-from attncli.capture.stacks.blocks import (
+from attncli.capture.model_structure.blocks import (
     BlockCall,
     BlockFollower,
     Stack,
     observe_states,
     unique_blocks,
 )
-from attncli.capture.stacks.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
     replace_output,
     tensor_at,
 )
+from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 

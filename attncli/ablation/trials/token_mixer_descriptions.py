@@ -8,9 +8,9 @@ from attncli.ablation.block_structure import ADDITIONS, OF_MLP, block_operations
 from attncli.ablation.tags.ablation_policy import Mixing
 from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.trials.tracking_verification import Seen
+from attncli.capture.model_structure.blocks import Stack
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.capture.other_mixers.token_mixers import find_mixers_besides_attention
-from attncli.capture.stacks.blocks import Stack
 from attncli.forward_types import Inputs
 
 NAMELESS = "token mixer"

@@ -17,11 +17,14 @@ from attncli.ablation.tags.block_record import BlockRun, Summand
 from attncli.ablation.tags.tags import AdditionSite
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
+from attncli.capture.model_structure.blocks import Stack, unique_blocks
+from attncli.capture.model_structure.residual_stream_arguments import (
+    find_stream_input,
+    replace_argument,
+)
+from attncli.capture.model_structure.token_layout import is_channels_first
 from attncli.capture.other_mixers.token_mixers import noise_like
 from attncli.capture.reruns.fixed_rng import fix_rng
-from attncli.capture.stacks.blocks import Stack, unique_blocks
-from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
-from attncli.capture.stacks.token_layout import is_channels_first
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tolerances import TOKEN_MIXING
 

@@ -10,8 +10,8 @@ from attncli.ablation.block_tracking import Feed, alias_residual_stream, track_b
 from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.tags.ablation_policy import DropAdditions, KeepPolicy, Mixing
 from attncli.ablation.tags.block_record import BlockRun
+from attncli.capture.model_structure.blocks import Stack
 from attncli.capture.reruns.fixed_rng import fix_rng
-from attncli.capture.stacks.blocks import Stack
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.tolerances import TRACKED_OUTPUT

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.prepare import PreparedModel, prepare_model
 from attncli.capture import AttentionSite
-from attncli.capture.stacks.custom_modules import ForeignModule
+from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.errors import NoAttention, UsageError, with_article
 from attncli.models.layer_configs import find_deepest_layer_count
 from attncli.models.loading.loaded_model import LoadedModel

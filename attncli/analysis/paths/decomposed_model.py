@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.analysis.prepare import PreparedModel
-from attncli.capture.stacks.blocks import Stack, observe_states
+from attncli.capture.model_structure.blocks import Stack, observe_states
 from attncli.errors import Imprecise, InputError, LimitError
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel

@@ -23,8 +23,8 @@ from attncli.capture.causality_and_positions import (
     find_attention_properties,
     observe_unequal_weights,
 )
-from attncli.capture.stacks.blocks import BlockCall
-from attncli.capture.stacks.probe_forward import ProbeResult
+from attncli.capture.model_structure.blocks import BlockCall
+from attncli.capture.model_structure.probe_forward import ProbeResult
 from attncli.capture.verification import (
     NOTHING_ATTENDS,
     gather_evidence,

@@ -28,10 +28,10 @@ from attncli.analysis.states.significant_digits import (
 from attncli.analysis.states.state_metrics import PreviousStates, StateMetrics
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.capture.eager_interface import force_eager_attention
+from attncli.capture.model_structure.blocks import Stack, observe_states
+from attncli.capture.model_structure.token_layout import to_token_layout
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding
-from attncli.capture.stacks.blocks import Stack, observe_states
-from attncli.capture.stacks.token_layout import to_token_layout
 from attncli.errors import InputError
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array

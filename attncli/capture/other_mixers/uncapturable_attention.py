@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.residual_stream_arguments import find_stream_input
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
     TokenMixer,
@@ -22,8 +24,6 @@ from attncli.capture.other_mixers.token_mixers import (
     record_module_inputs,
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
-from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.residual_stream_arguments import find_stream_input
 from attncli.capture.strips.attention_sites import NUMBER, AttentionSite
 from attncli.errors import InputError
 from attncli.forward_types import Inputs

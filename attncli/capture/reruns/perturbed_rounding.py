@@ -28,8 +28,11 @@ from attncli.capture.attention_calls import (
     unseen,
 )
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.stacks.blocks import Stack, unique_blocks
-from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
+from attncli.capture.model_structure.blocks import Stack, unique_blocks
+from attncli.capture.model_structure.residual_stream_arguments import (
+    find_stream_input,
+    replace_argument,
+)
 from attncli.forward_types import Args, Function, Kwargs
 
 MOVING = frozenset(

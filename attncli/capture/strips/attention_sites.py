@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torch import nn
 
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.stacks.blocks import Stack
+from attncli.capture.model_structure.blocks import Stack
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.stacks.custom_modules import ForeignModule
+from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.strips.attention_interface import (
     MapOperands,
     Strip,

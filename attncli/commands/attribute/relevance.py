@@ -10,7 +10,7 @@ from torch import Tensor
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.capture import AttentionSite
 from attncli.capture.map_gradients import DifferentiableMap, refuse_incomplete_maps, retain_maps
-from attncli.capture.stacks.blocks import observe_states, unique_blocks
+from attncli.capture.model_structure.blocks import observe_states, unique_blocks
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.attribute.targets import STATE, TargetScore, select_score
 from attncli.errors import InputError

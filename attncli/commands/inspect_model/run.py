@@ -23,7 +23,7 @@ from attncli.analysis.heads.prepare import (
 )
 from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
 from attncli.capture.linear.linear_layers import LinearLayer
-from attncli.capture.stacks.custom_modules import ForeignModule
+from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.commands.inspect_model.request import InspectionRequest
 from attncli.declare.dry_run import before_the_work
 from attncli.models.inputs.input_options import RequestedInput

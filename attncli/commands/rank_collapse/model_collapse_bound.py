@@ -24,7 +24,7 @@ from attncli.analysis.states.collapse_bound_rows import (
 )
 from attncli.analysis.statistics import summarize_values
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.stacks.module_paths import find_module_by_name
+from attncli.capture.model_structure.module_paths import find_module_by_name
 from attncli.errors import AttnError, InputError, format_count
 from attncli.head_weights.collapse_bound_constants import (
     LayerTheoremConstant,

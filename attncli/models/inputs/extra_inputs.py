@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from attncli.capture.model_structure.probe_forward import probe_forward
 from attncli.capture.reruns.float64 import native_precision
-from attncli.capture.stacks.probe_forward import probe_forward
 from attncli.capture.verification import output_tensors
 from attncli.errors import InputError, UsageError, join_parameters
 from attncli.forward_types import Inputs

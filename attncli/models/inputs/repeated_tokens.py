@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.capture.stacks.custom_modules import ForeignModule
+from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.models.inputs.extra_inputs import is_reading_ids_alone
 from attncli.models.inputs.vocabulary_and_positions import max_positions, ordinary_ids
 from attncli.models.random.dummy_inputs import list_required_inputs

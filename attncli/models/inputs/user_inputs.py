@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.input_token_counts import count_positions
 from attncli.capture.model_errors import run_or_refuse
-from attncli.capture.stacks.custom_modules import ForeignModule
+from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.undetected_attention import explain_unseen_attention
 from attncli.errors import InputError, UsageError, join_parameters, quote_parameter, with_article
 from attncli.forward_types import Args, Inputs

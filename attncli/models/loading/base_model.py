@@ -5,7 +5,7 @@ from typing import cast
 from transformers import PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from attncli.capture.stacks.custom_modules import ForeignModule
+from attncli.capture.model_structure.custom_modules import ForeignModule
 
 
 def remove_model_head(model: PreTrainedModel) -> PreTrainedModel:

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from attncli.capture.eager_interface import force_eager_attention
-from attncli.capture.stacks.truncate_stream import StreamTruncation, find_truncation
+from attncli.capture.model_structure.truncate_stream import StreamTruncation, find_truncation
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.model_classes import iter_configs

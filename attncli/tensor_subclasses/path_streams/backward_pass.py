@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.stacks.blocks import Stack
-from attncli.capture.stacks.residual_stream_arguments import find_stream_output, replace_argument
+from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.residual_stream_arguments import (
+    find_stream_output,
+    replace_argument,
+)
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tensor_subclasses.path_streams.path_run import (

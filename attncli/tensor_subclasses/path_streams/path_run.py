@@ -12,8 +12,8 @@ from attncli.capture.attention_capture import replace_eager_interface
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
-from attncli.capture.stacks.blocks import Stack, find_stacks
-from attncli.capture.stacks.residual_stream_arguments import (
+from attncli.capture.model_structure.blocks import Stack, find_stacks
+from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
     replace_argument,

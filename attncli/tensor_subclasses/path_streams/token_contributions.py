@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.stacks.blocks import Stack
+from attncli.capture.model_structure.blocks import Stack
 from attncli.forward_types import Inputs
 from attncli.tensor_subclasses.path_streams.backward_pass import (
     RecordedRun,

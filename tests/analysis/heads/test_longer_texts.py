@@ -25,7 +25,7 @@ from attncli.capture import (
     observe_in_rounds,
     verify_capture,
 )
-from attncli.capture.stacks.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.errors import InputError
 from attncli.metrics.attention._map_spectrum import STILL

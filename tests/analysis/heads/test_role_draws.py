@@ -18,7 +18,7 @@ from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan, observe_repeated_tokens
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import verify_capture
-from attncli.capture.stacks.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.models.inputs.repeated_tokens import DRAWS, make_repeated_tokens
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.records import Row

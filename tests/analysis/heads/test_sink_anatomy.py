@@ -13,7 +13,7 @@ from torch import Tensor
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import list_metrics_by_group
-from attncli.capture.stacks.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, measure_maps
 

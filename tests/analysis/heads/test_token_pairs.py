@@ -21,7 +21,7 @@ from attncli.analysis.heads.rows.head_rows import HeadObservations
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_strongest_pair
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.stacks.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import decoder_labels
 from attncli.records import Row

@@ -26,7 +26,7 @@ from attncli.analysis.heads.metric_selection import DEFAULT_HEADS, choose_metric
 from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import AttentionSite, verify_capture
-from attncli.capture.stacks.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._metric_accumulator import measure_maps

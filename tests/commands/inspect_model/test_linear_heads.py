@@ -13,7 +13,7 @@ from attncli.analysis import prepare
 from attncli.analysis.verification_inputs import ShortInput
 from attncli.capture.linear import linear_layers
 from attncli.capture.linear.linear_layers import LinearLayers
-from attncli.capture.stacks.probe_forward import probe_forward
+from attncli.capture.model_structure.probe_forward import probe_forward
 from attncli.commands.inspect_model.command import validate_names_and_numbers
 from attncli.errors import InputError, NoAttention, UsageError
 from attncli.options.heads import HeadOptions

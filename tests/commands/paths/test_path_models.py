@@ -13,7 +13,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.analysis.paths import decomposed_model
-from attncli.capture.stacks.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.tensor_subclasses.path_streams.path_run import run_single_paths
 from attncli.tolerances import COMPLETENESS

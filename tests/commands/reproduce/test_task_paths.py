@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.capture.stacks.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_stacks
 from attncli.commands.reproduce.path_subnetworks import (
     FrozenLayers,
     normalize_states,

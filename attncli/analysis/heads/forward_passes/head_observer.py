@@ -25,7 +25,7 @@ from attncli.capture import (
 )
 from attncli.capture.linear.linear_layers import NO_LINEAR, LinearHeads, capture_linear_layers
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.stacks.blocks import Stack, observe_states
+from attncli.capture.model_structure.blocks import Stack, observe_states
 from attncli.capture.strips.map_statistics import request_statistics
 from attncli.errors import InputError, NotFinite
 from attncli.maths.residuals.common_row_plus_deviation import SplitState

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from attncli.capture.model_structure.blocks import Stack
 from attncli.capture.other_mixers.hyper_connections import StreamMixing
-from attncli.capture.stacks.blocks import Stack
 from attncli.maths.matrices.mixing_matrix_gain import StreamGain, compute_gains_over_depth
 from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Row, Scalar

@@ -13,7 +13,7 @@ from torch import Tensor
 from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.statistics import UNRESOLVED, summarize_values
 from attncli.capture import AttentionSite
-from attncli.capture.stacks.blocks import Stack
+from attncli.capture.model_structure.blocks import Stack
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import format_count
 from attncli.metrics.activations._state import ActivationPeak

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncli.analysis import Progress
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.stacks.module_paths import find_module_by_name
+from attncli.capture.model_structure.module_paths import find_module_by_name
 from attncli.errors import InputError, UsageError
 from attncli.head_weights.head import Head
 from attncli.head_weights.head_configs import HeadConfig

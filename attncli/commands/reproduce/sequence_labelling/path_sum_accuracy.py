@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.paths.path_selection import Path, sample_path
-from attncli.capture.stacks.blocks import Stack, find_stacks
+from attncli.capture.model_structure.blocks import Stack, find_stacks
 from attncli.commands.reproduce.path_subnetworks import (
     normalize_states,
     run_frozen_paths,

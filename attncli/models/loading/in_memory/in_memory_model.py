@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
-from attncli.capture.stacks.custom_modules import ForeignModule, wrap_foreign_module
+from attncli.capture.model_structure.custom_modules import ForeignModule, wrap_foreign_module
 from attncli.errors import InputError, UsageError, with_article
 from attncli.models.files.state_hashing import hash_state_dict
 from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_model_state

@@ -8,7 +8,7 @@ from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
-from attncli.capture.stacks.custom_modules import wrap_foreign_module
+from attncli.capture.model_structure.custom_modules import wrap_foreign_module
 from attncli.errors import UsageError
 from attncli.models.loading.base_model import remove_model_head
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from attncli.capture.attention_calls import INPUT, AttentionTracer, iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.stacks.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream_arguments import (
     find_second_stream_input,
     find_second_stream_output,
     find_stream_input,

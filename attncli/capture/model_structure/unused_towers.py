@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from torch import nn
 
-from attncli.capture.stacks.probe_forward import LISTS
+from attncli.capture.model_structure.probe_forward import LISTS
 
 
 def find_idle_towers(model: nn.Module, ran: Collection[nn.Module]) -> tuple[str, ...]:

@@ -14,8 +14,11 @@ from typing import Any
 from torch import nn
 
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.stacks.blocks import Stack, find_stacks
-from attncli.capture.stacks.residual_stream_arguments import find_stream_input, replace_argument
+from attncli.capture.model_structure.blocks import Stack, find_stacks
+from attncli.capture.model_structure.residual_stream_arguments import (
+    find_stream_input,
+    replace_argument,
+)
 from attncli.forward_types import Args, Inputs, Kwargs
 
 LONGER = 4

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.stacks.probe_forward import ModuleCall, ProbeResult, probe_forward
+from attncli.capture.model_structure.probe_forward import ModuleCall, ProbeResult, probe_forward
 from attncli.forward_types import Inputs
 
 

@@ -10,7 +10,7 @@ tags                   one block while it runs: tags on its tensors, and what is
 block_structure        the recognised structure of a model
 structure_checks       what every block must satisfy before anything is ablated
 block_tracking         the context in which every block runs with tags
-trials                 further forwards: which branches mix tokens, and verification of the anatomy
+model_probes           further forwards: which branches mix tokens, and verification of the anatomy
 block_recognition      recognise a model's anatomy and verify it
 albert_mlp_activation  what the code behind the published figures leaves in ALBERT
 sub_block_ablation     the context in which parts are off

@@ -16,6 +16,19 @@ from attncli.ablation.block_structure import (
     build_block_anatomy,
     trace_residual_streams,
 )
+from attncli.ablation.model_probes.operations_between_blocks import (
+    UnchangedForward,
+    check_nothing_between_blocks,
+    run_unchanged_forward,
+)
+from attncli.ablation.model_probes.token_mixer_descriptions import describe_mixers
+from attncli.ablation.model_probes.token_mixing import Where, probe_token_mixing
+from attncli.ablation.model_probes.tracking_verification import (
+    Seen,
+    check_no_path_bypasses_stream,
+    check_tracking_unchanged,
+    run_tracked,
+)
 from attncli.ablation.structure_checks import (
     check_between_blocks,
     check_block_additions,
@@ -28,19 +41,6 @@ from attncli.ablation.structure_checks import (
 )
 from attncli.ablation.tags.ablation_policy import KeepEverything, Mixing
 from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.trials.operations_between_blocks import (
-    UnchangedForward,
-    check_nothing_between_blocks,
-    run_unchanged_forward,
-)
-from attncli.ablation.trials.token_mixer_descriptions import describe_mixers
-from attncli.ablation.trials.token_mixing import Where, probe_token_mixing
-from attncli.ablation.trials.tracking_verification import (
-    Seen,
-    check_no_path_bypasses_stream,
-    check_tracking_unchanged,
-    run_tracked,
-)
 from attncli.capture.model_structure.blocks import (
     ModelStructure,
     Stack,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 
 from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
-from attncli.ablation.trials import operations_between_blocks
+from attncli.ablation.model_probes import operations_between_blocks
 from attncli.capture.model_structure.blocks import observe_states
 from attncli.errors import InputError
 from attncli.networks.variants import AblationSwitches

@@ -9,13 +9,13 @@ from torch import nn
 from attncli.ablation import BlockAnatomy, recognise_block_anatomy
 from attncli.ablation.block_recognition import RecognisedBlocks, recognise_blocks
 from attncli.ablation.block_structure import ADDITIONS
-from attncli.ablation.tags.ablation_policy import KeepEverything
-from attncli.ablation.trials.operations_between_blocks import UnchangedForward
-from attncli.ablation.trials.tracking_verification import (
+from attncli.ablation.model_probes.operations_between_blocks import UnchangedForward
+from attncli.ablation.model_probes.tracking_verification import (
     Seen,
     check_tracking_unchanged,
     run_tracked,
 )
+from attncli.ablation.tags.ablation_policy import KeepEverything
 from attncli.capture import AttentionSite, VerifiedCapture
 from attncli.capture.causality_and_positions import (
     AttentionProperties,

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.ablation import BlockAnatomy, ablate
+from attncli.ablation.model_probes.operations_between_blocks import UnchangedForward
 from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.trials.operations_between_blocks import UnchangedForward
 from attncli.analysis.states.significant_digits import (
     MOVES,
     PerturbedStatePair,

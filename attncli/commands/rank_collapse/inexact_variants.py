@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import astuple, replace
 
-from attncli.ablation.trials.operations_between_blocks import UnchangedForward
+from attncli.ablation.model_probes.operations_between_blocks import UnchangedForward
 from attncli.analysis.states.model_variant_runs import (
     CollapseModel,
     Curves,

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import nn
 
+from attncli.ablation.model_probes.handwritten_norms import refuse_unnamed_norms
 from attncli.ablation.structure_checks import describe_block
-from attncli.ablation.trials.handwritten_norms import refuse_unnamed_norms
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import (

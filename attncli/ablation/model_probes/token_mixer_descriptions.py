@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from torch import nn
 
 from attncli.ablation.block_structure import ADDITIONS, OF_MLP, block_operations
+from attncli.ablation.model_probes.tracking_verification import Seen
 from attncli.ablation.tags.ablation_policy import Mixing
 from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.trials.tracking_verification import Seen
 from attncli.capture.model_structure.blocks import Stack
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.capture.other_mixers.token_mixers import find_mixers_besides_attention

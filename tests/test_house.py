@@ -638,7 +638,6 @@ SHORT_FILES = {
     "models/loading/random_init": "by every command with that control",
     "python/reproduce": "the module `attn.reproduce`",
     "render/plots/figure_files": "file names of plots, without matplotlib",
-    "tensor_subclasses/residual_split/rounding_samples": "a derivation of its own",
 }
 """Files that are shorter all the same, and who needs them apart."""
 

@@ -42,8 +42,8 @@ from attncli.ablation.structure_checks import (
 from attncli.ablation.tags.ablation_policy import KeepEverything, Mixing
 from attncli.ablation.tags.block_record import BlockRun
 from attncli.capture.model_structure.blocks import (
+    BlockStack,
     ModelStructure,
-    Stack,
     read_stacks_without_attention,
     read_structure,
     unique_blocks,
@@ -126,7 +126,9 @@ def find_token_mixing_blocks(model: nn.Module, seen: ProbeResult) -> ModelStruct
     return ModelStructure(stacks, ())
 
 
-def refuse_hyper_connections(model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]) -> None:
+def refuse_hyper_connections(
+    model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...]
+) -> None:
     """Refuse hyper-connections: blocks that mix several streams of a token show no addition to the one stream."""
     mixing = find_blocks_mixing_streams(model, unique_blocks(stacks), inputs)
     for stack in stacks:
@@ -141,7 +143,7 @@ def refuse_hyper_connections(model: nn.Module, inputs: Inputs, stacks: tuple[Sta
 def trace_token_mixing(
     model: nn.Module,
     inputs: Inputs,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     tracked: Seen | None = None,
 ) -> tuple[Seen, Mixing, Mixing]:
     """Run one tracked forward, if none was; test which branches mix tokens without attention, and which MLPs do."""

@@ -7,7 +7,7 @@ from itertools import pairwise, takewhile
 from attncli.ablation.tags.ablation_policy import Mixing
 from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.tags import Key, Kind, StreamPoint
-from attncli.capture.model_structure.blocks import ModelStructure, Stack
+from attncli.capture.model_structure.blocks import BlockStack, ModelStructure
 
 OF_ATTENTION = frozenset({"attention", "mixer", "parallel"})
 OF_MLP = frozenset({"mlp", "parallel", "beside"})
@@ -28,7 +28,7 @@ NORMED_BRANCHES = (
 class BlockAnatomy:
     """A model whose every block was understood."""
 
-    stacks: tuple[Stack, ...]
+    stacks: tuple[BlockStack, ...]
     paths: dict[tuple[str, int], tuple[Kind, ...]]
     """Per stack and layer, the skip additions and norms from a block's input to its output, in order."""
     merges: frozenset[tuple[str, int, Key]]

@@ -17,7 +17,7 @@ from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import (
     BlockFollower,
-    Stack,
+    BlockStack,
     name_block_modules,
     unique_blocks,
 )
@@ -25,7 +25,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
     replace_argument,
-    tensor_at,
+    select_tensor_at,
 )
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Kwargs
@@ -51,7 +51,7 @@ def stream_points(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
 @contextmanager
 def track_blocks(
     model: nn.Module,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     parts: KeepPolicy,
     done: Done,
     feed: Feed = alias_residual_stream,
@@ -79,7 +79,7 @@ class BlockTracking:
 
     def __init__(
         self,
-        stacks: tuple[Stack, ...],
+        stacks: tuple[BlockStack, ...],
         parts: KeepPolicy,
         norms: Mapping[nn.Module, str],
         done: Done,
@@ -117,7 +117,10 @@ class BlockTracking:
                 output = forward(*args, **kwargs)
         finally:
             self.tracker = None
-        results = [find_stream_output(output), call.second and tensor_at(call.second[1], output)]
+        results = [
+            find_stream_output(output),
+            call.second and select_tensor_at(call.second[1], output),
+        ]
         streams = [result for result in results if result is not None]
         tags = [run.tag_tensor(stream) for stream in streams]
         run.scaled |= any(tag.scaled for tag in tags if tag)
@@ -132,7 +135,7 @@ class BlockTracking:
         stream = find_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{describe_block(run.stack, run.call)} is given no stream of tokens.")
-        second = run.call.second and tensor_at(run.call.second[0], (args, kwargs))
+        second = run.call.second and select_tensor_at(run.call.second[0], (args, kwargs))
         run.outside = {
             id(tensor)
             for tensor in iter_tensors((args, kwargs))

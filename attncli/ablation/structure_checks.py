@@ -14,7 +14,7 @@ from attncli.ablation.block_structure import (
 from attncli.ablation.tags.ablation_policy import Mixing
 from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.tags import StreamPoint
-from attncli.capture.model_structure.blocks import BlockCall, ModelStructure, Stack
+from attncli.capture.model_structure.blocks import BlockCall, BlockStack, ModelStructure
 from attncli.errors import InputError, NoAttention
 
 
@@ -48,7 +48,7 @@ def check_block_chain(stack: str, call: BlockCall) -> None:
     )
 
 
-def refuse_earlier_states(stack: str, call: BlockCall, others: list[Stack]) -> NoReturn:
+def refuse_earlier_states(stack: str, call: BlockCall, others: list[BlockStack]) -> NoReturn:
     """Refuse blocks that take earlier states: these would remain, whatever is ablated."""
     for other in others:
         if other.calls[0].name.startswith(f"{call.name}."):

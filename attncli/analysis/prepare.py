@@ -23,10 +23,10 @@ from attncli.analysis.verification_inputs import (
     main_input_names,
 )
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
-from attncli.capture.linear.linear_layers import LinearLayers, find_linear_layers
-from attncli.capture.model_errors import run_or_refuse, translate_model_errors
+from attncli.capture.linear.linear_layers import LinearAttentionLayers, find_linear_attention_layers
+from attncli.capture.model_errors import run_model_or_refuse, translate_model_errors
 from attncli.capture.model_structure.blocks import (
-    Stack,
+    BlockStack,
     read_stacks_without_attention,
     read_structure,
 )
@@ -37,7 +37,7 @@ from attncli.capture.other_mixers.token_mixers import TokenMixer, find_mixers
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,
     find_uncapturable_mixers,
-    refuse_uncapturable,
+    refuse_uncapturable_attention,
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.verification import NOTHING_ATTENDS
@@ -74,7 +74,7 @@ class Requirement(Flag):
     """The parts of its blocks that can be switched off, and what keeps its attention from collapsing."""
 
 
-NONE_LINEAR, NO_INPUT = LinearLayers(), ShortInput({}, 0)
+NONE_LINEAR, NO_INPUT = LinearAttentionLayers(), ShortInput({}, 0)
 HEADS = Requirement.BLOCKS | Requirement.CAPTURE
 
 
@@ -83,12 +83,12 @@ class PreparedModel:
     """A model whose attention capture has been verified."""
 
     body: "PreTrainedModel"
-    stacks: tuple[Stack, ...]
+    stacks: tuple[BlockStack, ...]
     shapes: Mapping[AttentionSite, MapShape]
     """Of each attention's maps on the short input that proved it, in the order in which they run."""
     mixers: tuple[TokenMixer, ...] = ()
     """Token mixers other than attention."""
-    linear: LinearLayers = NONE_LINEAR
+    linear: LinearAttentionLayers = NONE_LINEAR
     """Which of these have maps."""
     left_out: tuple[UncapturableAttention, ...] = ()
     """Softmax layers whose maps cannot be captured."""
@@ -185,7 +185,7 @@ def prepare_model(
                 return prepare_linear_layers(body, short, seen, reason)
             raise
         if left_out == "refuse":
-            refuse_uncapturable(proof.left_out)
+            refuse_uncapturable_attention(proof.left_out)
         stacks = (
             read_structure(body, seen, without_blocks == "go on").stacks
             if Requirement.BLOCKS in needs
@@ -217,7 +217,9 @@ def record_first_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[Probe
         raise
     except Exception:
         with torch.no_grad():
-            run_or_refuse(body, inputs)  # this run raises the error if the model's own code fails
+            run_model_or_refuse(
+                body, inputs
+            )  # this run raises the error if the model's own code fails
         raise
     settles = list(map(id, body.modules())) != before
     if settles:
@@ -229,11 +231,11 @@ def record_first_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[Probe
 
 def find_other_mixers(
     body: "PreTrainedModel",
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     inputs: Inputs,
     proof: VerifiedCapture,
     needs: Requirement,
-) -> tuple[tuple[TokenMixer, ...], LinearLayers]:
+) -> tuple[tuple[TokenMixer, ...], LinearAttentionLayers]:
     """What mixes tokens besides the captured attention, and which of that has maps."""
     if Requirement.MIXERS not in needs:
         return (), NONE_LINEAR
@@ -241,7 +243,7 @@ def find_other_mixers(
     lengths = sorted({shape.queries for shape in proof.shapes.values()})
     linear = NONE_LINEAR
     if Requirement.LINEAR in needs:
-        linear = find_linear_layers(body, mixers, inputs, *lengths)
+        linear = find_linear_attention_layers(body, mixers, inputs, *lengths)
     return (*mixers, *find_uncapturable_mixers(stacks, proof.left_out, mixers, body)), linear
 
 
@@ -251,7 +253,7 @@ def prepare_linear_layers(
     """Prepare a model of linear layers only; one that has none of these either is refused."""
     stacks = read_stacks_without_attention(body, seen)
     mixers = find_mixers(body, stacks, short.kwargs, {}, short.tokens)
-    linear = find_linear_layers(body, mixers, short.kwargs, short.tokens)
+    linear = find_linear_attention_layers(body, mixers, short.kwargs, short.tokens)
     if linear.found:
         return PreparedModel(body, stacks, {}, mixers, linear, short=short)
     why = "; ".join(f"{kind}: {said}" for kind, said in linear.refused.items())

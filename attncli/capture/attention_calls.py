@@ -84,7 +84,7 @@ def is_attention(name: str, scored: bool) -> bool:
     return name in FUSED or (scored and name in ("softmax", "_softmax"))
 
 
-def result_has_scores(name: str, activations: int, scored: bool) -> bool:
+def has_scores_in_result(name: str, activations: int, scored: bool) -> bool:
     """Whether a function's result descends from a product of two activations; attention and products with weights end that."""
     if name in PRODUCTS:
         return activations >= 2
@@ -95,7 +95,7 @@ INPUT = -1
 """The source number of the model's own input."""
 
 
-def tensor_version(tensor: torch.Tensor) -> int:
+def read_tensor_version(tensor: torch.Tensor) -> int:
     """How often a tensor was changed in place, through any alias; inference tensors do not count it."""
     with unseen():
         return 0 if tensor.is_inference() else tensor._version
@@ -151,7 +151,7 @@ class AttentionTracer(TorchFunctionMode):
     def attach_trace(self, tensor: torch.Tensor, trace: TensorTrace) -> None:
         """Attach a trace to the tensor as it is now."""
         masks = {INPUT} if tensor.dtype == torch.bool else set()
-        known = trace._replace(sources=trace.sources - masks, version=tensor_version(tensor))
+        known = trace._replace(sources=trace.sources - masks, version=read_tensor_version(tensor))
         tensor._attn_trace = known  # type: ignore[attr-defined]
 
     def find_trace(self, tensor: torch.Tensor) -> TensorTrace | None:
@@ -163,7 +163,7 @@ class AttentionTracer(TorchFunctionMode):
         trace: TensorTrace | None = getattr(tensor, "_attn_trace", None)
         if trace is None or trace.watch is not self:
             return None
-        if trace.version == tensor_version(tensor):
+        if trace.version == read_tensor_version(tensor):
             return trace
         written = None if tensor._base is None else self.find_trace(tensor._base)
         return merge_traces([trace] if written is None else [trace, written])
@@ -174,7 +174,9 @@ class AttentionTracer(TorchFunctionMode):
         if func in ASKING:
             return func(*args, **(kwargs or {}))
         with unseen():
-            inputs = [(tensor, tensor_version(tensor)) for tensor in iter_tensors((args, kwargs))]
+            inputs = [
+                (tensor, read_tensor_version(tensor)) for tensor in iter_tensors((args, kwargs))
+            ]
             known = [trace for tensor, _ in inputs if (trace := self.find_trace(tensor))]
         result = func(*args, **(kwargs or {}))
         name = function_name(func)
@@ -196,14 +198,14 @@ class AttentionTracer(TorchFunctionMode):
         if is_attention(name, scored):
             self.on_attention()
         same = known[0] if name in UNCHANGED and known else passed
-        scores = result_has_scores(name, len(known), scored)
+        scores = has_scores_in_result(name, len(known), scored)
         passed = passed._replace(scores=scores, left=same.left, gave=same.gave)
         known_ids = {id(tensor) for tensor, _ in inputs}
         for tensor in iter_tensors(result):
             if id(tensor) not in known_ids:
                 self.attach_trace(tensor, passed)
         for tensor, version in inputs:
-            if tensor_version(tensor) != version:
+            if read_tensor_version(tensor) != version:
                 self.record_write(tensor, passed)
 
     def record_write(self, tensor: torch.Tensor, passed: TensorTrace) -> None:

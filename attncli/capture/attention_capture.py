@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import unseen
-from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_functions
+from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_attention_functions
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.one_pass.attend import OnePass
 from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_capture
@@ -78,7 +78,9 @@ class Capture:
         """Names of modules that went through the attention interface."""
         self.masked: set[str] = set()
         """Those of them that received a mask."""
-        self.sinks = {find_sink_owner(name) for name, _ in model.named_parameters() if SINK in name}
+        self.sinks = {
+            find_sink_module(name) for name, _ in model.named_parameters() if SINK in name
+        }
         """Names of modules with learned sinks, which take a share of every row."""
         self.watcher = SoftmaxCapture(model, self.found, memory)
         self.pairs = DifferentialPairs(model)
@@ -99,7 +101,7 @@ class Capture:
         """End a forward pass: check that exactly the verified attentions were captured, in full."""
         self.refuse_what_was_missed()
         if self.proved is not None:
-            refuse_changed_capture(self.shapes, self.proved)
+            refuse_other_attentions(self.shapes, self.proved)
 
     def attend(
         self,
@@ -194,7 +196,7 @@ class Capture:
                 )
 
 
-def find_sink_owner(name: str) -> str:
+def find_sink_module(name: str) -> str:
     """The module that a parameter's sinks belong to: they may come from a projection of its own."""
     parts = name.split(".")
     first = next(place for place, part in enumerate(parts) if SINK in part)
@@ -233,7 +235,7 @@ def capture_attention(
         yield stream
 
 
-def refuse_changed_capture(
+def refuse_other_attentions(
     shapes: Mapping[AttentionSite, MapShape], proved: Mapping[AttentionSite, MapShape]
 ) -> None:
     """Refuse attentions other than the verified ones: a longer input may take another path through the model's code."""
@@ -259,4 +261,4 @@ def refuse_changed_capture(
 
 def replace_eager_interface(attend: Function) -> AbstractContextManager[None]:
     """Within, models take the function for their eager attention, with masks that are evaluated a strip at a time."""
-    return swap_functions({EAGER: attend}, {EAGER: make_rowwise_mask})
+    return swap_attention_functions({EAGER: attend}, {EAGER: make_rowwise_mask})

@@ -9,7 +9,7 @@ from torch import nn
 
 from attncli.capture import AttentionSite, Strip, VerifiedCapture, capture_attention
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     replace_argument,
@@ -41,20 +41,20 @@ class AttentionProperties:
 
 
 def find_attention_properties(
-    model: nn.Module, stacks: tuple[Stack, ...], inputs: Inputs, proof: VerifiedCapture
+    model: nn.Module, stacks: tuple[BlockStack, ...], inputs: Inputs, proof: VerifiedCapture
 ) -> dict[str, AttentionProperties]:
     """Find the properties of every stack, from its maps on states in which all tokens are equal."""
     uneven: set[str] = set()
     with (
         torch.no_grad(),
-        observe_unequal_weights(model, proof, uneven),
-        feed_equal_tokens(stacks),
+        collect_unequal_attention(model, proof, uneven),
+        replace_tokens_by_first(stacks),
     ):
         model(**inputs)
     return describe_properties(stacks, proof, uneven)
 
 
-def observe_unequal_weights(
+def collect_unequal_attention(
     model: nn.Module, proof: VerifiedCapture, uneven: set[str]
 ) -> AbstractContextManager[object]:
     """Within, add the names of attentions with unequal weights: where all tokens are equal, these know positions."""
@@ -67,7 +67,7 @@ def observe_unequal_weights(
 
 
 def describe_properties(
-    stacks: tuple[Stack, ...], proof: VerifiedCapture, uneven: set[str]
+    stacks: tuple[BlockStack, ...], proof: VerifiedCapture, uneven: set[str]
 ) -> dict[str, AttentionProperties]:
     """The properties of every stack; `uneven`: attentions with unequal weights on equal tokens."""
     causal = {site.name for site in proof.causal if site.is_self}
@@ -77,7 +77,7 @@ def describe_properties(
     }
 
 
-def feed_equal_tokens(stacks: tuple[Stack, ...]) -> Any:
+def replace_tokens_by_first(stacks: tuple[BlockStack, ...]) -> Any:
     """Replace all tokens of every stack's first input by its first token."""
 
     def equalize_tokens(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
@@ -98,6 +98,6 @@ def is_uniform(strip: Strip) -> bool:
     return bool((torch.where(seen, weights / mean - 1.0, 0.0).abs() < UNIFORM_ROW.of()).all())
 
 
-def is_in_stack(names: set[str], stack: Stack) -> bool:
+def is_in_stack(names: set[str], stack: BlockStack) -> bool:
     """Whether one of the modules is in a block of the stack."""
     return any(name.startswith(f"{call.name}.") for name in names for call in stack.calls)

@@ -12,7 +12,7 @@ EAGER = "eager"
 
 
 @contextmanager
-def swap_functions(
+def swap_attention_functions(
     attentions: Mapping[str, Function],
     masks: Mapping[str, Function] | None = None,
 ) -> Iterator[None]:

@@ -4,11 +4,11 @@ import torch
 from torch import nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_errors import run_or_refuse
+from attncli.capture.model_errors import run_model_or_refuse
 from attncli.capture.model_structure.blocks import find_block_lists
 from attncli.capture.model_structure.probe_forward import ForwardProber, ModuleCall
 from attncli.capture.model_structure.token_layout import batch_size, to_token_layout
-from attncli.capture.reruns.float64 import native_precision
+from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.forward_types import Inputs
 
 
@@ -45,22 +45,28 @@ def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
     prober.watch.mark(aliases)
     try:
         with (
-            native_precision(model),
+            run_in_native_precision(model),
             torch.no_grad(),
             wrap_forwards(prober.names, prober.wrap_forward),
             prober.watch,
         ):
             model(**aliases)
     except StopAtFirstAttention:
-        return first_block_tokens(prober, find_block_lists(model, prober.found), batch_size(inputs))
+        return count_first_block_tokens(
+            prober, find_block_lists(model, prober.found), batch_size(inputs)
+        )
     except Exception:
         with torch.no_grad():
-            run_or_refuse(model, inputs)  # this run raises the error if the model's own code fails
+            run_model_or_refuse(
+                model, inputs
+            )  # this run raises the error if the model's own code fails
         raise
     return None
 
 
-def first_block_tokens(prober: FirstBlockProber, lists: set[str | None], batch: int) -> int | None:
+def count_first_block_tokens(
+    prober: FirstBlockProber, lists: set[str | None], batch: int
+) -> int | None:
     for call in prober.found.attention[0]:
         stream = prober.given.get(call)
         if call.container in lists and stream is not None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_functions
+from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_attention_functions
 from attncli.capture.strips.attention_interface import find_unpatched_eager
 from attncli.capture.strips.attention_sites import AttentionSite, SiteNamer
 from attncli.errors import InputError
@@ -21,7 +21,7 @@ class DifferentiableMap(NamedTuple):
 
 
 @contextmanager
-def retain_maps(
+def retain_maps_with_gradients(
     model: nn.Module, blocks: Collection[nn.Module]
 ) -> Iterator[list[DifferentiableMap]]:
     """Within, one forward pass of the model, with gradients, appends its maps to the list, in the order in which they ran.
@@ -50,7 +50,7 @@ def retain_maps(
         force_eager_attention(model),
         sites.count_runs(),
         require_input_gradients(model, blocks),
-        swap_functions({EAGER: attend_and_retain}),
+        swap_attention_functions({EAGER: attend_and_retain}),
     ):
         yield retained
 

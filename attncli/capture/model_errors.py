@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.reruns.float64 import native_precision
+from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.errors import AttnError, InputError, first_line_of_error, is_memory_error
 from attncli.forward_types import Inputs
 
@@ -15,7 +15,7 @@ FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, Type
 """Exceptions that a model's code may raise on a tensor subclass."""
 
 
-def run_or_refuse(
+def run_model_or_refuse(
     model: nn.Module,
     inputs: Inputs,
     wrong: str = "with the sizes of its config",
@@ -55,7 +55,7 @@ def translate_model_errors(
 
 
 def require_model_runs(model: nn.Module, name: str, inputs: Inputs) -> None:
-    with torch.no_grad(), native_precision(model):
-        run_or_refuse(
+    with torch.no_grad(), run_in_native_precision(model):
+        run_model_or_refuse(
             model, inputs, f"on {name}", ": give it another text, other ids or another length"
         )

@@ -15,7 +15,7 @@ from attncli.capture.eager_interface import (
     EAGER,
     find_registered_attention,
     iter_module_configs,
-    swap_functions,
+    swap_attention_functions,
 )
 from attncli.capture.strips.attention_interface import EagerCall, find_unpatched_eager, to_float32
 from attncli.forward_types import Function
@@ -38,7 +38,7 @@ def observe_attention(model: nn.Module, observer: Beside) -> AbstractContextMana
     Functions are wrapped, not replaced: output and gradients must come from the function that the model uses.
     """
     names = attention_implementations(model) & {SDPA, EAGER}
-    return swap_functions(
+    return swap_attention_functions(
         {
             name: wrap_attention_function(name, find_registered_attention(name), observer)
             for name in names

@@ -14,7 +14,7 @@ FLEX = "flex_attention"
 """The torch function, and its file."""
 
 
-def explain_unseen_attention(model: nn.Module, inputs: Inputs) -> str:
+def explain_uncaptured_attention(model: nn.Module, inputs: Inputs) -> str:
     """Explain unseen attention by one more forward pass: flex_attention computes no weights that could be captured."""
     module = model.model if isinstance(model, ForeignModule) else model
     name = type(module).__name__

@@ -15,7 +15,7 @@ from attncli.capture.attention_calls import unseen
 from attncli.capture.attention_capture import Capture, capture_attention
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_errors import run_or_refuse
+from attncli.capture.model_errors import run_model_or_refuse
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,
     find_uncapturable_attention,
@@ -97,22 +97,22 @@ def verify_capture(
     `as_set`: what a plain pass returned that was run already; `evidence`: of such a pass under capture. The model's eager
     attention runs plain only where the output under capture is not that of the model as it is set.
     """
-    as_set = run_as_set(model, inputs) if as_set is None else as_set
+    as_set = run_unpatched(model, inputs) if as_set is None else as_set
     evidence = evidence or run_captured(model, inputs, as_set)
     stream, captured = evidence.stream, evidence.output
     assert stream is not None
     refuse_missed_attention(model, stream)
     allowed = CAPTURED_OUTPUT.of(model_dtype(model))
-    difference = largest_difference(as_set, captured)
+    difference = compute_largest_difference(as_set, captured)
     eager_alone = not difference <= allowed
     if eager_alone:
-        difference = largest_difference(run_eager(model, inputs, as_set), captured)
+        difference = compute_largest_difference(run_eager(model, inputs, as_set), captured)
     if not difference <= allowed:
         raise InputError(
             f"{type(model).__name__}: the output under capture differs from the plain one by {difference:.1e} of its "
             f"size (allowed: {allowed:.0e}), so its attention cannot be vouched for."
         )
-    refuse_causal_leaks(model, stream, evidence)
+    refuse_weight_on_future_keys(model, stream, evidence)
     tokens = {shape.queries for shape in stream.shapes.values()}
     return VerifiedCapture(
         tuple(stream.captured),
@@ -125,18 +125,18 @@ def verify_capture(
     )
 
 
-def run_as_set(model: nn.Module, inputs: Inputs) -> list[Tensor]:
+def run_unpatched(model: nn.Module, inputs: Inputs) -> list[Tensor]:
     """The output of the unchanged model; refuse one whose own code fails."""
     with torch.no_grad(), fix_rng():
-        return output_tensors(run_or_refuse(model, inputs))
+        return output_tensors(run_model_or_refuse(model, inputs))
 
 
 def run_eager(model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]) -> list[Tensor]:
     """The output with the model's own eager attention; refuse it where it fails, or has NaN and the model as set has none."""
     how = f"with its eager attention in {str(model_dtype(model)).removeprefix('torch.')}"
     with torch.no_grad(), fix_rng(), force_eager_attention(model):
-        eager = output_tensors(run_or_refuse(model, inputs, how))
-    refuse_broken_eager(model, as_set, eager)
+        eager = output_tensors(run_model_or_refuse(model, inputs, how))
+    refuse_broken_eager_attention(model, as_set, eager)
     return eager
 
 
@@ -155,7 +155,7 @@ def run_captured(model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]) -> 
 @contextmanager
 def gather_evidence(model: nn.Module, inputs: Inputs) -> Iterator[CaptureEvidence]:
     """Within, one forward on these inputs runs under capture and shows what verification needs."""
-    evidence, small = CaptureEvidence(), small_strip_memory(model, inputs)
+    evidence, small = CaptureEvidence(), choose_small_strip_memory(model, inputs)
 
     def keep(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         output = forward(*args, **kwargs)
@@ -169,7 +169,7 @@ def gather_evidence(model: nn.Module, inputs: Inputs) -> Iterator[CaptureEvidenc
         yield evidence
 
 
-def refuse_broken_eager(
+def refuse_broken_eager_attention(
     model: nn.Module, as_set: Sequence[Tensor], eager: Sequence[Tensor]
 ) -> None:
     """Refuse a model whose eager attention alone yields no numbers: maps come from that code."""
@@ -184,7 +184,7 @@ def has_nan(value: Tensor) -> bool:
     return bool(value.isnan().any())
 
 
-def small_strip_memory(model: nn.Module, inputs: Inputs) -> int:
+def choose_small_strip_memory(model: nn.Module, inputs: Inputs) -> int:
     """Bytes for a part of a map's rows."""
     heads = vars(getattr(model, "config", model)).get("num_attention_heads")
     tensors = [value for value in inputs.values() if isinstance(value, Tensor)]
@@ -218,7 +218,9 @@ def refuse_duplicate_sites(sites: Sequence[AttentionSite]) -> None:
             )
 
 
-def refuse_causal_leaks(model: nn.Module, stream: Capture, evidence: CaptureEvidence) -> None:
+def refuse_weight_on_future_keys(
+    model: nn.Module, stream: Capture, evidence: CaptureEvidence
+) -> None:
     """Refuse attention that is marked causal, gets no mask and sees later tokens: sdpa would hide these.
 
     A mask, where there is one, decides in every implementation: LightGlue's layers are marked causal and get one that hides
@@ -275,7 +277,7 @@ def iter_outputs(output: Any) -> Iterator[Tensor]:
             yield from iter_outputs(value)
 
 
-def largest_difference(first: Sequence[Tensor], second: Sequence[Tensor]) -> float:
+def compute_largest_difference(first: Sequence[Tensor], second: Sequence[Tensor]) -> float:
     """The largest difference, relative to each tensor's size; infinite where shapes differ, nan where numbers are missing."""
     if [value.shape for value in first] != [value.shape for value in second]:
         return float("inf")

@@ -8,16 +8,16 @@ gradients        the stream with autograd: which inputs move the output
 
     >>> import torch
     >>> from transformers import GPT2Config, GPT2Model
-    >>> from attncli.capture.model_structure.blocks import find_stacks
+    >>> from attncli.capture.model_structure.blocks import find_block_stacks
     >>> from attncli.metrics.log10_residual import log10_residual
-    >>> from attncli.tensor_subclasses.residual_split.split_run import run_split
+    >>> from attncli.tensor_subclasses.residual_split.split_run import run_with_split_tensors
     >>> config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
     >>> model, inputs = GPT2Model(config).eval(), {"input_ids": torch.arange(5)[None]}
     >>> residuals = {}
     >>> def observe(stack, layer, state):
     ...     residuals[layer] = log10_residual(state)
     >>> with torch.no_grad():
-    ...     run_split(model, find_stacks(model, inputs), inputs, observe)
+    ...     run_with_split_tensors(model, find_block_stacks(model, inputs), inputs, observe)
     >>> sorted(residuals)
     [0, 1]
 """

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
@@ -42,10 +42,10 @@ class DirectionalGradients(NamedTuple):
 
 
 def backpropagate_directions(
-    model: nn.Module, stack: Stack, inputs: Inputs, number: int, seed: int
+    model: nn.Module, stack: BlockStack, inputs: Inputs, number: int, seed: int
 ) -> DirectionalGradients:
     """Run one forward pass, and a backward pass for each direction."""
-    passage = LeafInput(stack)
+    passage = GradientInput(stack)
     try:
         with torch.enable_grad(), wrap_forwards(passage.blocks, passage.wrap_forward):
             model(**inputs)
@@ -59,7 +59,7 @@ def backpropagate_directions(
     return DirectionalGradients(found, len(state))
 
 
-def gradient_norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack) -> Tensor:
+def gradient_norms(state: Tensor, start: Tensor, direction: Tensor, stack: BlockStack) -> Tensor:
     try:
         (found,) = torch.autograd.grad(state, start, direction, retain_graph=True)
     except RuntimeError as error:
@@ -72,10 +72,10 @@ def gradient_norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack
     return sizes
 
 
-class LeafInput:
+class GradientInput:
     """Makes the first block's input a leaf of the autograd graph, and records the last block's output."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: BlockStack) -> None:
         self.stack = stack
         self.blocks = {call.module for call in stack.calls}
         self.done = 0

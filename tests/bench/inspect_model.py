@@ -29,7 +29,7 @@ import torch
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.one_pass.library import SWITCH, find_library
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._metric_accumulator import measure_maps
@@ -67,7 +67,7 @@ def cpu(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
 
 def inspected(model: Any, inputs: dict[str, torch.Tensor], *names: str) -> Callable[[], object]:
     """What the command measures on one text."""
-    metrics, stacks = choose_metrics(names), find_stacks(model, tokens(12))
+    metrics, stacks = choose_metrics(names), find_block_stacks(model, tokens(12))
     repeated = make_repeated_tokens(model, 0)
     assert repeated is not None
     roles = metrics.on_repeats

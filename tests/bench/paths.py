@@ -36,7 +36,7 @@ def peak() -> float:
 
 
 def measure(arch: str) -> None:
-    from attncli.capture.model_structure.blocks import find_stacks
+    from attncli.capture.model_structure.blocks import find_block_stacks
     from attncli.models.random.dummy_inputs import make_example_inputs
     from attncli.models.random.random_models import build_model
     from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
@@ -50,7 +50,7 @@ def measure(arch: str) -> None:
     model.config.use_cache = False
     body = model.base_model
     inputs = make_example_inputs(body, TOKENS)
-    (stack,) = find_stacks(body, inputs)
+    (stack,) = find_block_stacks(body, inputs)
     with torch.no_grad():
         plain = cpu(lambda: body(**inputs))
     before, lengths = peak(), len(stack.calls) + 1

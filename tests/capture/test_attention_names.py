@@ -11,10 +11,10 @@ from attncli.analysis.heads.forward_passes.head_observer import PassRequest, mea
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.rows.head_rows import name_stacks
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.saved_maps.map_names import NAME, map_tensor_name
 from attncli.capture.strips import differential
-from attncli.capture.strips.attention_sites import SiteNamer, words_beyond_kind
+from attncli.capture.strips.attention_sites import SiteNamer, find_distinguishing_words
 from attncli.capture.verification import refuse_duplicate_sites
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION
@@ -40,7 +40,7 @@ def test_names_are_unique_and_layers_are_those_of_the_model(kind: str) -> None:
         model = build_model(kind, {"tiny": ""}, seed=0)
         inputs = make_example_inputs(model)
         sites = verify_capture(model, inputs).shapes
-        stacks = find_stacks(model, inputs)
+        stacks = find_block_stacks(model, inputs)
     calls = [call for stack in stacks for call in stack.calls]
     names = name_stacks(list(sites), stacks)
     assert len({(site.stack, name) for site, name in names.items()}) == len({site.stack for site in sites})  # fmt: skip
@@ -83,7 +83,7 @@ def test_two_attentions_of_one_name_are_refused() -> None:
     ],
 )
 def test_what_a_path_says_beside_the_kind(path: str, words: str) -> None:
-    assert words_beyond_kind(path) == words
+    assert find_distinguishing_words(path) == words
 
 
 class Attention(nn.Module):
@@ -177,7 +177,7 @@ def test_signed_maps_have_the_numbers_that_make_sense_of_them(
     model, inputs = differential_llama
     names = tuple(ATTENTION.names())
     shapes = verify_capture(model, inputs).shapes
-    seen = measure_forward_pass(model, find_stacks(model, inputs), inputs, PassRequest(names), UniformAttentionControl(), "", lambda _: None, proved=shapes)  # fmt: skip
+    seen = measure_forward_pass(model, find_block_stacks(model, inputs), inputs, PassRequest(names), UniformAttentionControl(), "", lambda _: None, proved=shapes)  # fmt: skip
     applied = {layer: maps for layer, (_, maps) in enumerate(expected_maps(model, inputs))}
     for site in (site for site in seen.heads if site.is_difference):
         values = seen.heads[site]

@@ -10,7 +10,7 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
-from attncli.capture.model_structure.blocks import Stack, find_stacks, observe_states
+from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks, observe_states
 from attncli.capture.model_structure.stack_names import unique_names
 from attncli.errors import InputError
 
@@ -35,7 +35,7 @@ FOUND: Mapping[str, Mapping[str, list[str]]] = {
 }
 
 
-def found(stacks: tuple[Stack, ...]) -> dict[str, list[str]]:
+def found(stacks: tuple[BlockStack, ...]) -> dict[str, list[str]]:
     return {stack.name: [call.name for call in stack.calls] for stack in stacks}
 
 
@@ -45,7 +45,7 @@ def test_blocks_in_order_of_execution(name: str, implementation: str) -> None:
     model, inputs = TINY[name]()
     if model._can_set_attn_implementation():
         model.set_attn_implementation(implementation)
-    assert found(find_stacks(model, inputs)) == FOUND[name]
+    assert found(find_block_stacks(model, inputs)) == FOUND[name]
 
 
 def test_stages_are_stacks_of_their_own() -> None:
@@ -53,7 +53,7 @@ def test_stages_are_stacks_of_their_own() -> None:
         image_size=32, patch_size=4, embed_dim=8, depths=[2, 1], num_heads=[2, 2], window_size=4
     )
     model = hf.SwinModel(config).eval()
-    stacks = find_stacks(model, {"pixel_values": torch.randn(1, 3, 32, 32)})
+    stacks = find_block_stacks(model, {"pixel_values": torch.randn(1, 3, 32, 32)})
     assert {stack.name: len(stack.calls) for stack in stacks} == {"layers.0": 2, "layers.1": 1}
 
 
@@ -80,12 +80,12 @@ def test_a_router_is_no_attention() -> None:
                 x = layer(x)
             return x
 
-    assert list(found(find_stacks(Both(), some_input()))) == ["layers"]
+    assert list(found(find_block_stacks(Both(), some_input()))) == ["layers"]
 
 
 def test_a_model_without_attention_is_refused() -> None:
     with pytest.raises(InputError, match="Linear has no list of blocks that attend"):
-        find_stacks(nn.Linear(6, 6).double(), {"input": some_input()["x"]})
+        find_block_stacks(nn.Linear(6, 6).double(), {"input": some_input()["x"]})
 
 
 def states(model: Any, inputs: Mapping[str, Tensor]) -> dict[tuple[str, int], Tensor]:
@@ -95,7 +95,7 @@ def states(model: Any, inputs: Mapping[str, Tensor]) -> dict[tuple[str, int], Te
         assert (stack, state) not in seen
         seen[stack, state] = hidden.clone()
 
-    with observe_states(model, find_stacks(model, inputs), keep), torch.inference_mode():
+    with observe_states(model, find_block_stacks(model, inputs), keep), torch.inference_mode():
         model(**inputs)
     return seen
 
@@ -128,7 +128,7 @@ def test_maps_and_windows_become_tokens(batch: int) -> None:
 
 def test_nothing_stays_behind() -> None:
     model, inputs = model_of(Block), some_input()
-    stacks = find_stacks(model, inputs)
+    stacks = find_block_stacks(model, inputs)
     with observe_states(model, stacks, lambda *_: None), pytest.raises(RuntimeError):
         model(inputs["x"][..., :2])
     assert not any("forward" in vars(module) for module in model.modules())
@@ -137,7 +137,7 @@ def test_nothing_stays_behind() -> None:
 
 def test_a_forward_that_leaves_blocks_out_is_refused() -> None:
     model, inputs = model_of(Block, layers=3), some_input()
-    stacks = find_stacks(model, inputs)
+    stacks = find_block_stacks(model, inputs)
     model.layers = model.layers[:2]
     with (
         observe_states(model, stacks, lambda *_: None),

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, model_of, some_input
 
 from attncli.capture import AttentionSite, Strip, capture_attention, verification, verify_capture
-from attncli.capture.attention_capture import find_sink_owner
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.attention_capture import find_sink_module
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.other_mixers.uncapturable_attention import (
     find_uncapturable_mixers,
-    refuse_uncapturable,
+    refuse_uncapturable_attention,
 )
 from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import InputError
@@ -83,7 +83,7 @@ def test_what_is_not_seen_is_named_and_tried(
     assert ("reaches no other token" in said) == (reaches is False)
     if reaches is not False:
         with pytest.raises(InputError, match="never weighs whole rows of values"):
-            refuse_uncapturable(found.left_out)
+            refuse_uncapturable_attention(found.left_out)
 
 
 def maps(model: nn.Module, inputs: Any, **options: Any) -> dict[AttentionSite, Tensor]:
@@ -151,11 +151,14 @@ def test_a_layer_with_unseen_attention_is_told_among_the_mixers() -> None:
 
     model, inputs = model_of(Unseen), some_input()
     found = verify_capture(model, inputs)
-    told = find_uncapturable_mixers(find_stacks(model, inputs), found.left_out, (), model)
+    told = find_uncapturable_mixers(find_block_stacks(model, inputs), found.left_out, (), model)
     assert [(each.layer, each.kind, each.paths) for each in told] == [
         (layer, "unseen attention", (f"layers.{layer}.own_attention",)) for layer in (0, 1)
     ]
-    assert find_uncapturable_mixers(find_stacks(model, inputs), found.left_out, told, model) == ()
+    assert (
+        find_uncapturable_mixers(find_block_stacks(model, inputs), found.left_out, told, model)
+        == ()
+    )
 
 
 class MaskedAfter(Attention):
@@ -303,7 +306,7 @@ def test_models_that_draw_are_proved_on_the_same_draws() -> None:
     ],
 )
 def test_sinks_may_come_from_a_projection(parameter: str, holder: str) -> None:
-    assert find_sink_owner(parameter) == holder
+    assert find_sink_module(parameter) == holder
 
 
 @pytest.mark.parametrize(
@@ -331,9 +334,9 @@ def test_keys_beside_the_tokens_are_no_look_ahead(more: str, leaks: bool) -> Non
     model.layers = nn.ModuleList([layer])
     if leaks:
         with pytest.raises(InputError, match="looks ahead"):
-            verification.refuse_causal_leaks(model, stream, evidence)
+            verification.refuse_weight_on_future_keys(model, stream, evidence)
     else:
-        verification.refuse_causal_leaks(model, stream, evidence)
+        verification.refuse_weight_on_future_keys(model, stream, evidence)
 
 
 def test_eager_attention_that_does_not_run_in_a_precision_is_named() -> None:
@@ -352,8 +355,8 @@ def test_eager_attention_that_alone_gives_no_numbers_is_named() -> None:
     """Nemotron's streaming encoder takes a mask of numbers for one of truths there."""
     number, nothing = torch.ones(2), torch.tensor([1.0, math.nan])
     with pytest.raises(InputError, match="Linear gives NaN with its eager attention"):
-        verification.refuse_broken_eager(nn.Linear(1, 1), [number], [number, nothing])
-    verification.refuse_broken_eager(
+        verification.refuse_broken_eager_attention(nn.Linear(1, 1), [number], [number, nothing])
+    verification.refuse_broken_eager_attention(
         nn.Linear(1, 1), [nothing], [nothing]
     )  # not what eager attention does
-    verification.refuse_broken_eager(nn.Linear(1, 1), [number], [number])
+    verification.refuse_broken_eager_attention(nn.Linear(1, 1), [number], [number])

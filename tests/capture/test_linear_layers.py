@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
 from attncli.capture.linear.linear_layers import (
-    LinearHeads,
-    LinearLayers,
-    capture_linear_layers,
-    find_linear_layers,
+    LinearAttentionHeads,
+    LinearAttentionLayers,
+    capture_linear_attention,
+    find_linear_attention_layers,
 )
-from attncli.capture.linear.linear_map_speedups import find_shortcuts
-from attncli.capture.linear.linear_maps import LinearMap
+from attncli.capture.linear.linear_map_speedups import find_faster_map_methods
+from attncli.capture.linear.linear_maps import LinearAttentionMap
 from attncli.capture.linear.value_arguments import find_value_argument
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.float64 import force_float64
@@ -81,9 +81,9 @@ def mixers_named(model: nn.Module, ending: str) -> list[TokenMixer]:
     return [TokenMixer("layers", layer, "mixer", (path,)) for layer, path in enumerate(paths[:2])]
 
 
-def found_in(kind: str, inputs: Mapping[str, Any]) -> LinearLayers:
+def found_in(kind: str, inputs: Mapping[str, Any]) -> LinearAttentionLayers:
     model = model_of(kind)
-    return find_linear_layers(model, mixers_named(model, CLASSES[kind][0]), inputs, PROBE)
+    return find_linear_attention_layers(model, mixers_named(model, CLASSES[kind][0]), inputs, PROBE)
 
 
 def maps_of(
@@ -101,10 +101,10 @@ def maps_of(
 
     with in_precision(model, dtype):
         layers = found_in(kind, short)
-        plan = LinearHeads.of(layers.found, None, lambda layer, head: 0 <= head < heads)
+        plan = LinearAttentionHeads.of(layers.found, None, lambda layer, head: 0 <= head < heads)
         with torch.no_grad():
             plain = model(**longer)[0]
-            with capture_linear_layers(model, plan.layers, plan.heads, take, 2**16) as run:
+            with capture_linear_attention(model, plan.layers, plan.heads, take, 2**16) as run:
                 watched = model(**longer)[0]
     assert torch.equal(plain, watched)
     assert {layer.function for layer in layers.found} == {CLASSES[kind][1]}
@@ -274,18 +274,18 @@ def test_all_ways_to_a_map_are_one(kind: str) -> None:
     with force_float64():
         values = find_value_argument(short, PROBE)
         assert values is not None
-        ways = find_shortcuts(short, values)
+        ways = find_faster_map_methods(short, values)
         assert (ways.carried is not None) == (kind in CHUNKED)
         assert ways.batched
         assert (ways.channels is not None) == (values.shared is None)
         for heads in (None, [1, 3]):
-            plain = whole(LinearMap(call, values, heads), 30)
+            plain = whole(LinearAttentionMap(call, values, heads), 30)
             for rows, memory in ((7, 2**30), (30, 0)):
-                found = whole(LinearMap(call, values, heads, ways), rows, memory)
+                found = whole(LinearAttentionMap(call, values, heads, ways), rows, memory)
                 assert (found - plain).abs().max() <= 1e-13 * plain.abs().max()
 
 
-def whole(maps: LinearMap, rows: int, memory: int = 2**30) -> Tensor:
+def whole(maps: LinearAttentionMap, rows: int, memory: int = 2**30) -> Tensor:
     """Put together from strips; keys that they leave out are 0."""
     size = maps.tokens
     strips = maps.strips(rows, memory)
@@ -331,7 +331,7 @@ def test_a_bias_is_no_part_of_the_map() -> None:
     call = call_of(lambda states, values: values.cumsum(dim=1) + states)
     found = find_value_argument(call, PROBE)
     assert found is not None
-    strips = list(LinearMap(call, found).strips(5, 2**20))
+    strips = list(LinearAttentionMap(call, found).strips(5, 2**20))
     assert torch.equal(
         torch.cat([s.weights for s in strips], 1)[0], torch.ones(PROBE, PROBE).tril()
     )
@@ -342,7 +342,7 @@ def test_a_refused_kind_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
     model = nn.Sequential(Mixing())
     monkeypatch.setattr(BODIES["saturates"], "__module__", __name__)
     mixers = [TokenMixer("0", 0, "saturating mixer", ("0",))]
-    found = find_linear_layers(model, mixers, {"input": torch.randn(1, PROBE, 6)}, PROBE)
+    found = find_linear_attention_layers(model, mixers, {"input": torch.randn(1, PROBE, 6)}, PROBE)
     assert not found.found
     assert "tried: kernel" in found.refused["saturating mixer"]
 
@@ -353,11 +353,11 @@ def test_another_kernel_on_a_longer_text_is_refused(monkeypatch: pytest.MonkeyPa
     model = nn.Sequential(Mixing())
     mixers = [TokenMixer("0", 0, "mixer", ("0",))]
     short, longer = ({"input": torch.randn(1, size, 6)} for size in (PROBE, 30))
-    layers = find_linear_layers(model, mixers, short, PROBE)
-    plan = LinearHeads.of(layers.found, None, lambda layer, head: True)
+    layers = find_linear_attention_layers(model, mixers, short, PROBE)
+    plan = LinearAttentionHeads.of(layers.found, None, lambda layer, head: True)
     with (
         torch.no_grad(),
-        capture_linear_layers(model, plan.layers, plan.heads, lambda *_: None, 2**20) as run,
+        capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20) as run,
     ):
         model(**short)
         assert max(run.missed.values()) <= 1e-6
@@ -374,10 +374,10 @@ def test_layers_that_do_not_run_are_refused() -> None:
     model = model_of("lfm2")
     with silence_libraries(), torch.no_grad():
         layers = found_in("lfm2", make_example_inputs(model, PROBE))
-        plan = LinearHeads.of(layers.found, None, lambda layer, head: head == 0)
+        plan = LinearAttentionHeads.of(layers.found, None, lambda layer, head: head == 0)
         with (
             pytest.raises(InputError, match="does not"),
-            capture_linear_layers(model, plan.layers, plan.heads, lambda *_: None, 2**20),
+            capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20),
         ):
             pass
 

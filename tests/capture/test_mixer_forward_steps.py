@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.linear.linear_layers import (
-    LinearHeads,
-    LinearLayers,
-    capture_linear_layers,
-    find_linear_layers,
+    LinearAttentionHeads,
+    LinearAttentionLayers,
+    capture_linear_attention,
+    find_linear_attention_layers,
 )
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.float64 import force_float64
@@ -26,7 +26,7 @@ PROBE = 12
 
 
 def maps_in(
-    model: nn.Module, layers: LinearLayers, inputs: Any, tokens: int
+    model: nn.Module, layers: LinearAttentionLayers, inputs: Any, tokens: int
 ) -> tuple[dict[AttentionSite, Tensor], dict[AttentionSite, float], Any]:
     """[head, query, key] of every layer, by how much of itself A v misses y, and what the model gives."""
     maps: dict[AttentionSite, Tensor] = {}
@@ -38,8 +38,11 @@ def maps_in(
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
         whole[:, rows, : strip.weights.shape[3]] = strip.applied[0]
 
-    plan = LinearHeads.of(layers.found, None, lambda layer, head: True)
-    with torch.no_grad(), capture_linear_layers(model, plan.layers, plan.heads, take, 2**12) as run:
+    plan = LinearAttentionHeads.of(layers.found, None, lambda layer, head: True)
+    with (
+        torch.no_grad(),
+        capture_linear_attention(model, plan.layers, plan.heads, take, 2**12) as run,
+    ):
         found = model(**inputs)
     return maps, run.missed, found
 
@@ -69,7 +72,9 @@ def test_lightning_attention_by_its_recurrence() -> None:
     model, mixer, path = lightning()
     module = model.get_submodule(path)
     with silence_libraries(), force_float64(), torch.no_grad():
-        layers = find_linear_layers(model, [mixer], make_example_inputs(model, PROBE), PROBE)
+        layers = find_linear_attention_layers(
+            model, [mixer], make_example_inputs(model, PROBE), PROBE
+        )
         longer = make_example_inputs(model, tokens)
         plain = model(**longer)[0]
         module.register_forward_pre_hook(
@@ -100,7 +105,9 @@ def test_lightning_attention_by_its_recurrence() -> None:
 def test_in_single_precision_too() -> None:
     model, mixer, _ = lightning(torch.float32)
     with silence_libraries(), torch.no_grad():
-        layers = find_linear_layers(model, [mixer], make_example_inputs(model, PROBE), PROBE)
+        layers = find_linear_attention_layers(
+            model, [mixer], make_example_inputs(model, PROBE), PROBE
+        )
         _, missed, _ = maps_in(model, layers, make_example_inputs(model, 20), 20)
     assert len(missed) == 1
     assert max(missed.values()) <= 1e-5
@@ -183,11 +190,13 @@ class Wrapped(nn.Module):
         return found
 
 
-def of_scan(kind: type[Scan]) -> tuple[nn.Module, LinearLayers]:
+def of_scan(kind: type[Scan]) -> tuple[nn.Module, LinearAttentionLayers]:
     torch.manual_seed(0)
     model = Wrapped(kind()).double().requires_grad_(False)
     inputs = {"states": torch.randn(1, PROBE, 6, dtype=torch.float64)}
-    return model, find_linear_layers(model, [TokenMixer("0", 0, "scan", ("scan",))], inputs, PROBE)
+    return model, find_linear_attention_layers(
+        model, [TokenMixer("0", 0, "scan", ("scan",))], inputs, PROBE
+    )
 
 
 def test_each_channel_has_the_products_of_its_decays() -> None:
@@ -218,11 +227,11 @@ def test_what_is_not_linear_or_never_the_same_or_only_sorts_has_none(kind: type[
 def test_a_step_that_is_not_come_to_again_is_refused() -> None:
     """One token is another path through many a forward."""
     model, layers = of_scan(Scan)
-    plan = LinearHeads.of(layers.found, None, lambda layer, head: True)
+    plan = LinearAttentionHeads.of(layers.found, None, lambda layer, head: True)
     model.get_submodule("scan").forward = lambda states: states
     with (
         pytest.raises(InputError, match="does not run here"),
         torch.no_grad(),
-        capture_linear_layers(model, plan.layers, plan.heads, lambda *_: None, 2**12),
+        capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**12),
     ):
         model(torch.randn(1, 5, 6, dtype=torch.float64))

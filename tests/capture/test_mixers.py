@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from attncli.analysis.heads.rows.layer_kinds import LayerCounts, TokenMixing
 from attncli.capture import verify_capture
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
     find_mixers,
-    mixes_tokens,
+    is_mixing_tokens,
     name_mixer_kind,
 )
 from attncli.models.quiet_libraries import silence_libraries
@@ -29,7 +29,7 @@ def found_in(kind: str, **sizes: str) -> tuple[list[tuple[int, str]], LayerCount
         model = build_model(kind, {"tiny": "", **sizes}, seed=0)
         inputs = make_example_inputs(model)
         shapes = verify_capture(model, inputs).shapes
-        stacks = find_stacks(model, inputs)
+        stacks = find_block_stacks(model, inputs)
         found = find_mixers(model, stacks, inputs, shapes)
     return [(mixer.layer, mixer.kind) for mixer in found], LayerCounts.of(stacks, shapes, found)
 
@@ -120,9 +120,9 @@ def test_what_mixes_tokens(module: nn.Module, expected: bool) -> None:
     states = torch.randn(1, TOKENS, 4, generator=torch.Generator().manual_seed(0))
     kept = states.clone()
     with torch.no_grad():
-        assert mixes_tokens(module, ModuleInputs((states,), {}), TOKENS) is expected
+        assert is_mixing_tokens(module, ModuleInputs((states,), {}), TOKENS) is expected
         assert (
-            mixes_tokens(module, ModuleInputs((), {"hidden_states": states}), TOKENS) is False
+            is_mixing_tokens(module, ModuleInputs((), {"hidden_states": states}), TOKENS) is False
             or expected
         )
     assert torch.equal(states, kept)
@@ -131,7 +131,7 @@ def test_what_mixes_tokens(module: nn.Module, expected: bool) -> None:
 def test_a_state_with_as_many_features_as_tokens_is_not_turned() -> None:
     """[query, head, feature]: the norm of a head's features mixes no tokens."""
     states = torch.randn(3, 4, TOKENS, generator=torch.Generator().manual_seed(0))
-    assert not mixes_tokens(nn.RMSNorm(TOKENS), ModuleInputs((states,), {}), TOKENS)
+    assert not is_mixing_tokens(nn.RMSNorm(TOKENS), ModuleInputs((states,), {}), TOKENS)
 
 
 class Qwen9DecoderLayer(nn.Module):

@@ -10,7 +10,7 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 import attncli
-from attncli.capture.eager_interface import swap_functions
+from attncli.capture.eager_interface import swap_attention_functions
 from attncli.capture.forward_wrappers import hook_forwards
 
 PACKAGE = Path(attncli.__file__).parent
@@ -63,8 +63,8 @@ def test_swapped_functions_are_restored_even_within_one_another() -> None:
     before = [dict(table) for table in tables]
 
     def fail_within() -> None:
-        with swap_functions({"eager": min}, {"eager": min}):
-            with swap_functions({"eager": max, "sdpa": max}):
+        with swap_attention_functions({"eager": min}, {"eager": min}):
+            with swap_attention_functions({"eager": max, "sdpa": max}):
                 assert tables[0]["eager"] is tables[0]["sdpa"] is max
             assert tables[0]["eager"] is tables[1]["eager"] is min
             raise ZeroDivisionError

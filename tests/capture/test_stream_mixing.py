@@ -14,7 +14,7 @@ from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
     compute_stream_gains,
 )
 from attncli.capture import verify_capture
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.other_mixers.hyper_connections import StreamMixing, find_stream_mixings
 from attncli.errors import InputError
 from attncli.maths.matrices.mixing_matrix_gain import StreamGain, compute_gains_over_depth
@@ -100,7 +100,7 @@ def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[A
     assert last == pytest.approx((forward, backward), rel=1e-4)
     assert forward == pytest.approx(1.0, abs=1e-3)  # columns came last
     assert backward > 1.1
-    told = compute_stream_gains([found, found], find_stacks(model, inputs))
+    told = compute_stream_gains([found, found], find_block_stacks(model, inputs))
     assert told is not None
     rows = list(told.rows(2))
     assert [row.layer for row in rows if row.metric == FORWARD] == list(
@@ -128,4 +128,4 @@ def test_one_stream_has_no_gain() -> None:
     model, inputs = model_of(Block), some_input()
     found = find_stream_mixings(model, verify_capture(model, inputs).left_out, inputs)
     assert found == []
-    assert compute_stream_gains([found], find_stacks(model, inputs)) is None
+    assert compute_stream_gains([found], find_block_stacks(model, inputs)) is None

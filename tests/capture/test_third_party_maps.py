@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attncli.capture.saved_maps.map_files import MapFile
-from attncli.capture.saved_maps.third_party_maps import ForeignMaps
+from attncli.capture.saved_maps.third_party_maps import ExternalMaps
 from attncli.errors import AttnError
 from attncli.io.in_memory_arrays import InMemoryArrays
 
@@ -19,7 +19,7 @@ def drawn(*shape: int, causal: bool = False) -> Any:
 
 def opened(batch: int | None = None, **arrays: Any) -> MapFile:
     named = {name.replace("__", "."): np.asarray(array) for name, array in arrays.items()}
-    return MapFile("FILE", ForeignMaps(InMemoryArrays("FILE", named, {}), batch))
+    return MapFile("FILE", ExternalMaps(InMemoryArrays("FILE", named, {}), batch))
 
 
 def read(file: MapFile) -> dict[str, Any]:

@@ -29,8 +29,8 @@ from attncli.ablation import recognise_block_anatomy
 from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
 from attncli.analysis.states.trajectories import Trajectory
 from attncli.capture import verify_capture
-from attncli.capture.linear.linear_layers import find_linear_layers
-from attncli.capture.model_structure.blocks import find_stacks, find_stacks_without_attention
+from attncli.capture.linear.linear_layers import find_linear_attention_layers
+from attncli.capture.model_structure.blocks import find_block_stacks, find_stacks_without_attention
 from attncli.capture.other_mixers.token_mixers import find_mixers
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.verification import NOTHING_ATTENDS, VerifiedCapture, output_tensors
@@ -196,7 +196,7 @@ def try_mixers(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, 
     tokens = max((value.shape[1] for value in inputs.values() if value.dim() >= 2), default=0)
     try:
         shapes = verify_capture(model, inputs).shapes
-        stacks = find_stacks(model, inputs)
+        stacks = find_block_stacks(model, inputs)
     except NoAttention:
         shapes, stacks = {}, find_stacks_without_attention(model, inputs)
     except InputError:
@@ -205,7 +205,9 @@ def try_mixers(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, 
     kinds = tuple(dict.fromkeys(mixer.kind for mixer in found))
     lengths = {shape.queries for shape in shapes.values()} or {tokens}
     linear = (
-        find_linear_layers(model, found, inputs, *sorted(lengths)).kinds if found else frozenset()
+        find_linear_attention_layers(model, found, inputs, *sorted(lengths)).kinds
+        if found
+        else frozenset()
     )
     return ", ".join(kinds), ", ".join(kind for kind in kinds if kind in linear)
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attncli.capture.input_token_counts import count_positions
-from attncli.capture.model_structure.blocks import find_stacks, observe_states
+from attncli.capture.model_structure.blocks import find_block_stacks, observe_states
 from attncli.errors import InputError
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_inputs import make_inputs
@@ -35,7 +35,7 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
     body = checkpoint.body
     [given] = make_inputs(checkpoint, RequestedInput())
     sizes: list[int] = []
-    stacks = find_stacks(body, given.kwargs)
+    stacks = find_block_stacks(body, given.kwargs)
     with (
         torch.no_grad(),
         run_in_model_precision(body),

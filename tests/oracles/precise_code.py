@@ -15,7 +15,7 @@ from oracles import network
 from attncli.ablation import BlockAnatomy, ablate
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import BlockFollower, Stack, unique_blocks
+from attncli.capture.model_structure.blocks import BlockFollower, BlockStack, unique_blocks
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
@@ -383,9 +383,9 @@ def residuals(
 class Passing:
     """From the first block's input on every stream is precise."""
 
-    def __init__(self, stacks: tuple[Stack, ...], number: network.Number) -> None:
+    def __init__(self, stacks: tuple[BlockStack, ...], number: network.Number) -> None:
         self.following = BlockFollower(stacks)
-        self.states: dict[Stack, list[Any]] = {stack_: [] for stack_ in stacks}
+        self.states: dict[BlockStack, list[Any]] = {stack_: [] for stack_ in stacks}
         self.number = number
 
     def around(self, forward: Any, module: Any, args: Any, kwargs: Any) -> Any:

@@ -29,7 +29,7 @@ from attncli.networks.variants import VARIANTS, AblationSwitches
 from attncli.tensor_subclasses.residual_split import error_function
 from attncli.tensor_subclasses.residual_split.handwritten_norms import recognise_norm
 from attncli.tensor_subclasses.residual_split.split_run import (
-    DependsOnOtherStack,
+    OtherStackDependency,
     SplitTensorRun,
     accept_split_tensors,
     run_one_forward,
@@ -379,7 +379,7 @@ def test_a_stack_of_its_own_takes_nothing_of_others(kind: str, takes: list[bool]
             try:
                 run_one_forward(subject.body, text.kwargs, passage)
                 found.append(False)
-            except DependsOnOtherStack:
+            except OtherStackDependency:
                 found.append(True)
     assert found == takes
 

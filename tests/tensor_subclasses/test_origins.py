@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     replace_argument,
@@ -37,7 +37,7 @@ def prepared(name: str, **sizes: int) -> tuple[Any, Any]:
 
 def origin(model: Any, inputs: Any, token: int, stack: int = 0) -> Any:
     with run_in_model_precision(model):
-        return find_contributions(model, find_stacks(model, inputs)[stack], inputs, token)
+        return find_contributions(model, find_block_stacks(model, inputs)[stack], inputs, token)
 
 
 class Tape:
@@ -124,7 +124,7 @@ def module_epsilon(module: Any) -> float:
 
 def by_hand(model: Any, inputs: Any, token: int, gated: bool) -> tuple[Tensor, Tensor, Tensor]:
     """c_j [input token, feature], b and y, from one frozen pass for each token alone in the first block's input."""
-    first, *_, last = [call.module for call in find_stacks(model, inputs)[0].calls]
+    first, *_, last = [call.module for call in find_block_stacks(model, inputs)[0].calls]
     states: list[Tensor] = []
     ends: list[Tensor] = []
     change: list[Any] = [lambda x: x]
@@ -223,7 +223,7 @@ EVERYWHERE = [name for name in TINY if name != "qwen3_next" and not name.startsw
 @pytest.mark.parametrize("name", EVERYWHERE)
 def test_tokens_and_constants_add_up_to_the_state(name: str) -> None:
     model, inputs = prepared(name)
-    for stack in range(len(find_stacks(model, inputs))):
+    for stack in range(len(find_block_stacks(model, inputs))):
         found = origin(model, inputs, 1, stack)
         assert apart(found.of_inputs + found.of_constants, found.state) < 1e-12
         square = found.state.square().sum()
@@ -241,7 +241,7 @@ def test_what_a_token_cannot_see_has_no_share() -> None:
 
 def test_blocks_that_do_not_follow_each_other_are_refused() -> None:
     model, inputs = prepared("gpt2")
-    (stack,) = find_stacks(model, inputs)
+    (stack,) = find_block_stacks(model, inputs)
     loose = mock.Mock(joined=False)
     broken = mock.Mock(calls=(*stack.calls[:1], loose))
     broken.name = "h"

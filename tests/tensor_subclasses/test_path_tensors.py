@@ -10,30 +10,30 @@ import transformers as hf
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.capture.model_structure.blocks import Stack, find_stacks, observe_states
+from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks, observe_states
 from attncli.errors import InputError
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
 from attncli.tensor_subclasses.path_streams.path_run import (
     PathDecomposition,
-    decompose_by_both_lengths,
+    decompose_by_attention_and_mlp_length,
     decompose_by_length,
     run_single_paths,
 )
-from attncli.tensor_subclasses.path_streams.path_tensor import begin_streams
+from attncli.tensor_subclasses.path_streams.path_tensor import make_initial_streams
 from attncli.tensor_subclasses.path_streams.streams import LengthStreams
 from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
 
 torch.set_num_threads(1)
 
 
-def prepared(name: str) -> tuple[Any, Any, tuple[Stack, ...]]:
+def prepared(name: str) -> tuple[Any, Any, tuple[BlockStack, ...]]:
     model, inputs = TINY[name]()
     for module in model.modules():
         if hasattr(module, "config"):
             module.config.use_cache = False  # as every model is loaded
     with run_in_model_precision(model):
-        return model, inputs, find_stacks(model, inputs)
+        return model, inputs, find_block_stacks(model, inputs)
 
 
 def found(name: str, attention: bool) -> PathDecomposition:
@@ -65,7 +65,7 @@ def test_lengths_of_both_kinds_together_are_those_of_each_kind_apart(name: str) 
     model, inputs, stacks = prepared(name)
     for stack in stacks:
         with run_in_model_precision(model):
-            both = decompose_by_both_lengths(model, stack, inputs).terms
+            both = decompose_by_attention_and_mlp_length(model, stack, inputs).terms
             of_each = [
                 decompose_by_length(model, stack, inputs, kind)[0].terms for kind in (True, False)
             ]
@@ -78,7 +78,7 @@ def test_each_term_of_both_kinds_is_a_coefficient_of_the_frozen_network(z: float
     """Every attention multiplied by z and every MLP by w: Σ z^a w^m T_am."""
     model, inputs, (stack,) = prepared("gpt2")
     with run_in_model_precision(model):
-        both = decompose_by_both_lengths(model, stack, inputs).terms
+        both = decompose_by_attention_and_mlp_length(model, stack, inputs).terms
     w = 0.7 * z
     with torch.no_grad():
         expected = gpt2_by_hand(model, inputs, z, w)
@@ -106,7 +106,7 @@ def test_terms_add_up_in_float32_too(name: str) -> None:
     model, inputs = TINY[name]()
     model.float().config.use_cache = False
     inputs = {key: one.float() if one.is_floating_point() else one for key, one in inputs.items()}
-    stacks = find_stacks(model, inputs)
+    stacks = find_block_stacks(model, inputs)
     found, _ = decompose_by_length(model, stacks[0], inputs, True)
     assert found.terms.dtype == torch.float32
     apart = found.terms.double().sum(dim=0) - found.output
@@ -248,7 +248,7 @@ def test_single_paths_of_one_length_are_the_term_of_that_length() -> None:
             parameter.zero_()
     model.config.use_cache = False
     with run_in_model_precision(model):
-        (stack,) = find_stacks(model, inputs)
+        (stack,) = find_block_stacks(model, inputs)
         by_length = decompose_by_length(model, stack, inputs, True)[0]
         paths = list(itertools.product(range(5), repeat=3))
         single = run_single_paths(model, stack, inputs, paths).terms
@@ -265,7 +265,7 @@ def test_paths_through_a_head_are_what_its_silence_takes_from_the_frozen_network
     model.config.use_cache = False
     paths = list(itertools.product(range(4), repeat=3))
     with run_in_model_precision(model):
-        (stack,) = find_stacks(model, inputs)
+        (stack,) = find_block_stacks(model, inputs)
         output, single, _ = run_single_paths(model, stack, inputs, paths)
     for layer, head in ((0, 0), (1, 2), (2, 1)):
         own = [place for place, path in enumerate(paths) if path[layer] == head + 1]
@@ -284,7 +284,7 @@ def refused(model: Any, said: str) -> None:
     model.config.use_cache = False
     inputs = {"input_ids": torch.arange(5, 14)[None]}
     with pytest.raises(InputError, match=said):
-        decompose_by_length(model, find_stacks(model, inputs)[0], inputs, True)
+        decompose_by_length(model, find_block_stacks(model, inputs)[0], inputs, True)
 
 
 def test_other_layouts_are_refused_by_name() -> None:
@@ -346,7 +346,7 @@ def test_attention_that_is_no_product_of_weights_and_values_is_refused(
 
 def streams(seed: int = 0) -> Any:
     generator = torch.Generator().manual_seed(seed)
-    return begin_streams(
+    return make_initial_streams(
         torch.randn((1, 4, 6), generator=generator, dtype=torch.float64),
         LengthStreams(attentions=1),
     )

@@ -9,7 +9,7 @@ from torch import nn
 
 from attncli.ablation.norm_modules import is_norm
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import Stack, name_block_modules
+from attncli.capture.model_structure.blocks import BlockStack, name_block_modules
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Kwargs
 from attncli.tolerances import UNNAMED_NORM
@@ -19,7 +19,7 @@ FACTOR = 4.0
 
 
 @contextmanager
-def refuse_unnamed_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterator[None]:
+def refuse_unnamed_norms(model: nn.Module, stacks: tuple[BlockStack, ...]) -> Iterator[None]:
     """Within, refuse by name any module of a block that acts as a norm though its class name does not show it."""
     parts = name_block_modules(model, stacks)
     names = {module: name for module, name in parts.items() if is_hand_written(module)}

@@ -19,7 +19,7 @@ from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import (
     BlockCall,
     BlockFollower,
-    Stack,
+    BlockStack,
     observe_states,
     unique_blocks,
 )
@@ -27,7 +27,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
     replace_output,
-    tensor_at,
+    select_tensor_at,
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.errors import InputError
@@ -52,7 +52,7 @@ class UnchangedForward(NamedTuple):
 
 
 def run_unchanged_forward(
-    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]
+    model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...]
 ) -> UnchangedForward:
     """Run one forward for all checks that compare with the unchanged model."""
     outputs: dict[int, torch.Tensor] = {}
@@ -74,7 +74,7 @@ def run_unchanged_forward(
 
 
 def check_nothing_between_blocks(
-    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], plain: UnchangedForward
+    model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...], plain: UnchangedForward
 ) -> None:
     """Refuse a model in which more than the returned state passes from block to block."""
     for stack in stacks:
@@ -86,7 +86,7 @@ def check_nothing_between_blocks(
 
 
 def check_stack_inputs(
-    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], stack: Stack
+    model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...], stack: BlockStack
 ) -> None:
     """Check that a block's inputs depend on the output right before, and on nothing else that changes with the text.
 
@@ -120,7 +120,7 @@ class NoiseOutputs:
         return drawn.to(output)
 
 
-def compare_block_inputs(stack: Stack, stayed: set[int], one: Taken, other: Taken) -> None:
+def compare_block_inputs(stack: BlockStack, stayed: set[int], one: Taken, other: Taken) -> None:
     """Check that a block gets the same input in two runs where the output before it is the same."""
     for before, after in pairwise(stack.calls):
         if before.order in stayed and not (
@@ -132,7 +132,7 @@ def compare_block_inputs(stack: Stack, stayed: set[int], one: Taken, other: Take
 
 
 def refuse_changed_second_stream(
-    stack: Stack, call: BlockCall, second: torch.Tensor, before: torch.Tensor | None
+    stack: BlockStack, call: BlockCall, second: torch.Tensor, before: torch.Tensor | None
 ) -> None:
     """Refuse a second stream that is not the one that the block before returned."""
     if before is None or not torch.equal(second, before):
@@ -155,7 +155,7 @@ def roll_input_positions(inputs: Inputs) -> dict[str, Any]:
 
 
 def run_with_replaced_outputs(
-    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...], replace: Replace
+    model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...], replace: Replace
 ) -> tuple[Taken, object]:
     """Run one forward in which every block's output is replaced; return the blocks' inputs, and what the model returns."""
     following = BlockFollower(stacks)
@@ -173,7 +173,7 @@ def run_with_replaced_outputs(
             refuse_changed_second_stream(stack, call, tensors[call.second[0]], seconds[stack.name])
         output = forward(*args, **kwargs)
         if call.second:
-            second = tensor_at(call.second[1], output)
+            second = select_tensor_at(call.second[1], output)
             seconds[stack.name] = None if second is None else second.clone()
         left = find_stream_output(output)
         if left is None:

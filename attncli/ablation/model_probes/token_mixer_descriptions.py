@@ -8,7 +8,7 @@ from attncli.ablation.block_structure import ADDITIONS, OF_MLP, block_operations
 from attncli.ablation.model_probes.tracking_verification import Seen
 from attncli.ablation.tags.ablation_policy import Mixing
 from attncli.ablation.tags.block_record import BlockRun
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.capture.other_mixers.token_mixers import find_mixers_besides_attention
 from attncli.forward_types import Inputs
@@ -21,7 +21,7 @@ WITHIN_MLP = "what is switched off as the MLP mixes tokens too"
 def describe_mixers(
     model: nn.Module,
     inputs: Inputs,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     attending: Collection[nn.Module],
     tracked: Seen,
     mixing: Mixing,
@@ -66,7 +66,7 @@ def format_layers_by_kind(
 def mixer_names(
     model: nn.Module,
     inputs: Inputs,
-    stack: Stack,
+    stack: BlockStack,
     queries: Mapping[nn.Module, int],
     tokens: int,
     within_mlps: Iterable[int],

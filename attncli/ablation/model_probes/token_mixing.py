@@ -17,7 +17,7 @@ from attncli.ablation.tags.block_record import BlockRun, Summand
 from attncli.ablation.tags.tags import AdditionSite
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import Stack, unique_blocks
+from attncli.capture.model_structure.blocks import BlockStack, unique_blocks
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     replace_argument,
@@ -40,7 +40,7 @@ class TokenMixingTest(NamedTuple):
 
 
 def probe_token_mixing(
-    model: nn.Module, inputs: Inputs, stacks: tuple[Stack, ...]
+    model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...]
 ) -> TokenMixingTest:
     """Run two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
     outputs: list[list[Tensor]] = []
@@ -67,7 +67,7 @@ def probe_token_mixing(
 def record_residual_summands(
     model: nn.Module,
     inputs: Inputs,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     feed: Feed,
     done: Callable[[list[Tensor]], None],
 ) -> list[tuple[Where, "StreamShape", Summand]]:

@@ -10,7 +10,7 @@ from attncli.ablation.block_tracking import Feed, alias_residual_stream, track_b
 from attncli.ablation.structure_checks import describe_block
 from attncli.ablation.tags.ablation_policy import DropAdditions, KeepPolicy, Mixing
 from attncli.ablation.tags.block_record import BlockRun
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
@@ -23,7 +23,7 @@ Seen = list[tuple[BlockRun, list[torch.Tensor]]]
 def run_tracked(
     model: nn.Module,
     inputs: Inputs,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     parts: KeepPolicy,
     feed: Feed = alias_residual_stream,
 ) -> Seen:
@@ -53,7 +53,7 @@ def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> No
 def check_no_path_bypasses_stream(
     model: nn.Module,
     inputs: Inputs,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     mixing: Mixing,
     watched: AbstractContextManager[object] | None = None,
 ) -> None:

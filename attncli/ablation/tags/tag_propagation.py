@@ -12,10 +12,10 @@ from attncli.capture.attention_calls import (
     PRODUCTS,
     UNCHANGED,
     function_name,
+    has_scores_in_result,
     is_attention,
     iter_tensors,
-    result_has_scores,
-    tensor_version,
+    read_tensor_version,
     unseen,
 )
 from attncli.forward_types import Args, Function, Kwargs
@@ -50,7 +50,7 @@ def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Any
     name = function_name(func)
     with unseen():
         inputs = list(iter_tensors((args, kwargs)))
-        versions = [tensor_version(tensor) for tensor in inputs]
+        versions = [read_tensor_version(tensor) for tensor in inputs]
         tags = [
             tag
             for tensor in list_dependency_tensors(name, inputs)
@@ -73,7 +73,7 @@ def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Any
             if id(tensor) not in known_ids:
                 attach_tag(tensor, tag)
         for tensor, version in zip(inputs, versions, strict=True):
-            if tensor_version(tensor) != version:
+            if read_tensor_version(tensor) != version:
                 retag_written_tensor(run, tensor, tag)
     return result
 
@@ -125,7 +125,7 @@ def propagate_tag(
     tag = derive_tag(tags)
     if is_attention(name, tag.scores):
         tag = tag._replace(attention=tag.attention | {run.attention_call()}, depth=0)
-    scores = result_has_scores(name, len(tags), tag.scores)
+    scores = has_scores_in_result(name, len(tags), tag.scores)
     raw = tag.raw and name not in LINEAR and name not in PRODUCTS
     by_weights = name in LINEAR or (name in PRODUCTS and len(tags) == 1)
     depth = count_steps_past_attention(name, by_weights, tag) if tag.attention else 0

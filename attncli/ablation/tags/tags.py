@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from attncli.ablation.tags.call_sites import CallSite
-from attncli.capture.attention_calls import tensor_version, unseen
+from attncli.capture.attention_calls import read_tensor_version, unseen
 
 Kind = Literal["input", "attention", "mixer", "mlp", "parallel", "beside", "norm"]
 """How a point of the stream came about: the block's input, a skip addition of an attention branch, of a branch that mixes
@@ -104,7 +104,7 @@ class Tag(NamedTuple):
 
 def attach_tag(tensor: torch.Tensor, tag: Tag) -> None:
     """Attach a tag to the tensor as it is now."""
-    tensor._attn_tag = (tag, tensor_version(tensor))  # type: ignore[attr-defined]
+    tensor._attn_tag = (tag, read_tensor_version(tensor))  # type: ignore[attr-defined]
 
 
 def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
@@ -116,7 +116,7 @@ def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
     tag, version = getattr(tensor, "_attn_tag", (None, None))
     if tag is not None and tag.run is not run:
         return Tag(run)
-    if tag is not None and version == tensor_version(tensor):
+    if tag is not None and version == read_tensor_version(tensor):
         current: Tag = tag
         return current
     with unseen():

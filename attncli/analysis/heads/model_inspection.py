@@ -65,7 +65,7 @@ from attncli.analysis.heads.tables import build_views
 from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.texts import apply_to_texts
 from attncli.capture import STRIP_MEMORY, AttentionSite
-from attncli.capture.linear.linear_layers import LinearHeads
+from attncli.capture.linear.linear_layers import LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.other_mixers.mixer_descriptions import pluralise
 from attncli.capture.strips.attention_sites import LINEAR
@@ -449,8 +449,8 @@ def list_headline_remarks(
     return filter(None, notes)
 
 
-def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearHeads:
-    return LinearHeads.of(subject.linear.found, plan.layers, plan.keeps)
+def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearAttentionHeads:
+    return LinearAttentionHeads.of(subject.linear.found, plan.layers, plan.keeps)
 
 
 def select_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.analysis.prepare import PreparedModel
-from attncli.capture.model_structure.blocks import Stack, observe_states
+from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.errors import Imprecise, InputError, LimitError
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
@@ -24,13 +24,13 @@ class DecomposableModel:
 
     checkpoint: LoadedModel
     prepared: PreparedModel
-    stack: Stack
+    stack: BlockStack
     """The stack whose output is decomposed."""
     wider: "Callable[[], DecomposableModel] | None" = None
     """Loads the same model in float64 on first use; None where the user has chosen the dtype."""
 
     @property
-    def stacks(self) -> tuple[Stack, ...]:
+    def stacks(self) -> tuple[BlockStack, ...]:
         """All of the model's."""
         return self.prepared.stacks
 

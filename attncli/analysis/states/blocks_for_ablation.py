@@ -19,9 +19,9 @@ from attncli.ablation.tags.ablation_policy import KeepEverything
 from attncli.capture import AttentionSite, VerifiedCapture
 from attncli.capture.causality_and_positions import (
     AttentionProperties,
+    collect_unequal_attention,
     describe_properties,
     find_attention_properties,
-    observe_unequal_weights,
 )
 from attncli.capture.model_structure.blocks import BlockCall
 from attncli.capture.model_structure.probe_forward import ProbeResult
@@ -57,7 +57,7 @@ def examine_blocks(
     both = capture_and_track(body, inputs, blocks)
     proof, tracked = both or (verify_capture_or_none(body, inputs, blocks.plain), None)
     uneven: set[str] = set()
-    watched = observe_unequal_weights(body, proof, uneven) if proof.sites else None
+    watched = collect_unequal_attention(body, proof, uneven) if proof.sites else None
     anatomy = recognise_block_anatomy(body, inputs, blocks, tracked, watched)
     if proof.sites and is_self_attention_first_everywhere(anatomy, proof.sites):
         properties = describe_properties(anatomy.stacks, proof, uneven)

@@ -28,7 +28,7 @@ from attncli.analysis.states.significant_digits import (
 from attncli.analysis.states.state_metrics import PreviousStates, StateMetrics
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.capture.eager_interface import force_eager_attention
-from attncli.capture.model_structure.blocks import Stack, observe_states
+from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.capture.model_structure.token_layout import to_token_layout
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding
@@ -39,7 +39,11 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.networks.variants import AblationSwitches
 from attncli.tensor_subclasses.residual_split.rounding_samples import LastBitPerturbation
-from attncli.tensor_subclasses.residual_split.split_run import Move, accept_split_tensors, run_split
+from attncli.tensor_subclasses.residual_split.split_run import (
+    Move,
+    accept_split_tensors,
+    run_with_split_tensors,
+)
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 
 T = TypeVar("T")
@@ -71,7 +75,7 @@ class CollapseModel:
     requested, so that an operation without a rule ends the run."""
 
     @property
-    def stacks(self) -> tuple[Stack, ...]:
+    def stacks(self) -> tuple[BlockStack, ...]:
         return self.anatomy.stacks
 
     def in_plain_numbers(self, variants: Iterable[str]) -> bool:
@@ -93,7 +97,7 @@ class StateRecorder:
     """Measures states as they come."""
 
     def __init__(
-        self, stacks: Sequence[Stack], metrics: Sequence[str], where: str, over: int = 1
+        self, stacks: Sequence[BlockStack], metrics: Sequence[str], where: str, over: int = 1
     ) -> None:
         self.metrics = StateMetrics(metrics)
         self.where = where
@@ -153,7 +157,7 @@ class SplitStateRecorder(StateRecorder):
     """Split pass of one stack; other stacks beside it may run in plain numbers, since they are not
     measured."""
 
-    def after_split_block(self, stack: Stack, index: int, state: SplitState) -> None:
+    def after_split_block(self, stack: BlockStack, index: int, state: SplitState) -> None:
         self.split(StateLocation(stack.name), index, state)
 
     def record_within(self, run: BlockRun, after: str, stream: Tensor) -> None:
@@ -186,7 +190,7 @@ class FirstPassRecorder(StateRecorder):
     """Keeps the states for the second pass."""
 
     def __init__(
-        self, stacks: Sequence[Stack], metrics: Sequence[str], where: str, over: int = 1
+        self, stacks: Sequence[BlockStack], metrics: Sequence[str], where: str, over: int = 1
     ) -> None:
         super().__init__(stacks, metrics, where, over)
         self.kept: dict[tuple[StateLocation, int], Array] = {}
@@ -199,7 +203,7 @@ class FirstPassRecorder(StateRecorder):
 class SecondPassRecorder(StateRecorder):
     """Finds for each number of the first pass how far rounding may have moved it."""
 
-    def __init__(self, first: FirstPassRecorder, stacks: Sequence[Stack]) -> None:
+    def __init__(self, first: FirstPassRecorder, stacks: Sequence[BlockStack]) -> None:
         over = first.before.over
         super().__init__(stacks, first.metrics.names, first.where, over)
         self.first = first
@@ -311,7 +315,7 @@ class VariantRun:
         subject = self.subject
         record = SplitStateRecorder(subject.stacks, self.metrics, self.where, self.over)
         with self.modified_model(record):
-            run_split(
+            run_with_split_tensors(
                 subject.body, subject.stacks, self.text.kwargs, record.after_split_block, move
             )
         return record.values

@@ -204,7 +204,7 @@ def find_internal_methods(kind: type) -> set[str]:
         for name, member in vars(each).items()
         if inspect.isfunction(member)
     }
-    named = set().union(*(names_in_code(member.__code__) for member in members.values()))
+    named = set().union(*(list_names_in_code(member.__code__) for member in members.values()))
     return {name for name in named & set(members) if name != "forward" and name[:2] != "__"}
 
 
@@ -224,15 +224,15 @@ def iter_named_functions(kind: type) -> Iterator[tuple[dict[str, Any], str]]:
     for member in vars(kind).values():
         method = inspect.unwrap(member) if inspect.isfunction(member) else None
         if method is not None:
-            for name in names_in_code(method.__code__):
+            for name in list_names_in_code(method.__code__):
                 found = method.__globals__.get(name)
                 if inspect.isfunction(found) and not found.__module__.startswith("torch"):
                     yield method.__globals__, name
 
 
-def names_in_code(code: CodeType) -> set[str]:
+def list_names_in_code(code: CodeType) -> set[str]:
     inner = (value for value in code.co_consts if isinstance(value, CodeType))
-    return set(code.co_names).union(*map(names_in_code, inner))
+    return set(code.co_names).union(*map(list_names_in_code, inner))
 
 
 @contextmanager

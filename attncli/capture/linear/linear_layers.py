@@ -16,15 +16,20 @@ from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
-from attncli.capture.linear.linear_map_speedups import LinearShortcuts, find_shortcuts
-from attncli.capture.linear.linear_maps import NONE, LinearMap, LinearStrip, weighs_values
+from attncli.capture.linear.linear_map_speedups import FasterMapMethods, find_faster_map_methods
+from attncli.capture.linear.linear_maps import (
+    NONE,
+    LinearAttentionMap,
+    LinearMapStrip,
+    is_weighing_values,
+)
 from attncli.capture.linear.mixer_forward_steps import (
-    InnerStep,
+    MixerCodeStep,
     RecordedSteps,
     StepRecorder,
+    find_forward_code,
     find_linear_step,
-    forward_code,
-    record_runs,
+    record_mixer_runs,
 )
 from attncli.capture.linear.value_arguments import ValueArgument, find_value_argument
 from attncli.capture.other_mixers.token_mixers import TokenMixer
@@ -45,15 +50,15 @@ LOOKED_AT = 16
 
 
 @dataclass(frozen=True)
-class LinearLayer:
+class LinearAttentionLayer:
     """One call that has maps."""
 
     site: AttentionSite
     place: tuple[str, int]
     values: ValueArgument
     heads: int
-    shortcuts: LinearShortcuts = field(default=NONE, repr=False, compare=False)
-    step: InnerStep | None = None
+    shortcuts: FasterMapMethods = field(default=NONE, repr=False, compare=False)
+    step: MixerCodeStep | None = None
     """The step in the mixer's own forward that has the map; None where it is a function, a submodule or a method."""
 
     @property
@@ -75,10 +80,10 @@ class LinearLayer:
 
 
 @dataclass(frozen=True)
-class LinearLayers:
+class LinearAttentionLayers:
     """The linear layers of one model."""
 
-    found: tuple[LinearLayer, ...] = ()
+    found: tuple[LinearAttentionLayer, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     """Kinds of mixers without a known map, and why."""
     kinds: frozenset[str] = frozenset()
@@ -86,63 +91,63 @@ class LinearLayers:
 
 
 @dataclass(frozen=True)
-class LinearHeads:
+class LinearAttentionHeads:
     """The heads that are measured."""
 
-    layers: tuple[LinearLayer, ...] = ()
+    layers: tuple[LinearAttentionLayer, ...] = ()
     heads: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
-        found: Iterable[LinearLayer],
+        found: Iterable[LinearAttentionLayer],
         layers: Collection[int] | None,
         keeps: Callable[[int, int], bool],
-    ) -> "LinearHeads":
+    ) -> "LinearAttentionHeads":
         requested = [layer for layer in found if layers is None or layer.site.layer in layers]
         heads = {layer.site: layer.chosen_heads(keeps) for layer in requested}
         with_heads = tuple(layer for layer in requested if heads[layer.site])
         return cls(with_heads, {layer.site: heads[layer.site] for layer in with_heads})
 
 
-NO_LINEAR = LinearHeads()
+NO_LINEAR = LinearAttentionHeads()
 
 
-def find_linear_layers(
+def find_linear_attention_layers(
     model: nn.Module, mixers: Sequence[TokenMixer], inputs: Inputs, *lengths: int
-) -> LinearLayers:
+) -> LinearAttentionLayers:
     """Find linear layers: try the calls of every class of mixers once; `lengths`: token counts that `inputs` may have."""
     if not mixers:
-        return LinearLayers()
+        return LinearAttentionLayers()
     modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
     calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
     with torch.no_grad(), record_kernel_calls(calls, lambda mixer, call: calls[mixer].append(call)):
         model(**inputs)
     known = {
         type(module): find_linear_calls(calls[module], lengths)
-        for module in first_of_each_class(modules)
+        for module in select_first_of_each_class(modules)
     }
-    rest = [module for module in first_of_each_class(modules) if not known[type(module)]]
+    rest = [module for module in select_first_of_each_class(modules) if not known[type(module)]]
     steps = find_inner_calls(model, rest, inputs, lengths)
-    found: list[LinearLayer] = []
+    found: list[LinearAttentionLayer] = []
     refused: dict[str, str] = {}
     for mixer in mixers:
         for path in mixer.paths:
             module = modules[path]
             own, step = known[type(module)], steps.get(type(module))
             if own:
-                found += iter_linear_layers(mixer, path, own, calls[module])
+                found += iter_linear_attention_layers(mixer, path, own, calls[module])
             elif step is not None:
-                found += iter_linear_layers(
+                found += iter_linear_attention_layers(
                     mixer, path, {step.call.place: step.values}, [step.call], step.step
                 )
             else:
                 refused[mixer.kind] = explain_no_linear_call(calls[module], module)
     kinds = {mixer.kind for mixer in mixers} - set(refused)
-    return LinearLayers(tuple(found), refused, frozenset(kinds))
+    return LinearAttentionLayers(tuple(found), refused, frozenset(kinds))
 
 
-def first_of_each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
+def select_first_of_each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
     """The first module of each class."""
     first: dict[type, nn.Module] = {}
     for module in modules.values():
@@ -150,28 +155,28 @@ def first_of_each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
     return list(first.values())
 
 
-class InnerCall(NamedTuple):
+class MixerInnerCall(NamedTuple):
     """A step of a mixer's forward that has maps."""
 
-    step: InnerStep
+    step: MixerCodeStep
     values: ValueArgument
     call: KernelCall
 
 
 def find_inner_calls(
     model: nn.Module, mixers: Sequence[nn.Module], inputs: Inputs, lengths: Sequence[int]
-) -> dict[type, InnerCall]:
+) -> dict[type, MixerInnerCall]:
     """Find steps with maps inside forwards of mixers none of whose calls has one, by class."""
     if not mixers:
         return {}
-    found: dict[type, InnerCall] = {}
-    for mixer, seen in record_runs(model, mixers, inputs).items():
+    found: dict[type, MixerInnerCall] = {}
+    for mixer, seen in record_mixer_runs(model, mixers, inputs).items():
         with torch.no_grad():
             steps = (find_linear_step(seen, tokens) for tokens in lengths)
             step, values = next((each for each in steps if each), (None, None))
         call = None if step is None else seen.build_call(step)
         if step is not None and values is not None and call is not None:
-            found[type(mixer)] = InnerCall(step, values, call)
+            found[type(mixer)] = MixerInnerCall(step, values, call)
     return found
 
 
@@ -192,7 +197,7 @@ def find_linear_calls(
         lengths, (*reversed(candidates), *reversed(others), *reversed(methods))
     ):
         values = find_value_argument(last, tokens)
-        if values is not None and (not last.is_method or weighs_values(last, values)):
+        if values is not None and (not last.is_method or is_weighing_values(last, values)):
             found = {
                 call.place: find_value_argument(call, tokens)
                 for call in calls
@@ -217,13 +222,13 @@ def explain_no_linear_call(calls: Sequence[KernelCall], mixer: nn.Module) -> str
     )
 
 
-def iter_linear_layers(
+def iter_linear_attention_layers(
     mixer: TokenMixer,
     path: str,
     own: Mapping[tuple[str, int], ValueArgument],
     calls: Iterable[KernelCall],
-    step: InnerStep | None = None,
-) -> Iterator[LinearLayer]:
+    step: MixerCodeStep | None = None,
+) -> Iterator[LinearAttentionLayer]:
     """Iterate over the layers of one module; several of a kind are numbered."""
     there = {call.place: call for call in calls}
     alone = len(mixer.paths) == 1
@@ -233,8 +238,10 @@ def iter_linear_layers(
         words = [mixer.kind] if alone else [mixer.kind, path.rpartition(".")[2]]
         words += [] if number == 1 else [str(number)]
         site = AttentionSite(mixer.stack, mixer.layer, " ".join(words), LINEAR, path)
-        ways = find_shortcuts(there[place], values) if step is None else NONE
-        yield LinearLayer(site, place, values, count_heads(there[place], values), ways, step)
+        ways = find_faster_map_methods(there[place], values) if step is None else NONE
+        yield LinearAttentionLayer(
+            site, place, values, count_heads(there[place], values), ways, step
+        )
 
 
 def count_heads(call: KernelCall, values: ValueArgument) -> int:
@@ -249,7 +256,7 @@ Observe = Callable[[AttentionSite, Strip], bool | None]
 
 
 @dataclass
-class LinearCapture:
+class LinearAttentionCapture:
     """Observations of the linear layers in one forward pass."""
 
     missed: dict[AttentionSite, float] = field(default_factory=dict)
@@ -257,15 +264,15 @@ class LinearCapture:
 
 
 @contextmanager
-def capture_linear_layers(
+def capture_linear_attention(
     model: nn.Module,
-    layers: Collection[LinearLayer],
+    layers: Collection[LinearAttentionLayer],
     heads: Mapping[AttentionSite, Sequence[int]],
     observe: Observe,
     memory: int,
-) -> Iterator[LinearCapture]:
+) -> Iterator[LinearAttentionCapture]:
     """Within, every forward pass emits the maps of these layers to `observe`; its output is unchanged."""
-    run = LinearCapture()
+    run = LinearAttentionCapture()
     modules = {layer.site.name: model.get_submodule(layer.site.name) for layer in layers}
     there = {(modules[layer.site.name], layer.place): layer for layer in layers}
 
@@ -273,12 +280,14 @@ def capture_linear_layers(
         layer = there.get((mixer, call.place))
         if layer is not None:
             with torch.autocast(call.arguments()[layer.values.key].device.type, enabled=False):
-                run.missed[layer.site] = emit_maps(layer, call, heads[layer.site], observe, memory)
+                run.missed[layer.site] = emit_linear_maps(
+                    layer, call, heads[layer.site], observe, memory
+                )
 
     stepped = {modules[layer.site.name]: layer.step for layer in layers if layer.step is not None}
 
     def capture_mixer(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
-        seen, step = RecordedSteps(forward, args, kwargs, forward_code(mixer)), stepped[mixer]
+        seen, step = RecordedSteps(forward, args, kwargs, find_forward_code(mixer)), stepped[mixer]
         with StepRecorder(seen, (step.taken, step.told)):
             found = forward(*args, **kwargs)
         if (call := seen.build_call(step)) is not None:
@@ -295,8 +304,12 @@ def capture_linear_layers(
         )
 
 
-def emit_maps(
-    layer: LinearLayer, call: KernelCall, heads: Sequence[int], observe: Observe, memory: int
+def emit_linear_maps(
+    layer: LinearAttentionLayer,
+    call: KernelCall,
+    heads: Sequence[int],
+    observe: Observe,
+    memory: int,
 ) -> float:
     """Emit the maps of one layer, strip by strip; return the reconstruction error of A v against y."""
     if call.arguments()[layer.values.key].ndim != layer.values.axes:
@@ -305,7 +318,7 @@ def emit_maps(
             "which its map was proved (in chunks, or sorted): leave the layer out with `layers`."
         )
     chosen = None if len(heads) == layer.heads else heads
-    maps = LinearMap(call, layer.values, chosen, layer.shortcuts)
+    maps = LinearAttentionMap(call, layer.values, chosen, layer.shortcuts)
     rows = rows_per_strip(memory, len(heads) * maps.tokens * maps.given.element_size())
     outputs, missed = maps.outputs(), 0.0
 
@@ -315,13 +328,13 @@ def emit_maps(
             if number == 0:
                 part = slice(strip.first, strip.first + strip.weights.shape[1])
                 missed += float((maps.applied(strip) - outputs[:, part]).double().square().sum())
-            yield to_strip(layer, strip, maps.tokens)
+            yield make_linear_strip(layer, strip, maps.tokens)
 
     observe_in_rounds(iter_strips, lambda strip: bool(observe(layer.site, strip)))
     return check_reconstruction(layer.site, missed, outputs)
 
 
-def to_strip(layer: LinearLayer, strip: LinearStrip, tokens: int) -> Strip:
+def make_linear_strip(layer: LinearAttentionLayer, strip: LinearMapStrip, tokens: int) -> Strip:
     """Make a strip: |A| normalised by row along with the map itself, up to the last key that the rows see."""
     weights, first = strip.weights[None], strip.first
     visible = None

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.linear.kernel_calls import KernelCall, Key
-from attncli.capture.linear.value_arguments import RandomDraw, ValueArgument, is_close
+from attncli.capture.linear.value_arguments import RandomArgument, ValueArgument, are_outputs_close
 
 STATES = {"initial_state": "output_final_state", "initial_states": "return_final_states"}
 """Kernels' argument names for an initial state, and for returning the final one."""
 
 
 @dataclass(frozen=True)
-class CarriedState:
+class RecurrentState:
     """How a call continues from a state."""
 
     given: str
@@ -52,21 +52,21 @@ class CarriedState:
 
 
 @dataclass(frozen=True)
-class LinearShortcuts:
+class FasterMapMethods:
     """The shortcuts of one call."""
 
-    carried: CarriedState | None = None
+    carried: RecurrentState | None = None
     batched: bool = False
     channels: Mapping[Key, int] | None = None
     """The axis of channels of each argument that has one; None where they cannot be left out."""
 
 
-def find_shortcuts(call: KernelCall, values: ValueArgument) -> LinearShortcuts:
+def find_faster_map_methods(call: KernelCall, values: ValueArgument) -> FasterMapMethods:
     """Find the shortcuts of a call on a short text; one that fails is left out."""
     call = call.as_constants()
-    found = LinearShortcuts()
+    found = FasterMapMethods()
     with torch.no_grad():
-        for attempt in (try_carried_state, try_batch, try_channels):
+        for attempt in (try_map_from_recurrent_state, try_batched_probes, try_channels_alone):
             try:
                 found = replace(found, **attempt(call, values))
             except Exception:
@@ -74,7 +74,7 @@ def find_shortcuts(call: KernelCall, values: ValueArgument) -> LinearShortcuts:
     return found
 
 
-def try_carried_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
+def try_map_from_recurrent_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
     """Test whether two parts in sequence equal the whole, with more features in the second."""
     if values.shared is None or not values.wide or not values.causal:
         return {}
@@ -83,11 +83,11 @@ def try_carried_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]
     if with_state is None or call.kwargs.get(with_state) is not None:
         return {}
     value = call.arguments()[values.key]
-    tokens = find_axes(call, value.shape[values.token])
+    tokens = find_axes_of_size(call, value.shape[values.token])
     whole = call.output_with(values.key, value)
     size = value.shape[values.token]
     half = size // 2
-    carried = CarriedState(with_state, STATES[with_state], 0, tokens)
+    carried = RecurrentState(with_state, STATES[with_state], 0, tokens)
     first, wider = (
         carried.run(
             carried.part(call, 0, half), values.key, each.narrow(values.token, 0, half), None
@@ -103,10 +103,10 @@ def try_carried_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]
     rest = value.narrow(values.token, half, size - half)
     second, _ = carried.run(carried.part(call, half, size), values.key, rest, first[1])
     together = torch.cat([first[0], second], values.token)
-    return {"carried": carried} if is_close(together, whole) else {}
+    return {"carried": carried} if are_outputs_close(together, whole) else {}
 
 
-def find_axes(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
+def find_axes_of_size(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
     """The first axis of that size in each argument."""
     return {
         key: after + list(value.shape[after:]).index(size)
@@ -115,12 +115,12 @@ def find_axes(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
     }
 
 
-def try_batch(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
-    draw = RandomDraw(call.arguments()[values.key])
+def try_batched_probes(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
+    draw = RandomArgument(call.arguments()[values.key])
     parts = [draw(), draw()]
     found = repeat_in_batch(call, 2).output_with(values.key, torch.cat(parts))
     expected = torch.cat([call.output_with(values.key, part) for part in parts])
-    return {"batched": found.shape == expected.shape and is_close(found, expected)}
+    return {"batched": found.shape == expected.shape and are_outputs_close(found, expected)}
 
 
 def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
@@ -133,19 +133,21 @@ def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
     return call.map_tensors(expand_batch)
 
 
-def try_channels(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
+def try_channels_alone(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
     """Test whether every second channel alone gives the same as among all."""
     value = call.arguments()[values.key]
     if values.shared is not None or value.ndim != 3:
         return {}
     axis = 3 - values.token
-    found = find_axes(call, value.shape[axis], after=0)
+    found = find_axes_of_size(call, value.shape[axis], after=0)
     chosen = range(0, value.shape[axis], 2)
     few = select_channels(call, found, chosen)
     alone = few.output_with(values.key, few.arguments()[values.key])
     expected = call.output_with(values.key, value).index_select(axis, torch.tensor(chosen))
     return {
-        "channels": found if alone.shape == expected.shape and is_close(alone, expected) else None
+        "channels": found
+        if alone.shape == expected.shape and are_outputs_close(alone, expected)
+        else None
     }
 
 

@@ -14,14 +14,14 @@ from torch import Tensor
 
 from attncli.capture.linear.kernel_calls import KernelCall
 from attncli.capture.linear.linear_map_speedups import (
-    CarriedState,
-    LinearShortcuts,
+    FasterMapMethods,
+    RecurrentState,
     repeat_in_batch,
     select_channels,
 )
 from attncli.capture.linear.value_arguments import ValueArgument
 
-NONE = LinearShortcuts()
+NONE = FasterMapMethods()
 
 ROWS = 64
 """How many rows to compute at once, where a kernel takes values of any width."""
@@ -29,7 +29,7 @@ COLUMNS = 2**20
 """Numbers of values that are processed in one batch of columns."""
 
 
-class LinearStrip(NamedTuple):
+class LinearMapStrip(NamedTuple):
     """Some rows of the maps of one call."""
 
     weights: Tensor
@@ -37,13 +37,13 @@ class LinearStrip(NamedTuple):
     first: int
 
 
-def weighs_values(call: KernelCall, values: ValueArgument) -> bool:
+def is_weighing_values(call: KernelCall, values: ValueArgument) -> bool:
     """Whether an output combines several values; sorting, shifting and gathering tokens do not."""
-    strips = LinearMap(call, values).by_rows(ROWS)
+    strips = LinearAttentionMap(call, values).by_rows(ROWS)
     return any(bool(((strip.weights != 0.0).sum(dim=-1) > 1).any()) for strip in strips)
 
 
-class LinearMap:
+class LinearAttentionMap:
     """The maps of one call, for the heads that are measured."""
 
     def __init__(
@@ -51,7 +51,7 @@ class LinearMap:
         call: KernelCall,
         values: ValueArgument,
         heads: Sequence[int] | None = None,
-        shortcuts: LinearShortcuts = NONE,
+        shortcuts: FasterMapMethods = NONE,
     ) -> None:
         call = call.as_constants()
         if heads is not None and shortcuts.channels is not None:
@@ -72,7 +72,7 @@ class LinearMap:
         found = found.reshape(len(tensor), -1, *found.shape[-2:])
         return found if self.heads is None else found[:, self.heads.to(found.device)]
 
-    def strips(self, rows: int, memory: int) -> Iterator[LinearStrip]:
+    def strips(self, rows: int, memory: int) -> Iterator[LinearMapStrip]:
         """All rows in order, so many at a time; whole maps may take `memory` bytes."""
         if self.shortcuts.carried is not None:
             return self.from_the_state(self.shortcuts.carried, rows)
@@ -82,7 +82,7 @@ class LinearMap:
             return self.by_columns(rows)
         return self.by_rows(rows)
 
-    def from_the_state(self, carried: CarriedState, rows: int) -> Iterator[LinearStrip]:
+    def from_the_state(self, carried: RecurrentState, rows: int) -> Iterator[LinearMapStrip]:
         values, shared = self.values, self.values.shared
         assert shared is not None
         state: Tensor | None = None
@@ -100,9 +100,9 @@ class LinearMap:
             with torch.no_grad():
                 part = carried.part(self.call, first, last)
                 output, state = carried.run(part, values.key, columns, state)
-            yield LinearStrip(self.as_heads(output)[0], first)
+            yield LinearMapStrip(self.as_heads(output)[0], first)
 
-    def by_columns(self, rows: int) -> Iterator[LinearStrip]:
+    def by_columns(self, rows: int) -> Iterator[LinearMapStrip]:
         """Compute every channel at once, a batch of columns at a time."""
         whole: Tensor | None = None
         at_once = max(1, min(self.tokens, COLUMNS // self.given.numel()))
@@ -119,16 +119,16 @@ class LinearMap:
             whole[..., first : first + size] = part
         assert whole is not None
         for first in range(0, self.tokens, rows):
-            yield LinearStrip(whole[:, first : first + rows], first)
+            yield LinearMapStrip(whole[:, first : first + rows], first)
 
-    def by_rows(self, rows: int) -> Iterator[LinearStrip]:
+    def by_rows(self, rows: int) -> Iterator[LinearMapStrip]:
         derive, at_once = self.derivative()
         for first in range(0, self.tokens, rows):
             last = min(first + rows, self.tokens)
             parts = [
                 derive(start, min(start + at_once, last)) for start in range(first, last, at_once)
             ]
-            yield LinearStrip(torch.cat(parts, 1), first)
+            yield LinearMapStrip(torch.cat(parts, 1), first)
 
     def derivative(self) -> tuple[Callable[[int, int], Tensor], int]:
         """A function that computes [head, row, key] for some rows, and how many rows at a time."""
@@ -152,7 +152,7 @@ class LinearMap:
 
         return compute_rows, 1 if shared is None else shape[shared]
 
-    def applied(self, strip: LinearStrip) -> Tensor:
+    def applied(self, strip: LinearMapStrip) -> Tensor:
         """Apply rows to the values: [head, row, feature]."""
         seen = strip.weights.shape[-1]
         return strip.weights @ self.as_heads(self.given)[0, :, :seen]

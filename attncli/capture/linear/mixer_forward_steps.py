@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.kernel_calls import KernelCall
-from attncli.capture.linear.linear_maps import weighs_values
+from attncli.capture.linear.linear_maps import is_weighing_values
 from attncli.capture.linear.value_arguments import ValueArgument, find_value_argument
 from attncli.capture.strips.attention_interface import to_float32
 from attncli.forward_types import Args, Function, Inputs, Kwargs
@@ -29,7 +29,7 @@ ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
 
 
 @dataclass(frozen=True)
-class InnerStep:
+class MixerCodeStep:
     """The part of a forward from one tensor to a later one."""
 
     taken: int
@@ -65,7 +65,7 @@ class RecordedSteps:
             if isinstance(found, Tensor) and found.is_floating_point()
         ]
 
-    def build_call(self, step: InnerStep) -> KernelCall | None:
+    def build_call(self, step: MixerCodeStep) -> KernelCall | None:
         """The call from one step to the other; None where either has several results, or none."""
         made = dict(self.single_results())
         if step.taken not in made or step.told not in made:
@@ -127,7 +127,7 @@ class StepRecorder(CodeTracer):
 class StepReplayer(CodeTracer):
     """Replaces the result of one step, and stops at the other."""
 
-    def __init__(self, code: CodeType, step: InnerStep, instead: Tensor) -> None:
+    def __init__(self, code: CodeType, step: MixerCodeStep, instead: Tensor) -> None:
         super().__init__(code)
         self.step, self.instead = step, instead
 
@@ -143,19 +143,19 @@ class StepReplayer(CodeTracer):
         return found
 
 
-def forward_code(mixer: nn.Module) -> CodeType:
+def find_forward_code(mixer: nn.Module) -> CodeType:
     code: CodeType = inspect.unwrap(type(mixer).forward).__code__
     return code
 
 
-def record_runs(
+def record_mixer_runs(
     model: nn.Module, mixers: Sequence[nn.Module], inputs: Inputs
 ) -> dict[nn.Module, RecordedSteps]:
     """Run each of these mixers once, recorded."""
     runs: dict[nn.Module, RecordedSteps] = {}
 
     def record_steps(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
-        seen = runs[mixer] = RecordedSteps(forward, args, kwargs, forward_code(mixer))
+        seen = runs[mixer] = RecordedSteps(forward, args, kwargs, find_forward_code(mixer))
         with StepRecorder(seen):
             return forward(*args, **kwargs)
 
@@ -164,15 +164,17 @@ def record_runs(
     return runs
 
 
-def find_linear_step(seen: RecordedSteps, tokens: int) -> tuple[InnerStep, ValueArgument] | None:
+def find_linear_step(
+    seen: RecordedSteps, tokens: int
+) -> tuple[MixerCodeStep, ValueArgument] | None:
     """Find the last tensor of a forward that is linear in an earlier one which affects other tokens, and that one."""
     made = seen.single_results()
     for number in reversed(range(len(made))):
         known_ids, output = made[number]
         for taken, value in made[:number]:
-            if value.shape != output.shape or not can_be_values(value, tokens):
+            if value.shape != output.shape or not can_be_values_tensor(value, tokens):
                 continue
-            step = InnerStep(
+            step = MixerCodeStep(
                 taken,
                 known_ids,
                 variable_name_at(seen.code, taken),
@@ -180,22 +182,22 @@ def find_linear_step(seen: RecordedSteps, tokens: int) -> tuple[InnerStep, Value
             )
             call = seen.build_call(step)
             values = None if call is None else find_value_argument(call, tokens)
-            if call is not None and values is not None and reproduces_run(call, values, output):
+            if call is not None and values is not None and has_same_output(call, values, output):
                 return step, values
     return None
 
 
-def can_be_values(value: Tensor, tokens: int) -> bool:
+def can_be_values_tensor(value: Tensor, tokens: int) -> bool:
     return value.ndim in (3, 4) and value.shape[0] == 1 and tokens in value.shape[1:]
 
 
-def reproduces_run(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
+def has_same_output(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
     """Whether a run from the same values gives the model's output, and has a map that combines values."""
     again = call.output_with(values.key, call.arguments()[values.key])
     if not torch.equal(again, to_float32(output)):
         return False
     try:
-        return weighs_values(call, values)
+        return is_weighing_values(call, values)
     except RuntimeError:  # a function without a derivative
         return False
 

@@ -86,7 +86,7 @@ def first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument | None
 
 def classify_axes(call: KernelCall, key: Key, value: Tensor, tokens: int) -> ValueArgument | None:
     """Classify the axes of an argument, if the output is linear in it."""
-    draw = RandomDraw(value)
+    draw = RandomArgument(value)
 
     def apply_to_values(values: Tensor) -> Tensor:
         return call.output_with(key, values) - rest
@@ -118,7 +118,7 @@ def classify_axes(call: KernelCall, key: Key, value: Tensor, tokens: int) -> Val
     )
 
 
-class RandomDraw:
+class RandomArgument:
     """Draws random values, always the same, in the shape of one argument."""
 
     def __init__(self, like: Tensor) -> None:
@@ -130,20 +130,22 @@ class RandomDraw:
         return found.to(self.like)
 
 
-def is_close(value: Tensor, target: Tensor) -> bool:
+def are_outputs_close(value: Tensor, target: Tensor) -> bool:
     most = float(target.abs().max())
     allowed = LINEAR_ARGUMENT.of(target.dtype) * most
     return most > 0.0 and float((value - target).abs().max()) <= allowed
 
 
-def is_linear(apply: Function, draw: RandomDraw) -> bool:
+def is_linear(apply: Function, draw: RandomArgument) -> bool:
     first, second = draw(), LOUD * draw()
     parts = -0.6 * apply(first) + 1.7 * apply(second)
     together = apply(-0.6 * first + 1.7 * second)
-    return is_close(together, parts) and is_close(apply(first / LOUD) * LOUD, apply(first))
+    return are_outputs_close(together, parts) and are_outputs_close(
+        apply(first / LOUD) * LOUD, apply(first)
+    )
 
 
-def is_independent_along_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
+def is_independent_along_axis(apply: Function, draw: RandomArgument, axis: int) -> bool:
     """Whether entries along an axis do not affect one another."""
     if draw.like.shape[axis] == 1:
         return True
@@ -151,10 +153,10 @@ def is_independent_along_axis(apply: Function, draw: RandomDraw, axis: int) -> b
     shape = [1] * values.ndim
     shape[axis] = -1
     weights = draw(values.shape[axis]).view(shape)
-    return is_close(apply(values * weights), apply(values) * weights)
+    return are_outputs_close(apply(values * weights), apply(values) * weights)
 
 
-def is_shared_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
+def is_shared_axis(apply: Function, draw: RandomArgument, axis: int) -> bool:
     """Whether features along an axis are mixed with those of other tokens all alike: A (v M) = (A v) M."""
     size = draw.like.shape[axis]
     values, mixer = draw(), draw(size, size)
@@ -164,10 +166,10 @@ def is_shared_axis(apply: Function, draw: RandomDraw, axis: int) -> bool:
     def mix_axis(tensor: Tensor) -> Tensor:
         return (tensor.transpose(axis, -1) @ mixer).transpose(axis, -1)
 
-    return is_close(apply(mix_axis(values)), mix_axis(apply(values)))
+    return are_outputs_close(apply(mix_axis(values)), mix_axis(apply(values)))
 
 
-def accepts_more_features(call: KernelCall, key: Key, draw: RandomDraw, axis: int) -> bool:
+def accepts_more_features(call: KernelCall, key: Key, draw: RandomArgument, axis: int) -> bool:
     """Whether values with more features work as those with fewer do."""
     parts = [draw() for _ in range(WIDE)]
     try:
@@ -175,10 +177,10 @@ def accepts_more_features(call: KernelCall, key: Key, draw: RandomDraw, axis: in
     except Exception:
         return False
     expected = torch.cat([call.output_with(key, part) for part in parts], axis)
-    return found.shape == expected.shape and is_close(found, expected)
+    return found.shape == expected.shape and are_outputs_close(found, expected)
 
 
-def is_causal(apply: Function, draw: RandomDraw, token: int) -> bool:
+def is_causal(apply: Function, draw: RandomArgument, token: int) -> bool:
     """Whether a token affects none before it, exactly."""
     values = draw()
     size = values.shape[token]

@@ -59,7 +59,7 @@ class BlockCall:
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
+class BlockStack:
     """One sequence of blocks, in order of execution: BERT's encoder, T5's decoder."""
 
     name: str
@@ -67,7 +67,7 @@ class Stack:
     calls: tuple[BlockCall, ...]
 
 
-class OutsideAttention(NamedTuple):
+class AttentionOutsideBlocks(NamedTuple):
     """An attention outside every block."""
 
     name: str
@@ -82,31 +82,31 @@ class OutsideAttention(NamedTuple):
 class ModelStructure:
     """The structure of a model's blocks, as the probe shows it."""
 
-    stacks: tuple[Stack, ...]
-    outside: tuple[OutsideAttention, ...]
+    stacks: tuple[BlockStack, ...]
+    outside: tuple[AttentionOutsideBlocks, ...]
     """Attention outside every block, in order."""
 
 
-def find_stacks(model: nn.Module, inputs: Inputs) -> tuple[Stack, ...]:
+def find_block_stacks(model: nn.Module, inputs: Inputs) -> tuple[BlockStack, ...]:
     """Find the stacks of a model by one forward on these inputs; a model without attention in blocks is refused."""
     return read_structure(model, probe_forward(model, inputs), False).stacks
 
 
-def find_stacks_without_attention(model: nn.Module, inputs: Inputs) -> tuple[Stack, ...]:
+def find_stacks_without_attention(model: nn.Module, inputs: Inputs) -> tuple[BlockStack, ...]:
     """Find stacks in a model without attention: its outermost lists of alike modules that run."""
     return read_stacks_without_attention(model, probe_forward(model, inputs))
 
 
-def read_stacks_without_attention(model: nn.Module, seen: ProbeResult) -> tuple[Stack, ...]:
+def read_stacks_without_attention(model: nn.Module, seen: ProbeResult) -> tuple[BlockStack, ...]:
     """The outermost lists of alike modules that ran in a recorded forward."""
     modules = dict(model.named_modules())
     lists = {call.container for call in seen.calls if call.container is not None}
-    alike = {name for name in lists if are_alike(modules[name], set())}
+    alike = {name for name in lists if are_blocks_alike(modules[name], set())}
     outer = {name for name in alike if not any(name.startswith(f"{other}.") for other in alike)}
-    runs = split_into_runs([call for call in seen.calls if call.container in outer])
+    runs = split_into_block_sequences([call for call in seen.calls if call.container in outer])
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
     names = unique_names([run[0].container or "" for run in runs], prefix)
-    return tuple(make_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
+    return tuple(make_block_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
 
 
 def read_structure(
@@ -117,7 +117,7 @@ def read_structure(
     loose = {
         call.container
         for run in find_call_sequences(seen, containers)
-        for call in iter_unchained_calls(run, seen)
+        for call in iter_calls_breaking_chain(run, seen)
     }
     containers = find_block_lists(model, seen, loose) if loose else containers
     runs = find_call_sequences(seen, containers)
@@ -127,32 +127,34 @@ def read_structure(
         )
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
     names = unique_names([run[0].container or "" for run in runs], prefix)
-    stacks = tuple(make_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
+    stacks = tuple(make_block_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
     outside = [
-        locate_outside_attention(around[-1].name, moment, stacks)
+        locate_attention_outside_blocks(around[-1].name, moment, stacks)
         for around, moment in zip(seen.attention, seen.moments, strict=True)
         if not any(call.container in containers for call in around)
     ]
     return ModelStructure(stacks, tuple(dict.fromkeys(outside)))
 
 
-def locate_outside_attention(name: str, moment: int, stacks: tuple[Stack, ...]) -> OutsideAttention:
+def locate_attention_outside_blocks(
+    name: str, moment: int, stacks: tuple[BlockStack, ...]
+) -> AttentionOutsideBlocks:
     """Locate an attention outside every block; `moment`: how many calls began before it."""
     name = name or "the model itself"
     for one in stacks:
         for before, after in pairwise(one.calls):
             if before.order < moment <= after.order and not after.joined:
                 where = f"between blocks {before.layer} and {after.layer} of {one.name}"
-                return OutsideAttention(name, where, True)
+                return AttentionOutsideBlocks(name, where, True)
     ended = [one for one in stacks if one.calls[-1].order < moment]
     if ended:
         last = max(ended, key=lambda one: one.calls[-1].order)
-        return OutsideAttention(name, f"after the last block of {last.name}", False)
+        return AttentionOutsideBlocks(name, f"after the last block of {last.name}", False)
     due = [one for one in stacks if moment <= one.calls[0].order]
     if due:
         first = min(due, key=lambda one: one.calls[0].order)
-        return OutsideAttention(name, f"before the first block of {first.name}", False)
-    return OutsideAttention(
+        return AttentionOutsideBlocks(name, f"before the first block of {first.name}", False)
+    return AttentionOutsideBlocks(
         name, f"beside the blocks of {stacks[0].name}" if stacks else "alone", False
     )
 
@@ -161,10 +163,10 @@ def find_call_sequences(
     seen: ProbeResult, containers: Collection[str | None]
 ) -> list[list[ModuleCall]]:
     """The sequences of calls of these lists' elements."""
-    return split_into_runs([call for call in seen.calls if call.container in containers])
+    return split_into_block_sequences([call for call in seen.calls if call.container in containers])
 
 
-def iter_unchained_calls(run: list[ModuleCall], seen: ProbeResult) -> Iterator[ModuleCall]:
+def iter_calls_breaking_chain(run: list[ModuleCall], seen: ProbeResult) -> Iterator[ModuleCall]:
     """Iterate over calls of a sequence whose input is more than the output of the call before."""
     known = {call.number for call in run}
     for before, call in pairwise(run):
@@ -185,19 +187,19 @@ def find_block_lists(
     found: set[str | None] = set()
     for around in seen.attention:
         inside = [call.container for call in reversed(around) if call.container is not None]
-        alike = [name for name in inside if are_alike(modules[name], attending)]
+        alike = [name for name in inside if are_blocks_alike(modules[name], attending)]
         alike = [name for name in alike if name not in loose] or alike
         found.add(alike[0] if alike else inside[-1] if inside else None)
     return found - {None}
 
 
-def are_alike(container: nn.Module, attending: set[nn.Module]) -> bool:
+def are_blocks_alike(container: nn.Module, attending: set[nn.Module]) -> bool:
     """Whether the elements of a list are of one class, or all attend."""
     elements = list(container.children())
     return len({type(element) for element in elements}) == 1 or attending.issuperset(elements)
 
 
-def split_into_runs(calls: list[ModuleCall]) -> list[list[ModuleCall]]:
+def split_into_block_sequences(calls: list[ModuleCall]) -> list[list[ModuleCall]]:
     """Split calls into sequences: one goes on while each call takes the previous output, or is of the same list.
 
     The same module again, on another input than the previous output, begins a new sequence.
@@ -215,14 +217,14 @@ def split_into_runs(calls: list[ModuleCall]) -> list[list[ModuleCall]]:
     return runs
 
 
-def make_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> Stack:
+def make_block_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> BlockStack:
     """Make a stack of a run of calls."""
     attending = {call for around in seen.attention for call in around}
     bare = {around[-1] for around in seen.attention}
     known = {call.number for call in run}
     earlier: list[ModuleCall | None] = [None, *run[:-1]]
     second = find_second_stream(run)
-    return Stack(
+    return BlockStack(
         name,
         tuple(
             make_block_call(
@@ -283,12 +285,12 @@ def make_block_call(
     )
 
 
-def unique_blocks(stacks: tuple[Stack, ...]) -> set[nn.Module]:
+def unique_blocks(stacks: tuple[BlockStack, ...]) -> set[nn.Module]:
     """The distinct blocks: a shared one once."""
     return {call.module for stack in stacks for call in stack.calls}
 
 
-def name_block_modules(model: nn.Module, stacks: tuple[Stack, ...]) -> dict[nn.Module, str]:
+def name_block_modules(model: nn.Module, stacks: tuple[BlockStack, ...]) -> dict[nn.Module, str]:
     """Map every module inside the blocks to its path in the model."""
     inside = {module for block in unique_blocks(stacks) for module in block.modules()}
     return {module: name for name, module in model.named_modules() if module in inside}
@@ -297,7 +299,7 @@ def name_block_modules(model: nn.Module, stacks: tuple[Stack, ...]) -> dict[nn.M
 class BlockFollower:
     """Locates each call of a block in a later forward among the stacks."""
 
-    def __init__(self, stacks: tuple[Stack, ...]) -> None:
+    def __init__(self, stacks: tuple[BlockStack, ...]) -> None:
         calls = [(stack, call) for stack in stacks for call in stack.calls]
         self.due = sorted(calls, key=lambda due: due[1].order)
         self.restart()
@@ -306,7 +308,7 @@ class BlockFollower:
         """Start a new forward of the model."""
         self.done = 0
 
-    def take(self, module: nn.Module) -> tuple[Stack, BlockCall]:
+    def take(self, module: nn.Module) -> tuple[BlockStack, BlockCall]:
         """The stack and call that begin with this call of a block; refuse another order than the one found."""
         stack, call = self.due[self.done % len(self.due)]
         if call.module is not module:
@@ -327,7 +329,9 @@ class BlockFollower:
 
 
 @contextmanager
-def observe_states(model: nn.Module, stacks: tuple[Stack, ...], observe: Observe) -> Iterator[None]:
+def observe_states(
+    model: nn.Module, stacks: tuple[BlockStack, ...], observe: Observe
+) -> Iterator[None]:
     """Within, every forward passes each block's true input and output to `observe`, and keeps none.
 
     The outputs are those of the blocks themselves: `hidden_states[-1]` of many models is what a final norm made of it.
@@ -343,7 +347,9 @@ def observe_states(model: nn.Module, stacks: tuple[Stack, ...], observe: Observe
         hand_over(stack, call.layer + 1, find_stream_output(output), module)
         return output
 
-    def hand_over(stack: Stack, state: int, hidden: torch.Tensor | None, block: nn.Module) -> None:
+    def hand_over(
+        stack: BlockStack, state: int, hidden: torch.Tensor | None, block: nn.Module
+    ) -> None:
         if hidden is None:
             raise InputError(f"stack {stack.name}: state {state} is not a tensor of tokens.")
         with torch._C.DisableTorchFunction():  # the observer's own computation is not the model's

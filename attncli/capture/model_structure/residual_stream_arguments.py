@@ -75,7 +75,7 @@ def find_second_stream_output(output: Any) -> torch.Tensor | None:
     return find_second_stream_input(output) if isinstance(output, tuple) else None
 
 
-def tensor_at(place: int, values: Any) -> torch.Tensor | None:
+def select_tensor_at(place: int, values: Any) -> torch.Tensor | None:
     """The tensor at a position among all that a block takes or returns."""
     return next(islice(iter_tensors(values), place, None), None)
 

@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.model_structure.blocks import Stack, find_stacks
+from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     replace_argument,
@@ -62,24 +62,24 @@ def find_truncation(
     with hook_forwards(
         ((module, record_stream_shape) for module in model.modules()), with_kwargs=True
     ):
-        stacks = find_stacks(model, inputs)
+        stacks = find_block_stacks(model, inputs)
     first = dict.fromkeys(stack.calls[0].module for stack in stacks)
-    long = (block for block in first if exceeds_tokens(seen[block], tokens))
+    long = (block for block in first if has_more_tokens(seen[block], tokens))
     cut = StreamTruncation(tuple(long), tokens)
     if not cut.blocks:
         return cut
     with cut.truncate_streams():
-        same = try_it(model, inputs) and structure_signature(
-            find_stacks(model, inputs)
-        ) == structure_signature(stacks)
+        same = try_it(model, inputs) and describe_stack_structure(
+            find_block_stacks(model, inputs)
+        ) == describe_stack_structure(stacks)
     return cut if same else StreamTruncation()
 
 
-def exceeds_tokens(shape: tuple[int, ...], tokens: int) -> bool:
+def has_more_tokens(shape: tuple[int, ...], tokens: int) -> bool:
     """Whether a tensor is one item's [1, token, feature] with more tokens than these."""
     return len(shape) == 3 and shape[0] == 1 and shape[1] > LONGER * tokens
 
 
-def structure_signature(stacks: tuple[Stack, ...]) -> list[Any]:
+def describe_stack_structure(stacks: tuple[BlockStack, ...]) -> list[Any]:
     """What must stay the same under truncation: the stacks and the attention outside them."""
     return [(stack.name, [vars(call) for call in stack.calls]) for stack in stacks]

@@ -14,7 +14,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import tensor_version, unseen
+from attncli.capture.attention_calls import read_tensor_version, unseen
 from attncli.capture.one_pass.formula import (
     Formula,
     NotCovered,
@@ -159,8 +159,8 @@ def mask_version(mask: Tensor | None) -> int:
     if mask is None:
         return 0
     if isinstance(mask, RowwiseMask):
-        return -1 if mask.made is None else tensor_version(mask.made)
-    return tensor_version(mask)
+        return -1 if mask.made is None else read_tensor_version(mask.made)
+    return read_tensor_version(mask)
 
 
 def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:

@@ -40,13 +40,13 @@ def find_stream_mixings(
     }
     if not modules:
         return []
-    products = StreamProducts(modules)
+    products = StreamMixingProducts(modules)
     with torch.no_grad(), wrap_forwards(modules, products.wrap_forward), products:
         model(**inputs)
     return products.found
 
 
-class StreamProducts(TorchFunctionMode):
+class StreamMixingProducts(TorchFunctionMode):
     """Finds the factor by which the streams of a module are multiplied."""
 
     def __init__(self, modules: Mapping[nn.Module, str]) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     replace_argument,
@@ -53,7 +53,7 @@ class ModuleInputs:
 
 def find_mixers(
     model: nn.Module,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     inputs: Inputs,
     shapes: Mapping[AttentionSite, MapShape],
     length: int = 0,
@@ -65,7 +65,7 @@ def find_mixers(
 
 def find_mixers_besides_attention(
     model: nn.Module,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     inputs: Inputs,
     queries: Mapping[nn.Module, int],
     length: int,
@@ -78,7 +78,7 @@ def find_mixers_besides_attention(
         return ()
     seen = set(queries)
     calls = [(stack, call) for stack in stacks for call in stack.calls]
-    makes = {call.module: block_signature(call.module, seen) for _, call in calls}
+    makes = {call.module: describe_block_structure(call.module, seen) for _, call in calls}
     chosen = {make: module for module, make in makes.items()}
     inputs_by_module = record_module_inputs(
         model, inputs, {part for block in chosen.values() for part in block.modules()}
@@ -92,7 +92,7 @@ def find_mixers_besides_attention(
     with torch.no_grad():
         kinds = {
             make: group_by_kind(
-                block, iter_mixing_parts(block, inputs_by_module, seen, tokens[block])
+                block, iter_token_mixing_parts(block, inputs_by_module, seen, tokens[block])
             )
             for make, block in chosen.items()
         }
@@ -115,7 +115,9 @@ def group_by_kind(
     return kinds
 
 
-def block_signature(block: nn.Module, attentions: Collection[nn.Module]) -> tuple[Any, ...]:
+def describe_block_structure(
+    block: nn.Module, attentions: Collection[nn.Module]
+) -> tuple[Any, ...]:
     """What blocks with the same behaviour share: their submodules, and which of these attend."""
     return tuple((path, type(part), part in attentions) for path, part in block.named_modules())
 
@@ -136,7 +138,7 @@ def record_module_inputs(
     return inputs_by_module
 
 
-def iter_mixing_parts(
+def iter_token_mixing_parts(
     block: nn.Module,
     inputs: Mapping[nn.Module, ModuleInputs],
     attentions: Collection[nn.Module],
@@ -148,19 +150,19 @@ def iter_mixing_parts(
     """
     inside = [
         (f"{path}.{deeper}".rstrip("."), part)
-        for path, child in iter_called_parts(block, inputs)
+        for path, child in iter_called_submodules(block, inputs)
         if not is_torch_layer(child)
-        and (child in attentions or mixes_tokens(child, inputs[child], tokens))
-        for deeper, part in iter_mixing_parts(child, inputs, attentions, tokens)
+        and (child in attentions or is_mixing_tokens(child, inputs[child], tokens))
+        for deeper, part in iter_token_mixing_parts(child, inputs, attentions, tokens)
     ]
     whole = any(isinstance(child, CONVOLUTIONS) for child in block.children())
     if any(part in attentions for part in block.modules()) or (len(inside) == 1 and not whole):
         yield from inside
-    elif mixes_tokens(block, inputs[block], tokens):
+    elif is_mixing_tokens(block, inputs[block], tokens):
         yield "", block
 
 
-def iter_called_parts(
+def iter_called_submodules(
     module: nn.Module, inputs: Mapping[nn.Module, ModuleInputs], path: str = ""
 ) -> Iterator[tuple[str, nn.Module]]:
     """The submodules that a module runs, also those in its lists."""
@@ -169,7 +171,7 @@ def iter_called_parts(
         if child in inputs:
             yield here, child
         else:
-            yield from iter_called_parts(child, inputs, here)
+            yield from iter_called_submodules(child, inputs, here)
 
 
 def is_torch_layer(module: nn.Module) -> bool:
@@ -183,7 +185,7 @@ def count_tokens(blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]
     return found.pop() if len(found) == 1 else 0
 
 
-def mixes_tokens(module: nn.Module, inputs: ModuleInputs, tokens: int) -> bool:
+def is_mixing_tokens(module: nn.Module, inputs: ModuleInputs, tokens: int) -> bool:
     """Whether another state of the middle token changes the module's output for others; False where that cannot be tested."""
     stream = find_stream_input(inputs.args, inputs.kwargs)
     if stream is None or (axis := find_token_axis(stream, tokens)) is None:
@@ -195,7 +197,7 @@ def mixes_tokens(module: nn.Module, inputs: ModuleInputs, tokens: int) -> bool:
     moved.select(axis, middle).add_(noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
-            outputs_with_state(module, inputs, stream, each.clone())
+            compute_outputs_with_state(module, inputs, stream, each.clone())
             for each in (stream, stream, moved)
         )
     except Exception:  # submodules with an unusual calling convention cannot be called again
@@ -203,12 +205,12 @@ def mixes_tokens(module: nn.Module, inputs: ModuleInputs, tokens: int) -> bool:
     if any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
         return False
     return any(
-        differs_at_other_tokens(a, b, find_token_axis(a, tokens), middle)
+        has_change_at_other_tokens(a, b, find_token_axis(a, tokens), middle)
         for a, b in zip(first, other, strict=True)
     )
 
 
-def outputs_with_state(
+def compute_outputs_with_state(
     module: nn.Module, inputs: ModuleInputs, stream: Tensor, instead: Tensor
 ) -> list[Tensor]:
     args, kwargs = replace_argument(inputs.args, inputs.kwargs, stream, instead)
@@ -231,7 +233,7 @@ def noise_like(like: Tensor) -> Tensor:
     return drawn.to(like) * like.abs().mean().clamp_min(1e-3)
 
 
-def differs_at_other_tokens(first: Tensor, other: Tensor, axis: int | None, place: int) -> bool:
+def has_change_at_other_tokens(first: Tensor, other: Tensor, axis: int | None, place: int) -> bool:
     """Whether two outputs differ at other tokens than this one, by more than rounding."""
     if axis is None or first.shape != other.shape:
         return False

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import iter_tensors
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.model_structure.residual_stream_arguments import find_stream_input
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
     TokenMixer,
-    differs_at_other_tokens,
+    compute_outputs_with_state,
+    has_change_at_other_tokens,
     noise_like,
-    outputs_with_state,
     record_module_inputs,
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
@@ -53,7 +53,7 @@ class UncapturableAttention(NamedTuple):
 
 
 def find_uncapturable_mixers(
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     uncapturable: Iterable[UncapturableAttention],
     known: Iterable[TokenMixer],
     model: nn.Module,
@@ -71,7 +71,7 @@ def find_uncapturable_mixers(
     )
 
 
-def refuse_uncapturable(uncapturable: Iterable[UncapturableAttention]) -> None:
+def refuse_uncapturable_attention(uncapturable: Iterable[UncapturableAttention]) -> None:
     """Refuse such attention in questions about all that a model attends to."""
     for one in uncapturable:
         if one.reaches is not False:
@@ -121,13 +121,15 @@ def find_uncapturable_attention(
         inputs_by_module = record_module_inputs(model, inputs, first.values())
         return tuple(
             UncapturableAttention(
-                *make, reaches_other_tokens(module, inputs_by_module[module], tokens)
+                *make, is_reaching_other_tokens(module, inputs_by_module[module], tokens)
             )
             for make, module in first.items()
         )
 
 
-def reaches_other_tokens(module: nn.Module, inputs: ModuleInputs, tokens: set[int]) -> bool | None:
+def is_reaching_other_tokens(
+    module: nn.Module, inputs: ModuleInputs, tokens: set[int]
+) -> bool | None:
     """Whether another state of the middle token changes the module's output for others.
 
     Tested only where the module has one such input, and exactly one axis between batch and features is as long as the
@@ -135,14 +137,14 @@ def reaches_other_tokens(module: nn.Module, inputs: ModuleInputs, tokens: set[in
     """
     stream = find_stream_input(inputs.args, inputs.kwargs)
     axis = None if stream is None else single_token_axis(stream, tokens)
-    if stream is None or axis is None or len(find_states(inputs)) > 1:
+    if stream is None or axis is None or len(find_token_states(inputs)) > 1:
         return None
     middle = stream.shape[axis] // 2
     moved = stream.clone()
     moved.select(axis, middle).add_(noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
-            outputs_with_state(module, inputs, stream, each.clone())
+            compute_outputs_with_state(module, inputs, stream, each.clone())
             for each in (stream, stream, moved)
         )
     except Exception:  # submodules with an unusual calling convention cannot be called again
@@ -153,12 +155,12 @@ def reaches_other_tokens(module: nn.Module, inputs: ModuleInputs, tokens: set[in
     if any(place is None for place in axes):
         return None
     return any(
-        differs_at_other_tokens(a, b, place, middle)
+        has_change_at_other_tokens(a, b, place, middle)
         for a, b, place in zip(first, other, axes, strict=True)
     )
 
 
-def find_states(inputs: ModuleInputs) -> list[Tensor]:
+def find_token_states(inputs: ModuleInputs) -> list[Tensor]:
     """The tensors with an axis between those of batch and features."""
     tensors = iter_tensors((inputs.args, inputs.kwargs))
     return [value for value in tensors if value.is_floating_point() and value.ndim >= 3]

@@ -23,7 +23,7 @@ SHORTER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 CASTS = frozenset({torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16})
 
 
-def native_precision(model: nn.Module) -> AbstractContextManager[None]:
+def run_in_native_precision(model: nn.Module) -> AbstractContextManager[None]:
     """Within, a float64 model stays in float64; models of other dtypes run unchanged."""
     double = next((each.dtype for each in model.parameters()), None) == torch.float64
     return force_float64() if double else nullcontext()

@@ -24,11 +24,11 @@ from attncli.capture.attention_calls import (
     ASKING,
     function_name,
     iter_tensors,
-    tensor_version,
+    read_tensor_version,
     unseen,
 )
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import Stack, unique_blocks
+from attncli.capture.model_structure.blocks import BlockStack, unique_blocks
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     replace_argument,
@@ -65,7 +65,7 @@ class RoundingPerturbation(TorchFunctionMode):
         if func in ASKING:
             return result
         with unseen():
-            if all(map(holds_whole_numbers, iter_tensors((args, kwargs)))):
+            if all(map(is_of_whole_numbers, iter_tensors((args, kwargs)))):
                 mark_whole_numbers(result)
                 return result
         name = function_name(func)
@@ -80,7 +80,7 @@ class RoundingPerturbation(TorchFunctionMode):
         with unseen():
             if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
                 return result
-            shared = returns_argument(result, value)
+            shared = has_returned_argument(result, value)
         if not shared:
             return self.of(result)
         written = name.endswith("_") and (not name.endswith("__") or name.startswith("__i"))
@@ -95,18 +95,18 @@ class RoundingPerturbation(TorchFunctionMode):
         return numbers * factors
 
 
-def holds_whole_numbers(numbers: Tensor) -> bool:
+def is_of_whole_numbers(numbers: Tensor) -> bool:
     """Whether numbers are whole, or computed from such alone and not written to since."""
     if not numbers.is_floating_point():
         return True
     version = getattr(numbers, COUNTED, None)
-    return version is not None and bool(version == tensor_version(numbers))
+    return version is not None and bool(version == read_tensor_version(numbers))
 
 
 def mark_whole_numbers(result: Any) -> None:
     for part in iter_tensors(result):
         if part.is_floating_point():
-            setattr(part, COUNTED, tensor_version(part))
+            setattr(part, COUNTED, read_tensor_version(part))
 
 
 def is_mask_like(numbers: Tensor) -> bool:
@@ -116,14 +116,14 @@ def is_mask_like(numbers: Tensor) -> bool:
     return bool(((size == 0) | (size == 1) | (size > torch.finfo(size.dtype).max / 2)).all())
 
 
-def returns_argument(result: Tensor, value: Any) -> bool:
+def has_returned_argument(result: Tensor, value: Any) -> bool:
     """Whether a function returned one of its arguments, or a view of one."""
     storage = result.untyped_storage().data_ptr()
     return any(tensor.untyped_storage().data_ptr() == storage for tensor in iter_tensors(value))
 
 
 @contextmanager
-def perturb_rounding(stacks: tuple[Stack, ...]) -> Iterator[None]:
+def perturb_rounding(stacks: tuple[BlockStack, ...]) -> Iterator[None]:
     """Within, every block computes with perturbed last bits; enter it last, so that observers see perturbed results."""
     disturbance = RoundingPerturbation()
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.saved_maps.map_names import NAME, PLAIN, map_sort_key, visible_tensor_name
-from attncli.capture.saved_maps.third_party_maps import ForeignMaps, refuse_other_labels
+from attncli.capture.saved_maps.third_party_maps import ExternalMaps, refuse_mismatched_labels
 from attncli.capture.strips.attention_sites import SELF
 from attncli.errors import InputError, format_count
 from attncli.io.safetensors_arrays import StoredArrays
@@ -51,7 +51,7 @@ class MapFile:
     """A file of maps, read a strip at a time."""
 
     def __init__(
-        self, path: Path | str, own: ForeignMaps | None = None, labels: Sequence[str] | None = None
+        self, path: Path | str, own: ExternalMaps | None = None, labels: Sequence[str] | None = None
     ) -> None:
         """`own`: maps of other programs, or the user's arrays; `labels`: the tokens along both sides."""
         self.path = path
@@ -78,7 +78,7 @@ class MapFile:
         """Whether any map is in float64: then all are measured in it."""
         self.refuse_one_name_for_two()
         if labels is not None:
-            refuse_other_labels(labels, [saved.shape for saved in self.maps])
+            refuse_mismatched_labels(labels, [saved.shape for saved in self.maps])
         if not self.maps:
             raise InputError(
                 f"{path} holds no attention maps: they are called layers.0.attention [head, query, key]."
@@ -144,7 +144,7 @@ class MapFile:
         )
         unsaid = seen not in self.names and "heads" not in self.metadata
         shape = (shape[0], shape[1], shape[2])
-        ahead = future_mass(self.file, name, shape) if unsaid else math.inf
+        ahead = compute_weight_on_future_keys(self.file, name, shape) if unsaid else math.inf
         if 0.0 < ahead <= SAVED_HIDDEN_WEIGHT.of():
             self.slightly_ahead[name] = ahead
         causal = ahead == 0.0
@@ -183,7 +183,7 @@ class MapFile:
                 raise InputError(f"{self.path}: {name} holds what is neither 1 nor 0.")
             return torch.from_numpy(said != 0)[None, None]
         if saved.causal:
-            return causal_visibility(start, stop, saved.shape[2])[None, None]
+            return make_causal_visibility(start, stop, saved.shape[2])[None, None]
         return None
 
     def check(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
@@ -228,7 +228,7 @@ class MapFile:
         return {name: float(least.min()) for name, least in own.items() if len(least)}
 
 
-def causal_visibility(start: int, stop: int, keys: int) -> Tensor:
+def make_causal_visibility(start: int, stop: int, keys: int) -> Tensor:
     """[query, key]: keys up to the query itself."""
     return torch.arange(keys) <= torch.arange(start, stop)[:, None]
 
@@ -239,7 +239,9 @@ def to_tensor(weights: NDArray[Any]) -> Tensor:
     return torch.from_numpy(weights if wide else weights.astype(np.float32))
 
 
-def future_mass(file: StoredArrays | ForeignMaps, name: str, shape: tuple[int, ...]) -> float:
+def compute_weight_on_future_keys(
+    file: StoredArrays | ExternalMaps, name: str, shape: tuple[int, ...]
+) -> float:
     """The largest share of a row above the diagonal of a square map; infinite where it exceeds the tolerance."""
     _, queries, keys = shape
     if queries != keys or keys < 2:
@@ -248,7 +250,7 @@ def future_mass(file: StoredArrays | ForeignMaps, name: str, shape: tuple[int, .
     largest = 0.0
     for start in range(0, queries, step):
         stop = min(start + step, queries)
-        ahead = ~causal_visibility(start, stop, keys).numpy()
+        ahead = ~make_causal_visibility(start, stop, keys).numpy()
         later = np.where(ahead, np.abs(file.block(name, start, stop, axis=1)), 0.0)
         found = float(later.sum(axis=-1).max())
         if not found <= SAVED_HIDDEN_WEIGHT.of():

@@ -51,7 +51,8 @@ def read_torch_file(path: Path) -> InMemoryArrays:
         raise InputError(f"{path} cannot be read by torch: {why}.") from None
     try:
         arrays = {
-            name: require_dense(path, name, value) for name, value in iter_named_arrays(found)
+            name: require_dense_tensor(path, name, value)
+            for name, value in iter_named_arrays(found)
         }
     except RecursionError:
         raise InputError(f"{path} holds a list that holds itself: save it by {RECIPE}.") from None
@@ -68,7 +69,7 @@ def read_unpacked_size(path: Path) -> int:
         return size
 
 
-def require_dense(path: Path, name: str, value: Any) -> Any:
+def require_dense_tensor(path: Path, name: str, value: Any) -> Any:
     """Refuse tensors that are not dense, or not all of whose numbers are in the file."""
     if not isinstance(value, Tensor):
         raise InputError(f"{path}: {name} is no tensor: save it by {RECIPE}.")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torch import nn
 
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
@@ -94,7 +94,7 @@ class SiteNamer:
         self.elements = {
             name: module
             for name, module in model.named_modules()
-            if NUMBER.fullmatch(name, name.rfind(".") + 1) or may_attend(name, module)
+            if NUMBER.fullmatch(name, name.rfind(".") + 1) or could_attend_by_name(name, module)
         }
         """Elements of module lists, and modules that may attend: their runs are counted."""
         self.restart()
@@ -118,7 +118,7 @@ class SiteNamer:
     def make_site(self, module: nn.Module) -> AttentionSite:
         name = self.names.get(id(module), type(module).__name__)
         family = NUMBER.sub("*", name)
-        stack, kind = stack_path(family), self.kinds.get(family) or base_kind(family)
+        stack, kind = find_stack_path(family), self.kinds.get(family) or find_base_kind(family)
         run = self.runs[list_element_path(name)]
         before, layer, times = self.latest.get(name, (0, 0, 0))
         if run > 0 and run == before:
@@ -151,7 +151,7 @@ def list_element_path(name: str) -> str:
     return name[: numbers[-1].end()] if numbers else name
 
 
-def stack_path(family: str) -> str:
+def find_stack_path(family: str) -> str:
     return family.partition(".*")[0]
 
 
@@ -161,7 +161,7 @@ def path_within_layer(family: str) -> str:
     return tail if inside else family
 
 
-def base_kind(family: str, classes: Iterable[str] = ()) -> str:
+def find_base_kind(family: str, classes: Iterable[str] = ()) -> str:
     """The kind by the classes of the modules on the path within the layer."""
     described = " ".join((path_within_layer(family), *classes))
     return CROSSING if CROSS.search(described) else SELF
@@ -178,11 +178,13 @@ def find_attention_kinds(model: nn.Module) -> dict[str, str]:
         or {"self_attn", "multihead_attn"} <= dict(module.named_children()).keys()
     }
     for name, module in model.named_modules():
-        if may_attend(name, module):
+        if could_attend_by_name(name, module):
             family = NUMBER.sub("*", name)
-            base = base_kind(family, (classes[inner] for inner in iter_paths_in_layer(name)))
+            base = find_base_kind(family, (classes[inner] for inner in iter_paths_in_layer(name)))
             base = CROSSING if name in torchs_crossing else base
-            words[stack_path(family), base][family] = words_beyond_kind(path_within_layer(family))
+            words[find_stack_path(family), base][family] = find_distinguishing_words(
+                path_within_layer(family)
+            )
     return {
         family: f"{base} {own}" if own and len(set(found.values())) > 1 else base
         for (_, base), found in words.items()
@@ -198,13 +200,13 @@ def iter_paths_in_layer(name: str) -> Iterator[str]:
         name = name.rpartition(".")[0]
 
 
-def may_attend(name: str, module: nn.Module) -> bool:
+def could_attend_by_name(name: str, module: nn.Module) -> bool:
     """Named as attention, and made of parts: projections, not a norm or a dropout."""
     named = ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2])
     return bool(named) and any(True for _ in module.children())
 
 
-def words_beyond_kind(path: str) -> str:
+def find_distinguishing_words(path: str) -> str:
     """The words of a path that distinguish an attention beyond its kind: `token to image` of `cross_attn_token_to_image`."""
     return " ".join(word.lower() for word in WORD.findall(path) if not SAID.fullmatch(word))
 
@@ -233,7 +235,7 @@ def layer_types(model: nn.Module) -> list[str]:
     return []
 
 
-def find_enclosing_stack(site: AttentionSite, stacks: Sequence[Stack]) -> str:
+def find_enclosing_stack(site: AttentionSite, stacks: Sequence[BlockStack]) -> str:
     """The stack of the block that an attention runs in, if its layer has that index there; else its own list."""
     for stack in stacks:
         for call in stack.calls:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attncli.capture.attention_calls import tensor_version
+from attncli.capture.attention_calls import read_tensor_version
 from attncli.forward_types import Args, Function, Kwargs
 
 SOFTMAX = {torch.softmax, Tensor.softmax, F.softmax}
@@ -37,7 +37,7 @@ class LastSoftmax(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func in SOFTMAX:
             scores = self.unshifted(args[0])
-            self.scores, self.weights, self.version = scores, result, tensor_version(result)
+            self.scores, self.weights, self.version = scores, result, read_tensor_version(result)
         elif func in SUBTRACTIONS and has_one_number_per_row(args):
             self.shifted = result, args[0]
         return result
@@ -58,7 +58,7 @@ class LastSoftmax(TorchFunctionMode):
         keys = weights.shape[-1]
         same = made.data_ptr() == weights.data_ptr() and made.stride() == weights.stride()
         same = same and made.shape[:-1] == weights.shape[:-1] and made.shape[-1] - keys in (0, 1)
-        same = same and made.shape == scores.shape and tensor_version(weights) == self.version
+        same = same and made.shape == scores.shape and read_tensor_version(weights) == self.version
         return scores[..., :keys] if same else None
 
 

@@ -9,7 +9,11 @@ from torch import Tensor
 
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.capture import AttentionSite
-from attncli.capture.map_gradients import DifferentiableMap, refuse_incomplete_maps, retain_maps
+from attncli.capture.map_gradients import (
+    DifferentiableMap,
+    refuse_incomplete_maps,
+    retain_maps_with_gradients,
+)
 from attncli.capture.model_structure.blocks import observe_states, unique_blocks
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.attribute.targets import STATE, TargetScore, select_score
@@ -61,7 +65,7 @@ def compute_relevance(
 
     with (
         torch.enable_grad(),
-        retain_maps(subject.body, unique_blocks(subject.stacks)) as attention_maps,
+        retain_maps_with_gradients(subject.body, unique_blocks(subject.stacks)) as attention_maps,
         observe_states(subject.body, subject.stacks, keep_last),
     ):
         output = model(**text.kwargs)

@@ -10,7 +10,7 @@ from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.paths.prepare import prepare_paths
 from attncli.analysis.prepare import HEADS, Requirement
 from attncli.capture import AttentionSite
-from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable
+from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable_attention
 from attncli.commands.attribute.attribution import measure_attribution
 from attncli.commands.attribute.relevance import RelevanceRequest
 from attncli.commands.attribute.report import METRICS, RELEVANCES
@@ -73,7 +73,7 @@ def select_decoder(subject: DecomposableModel) -> DecomposableModel:
 
 def verify_attention_sites(subject: DecomposableModel) -> frozenset[AttentionSite]:
     """The attention layers verified in the model; other token mixers have no map for relevance."""
-    refuse_uncapturable(subject.prepared.left_out)
+    refuse_uncapturable_attention(subject.prepared.left_out)
     mixers, shapes = subject.prepared.mixers, subject.prepared.shapes
     if mixers:
         raise InputError(

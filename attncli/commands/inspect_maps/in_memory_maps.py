@@ -15,12 +15,12 @@ HERE, MAPS = "these maps", "`maps`"
 def wrap_arrays(maps: Any, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
     """Wrap arrays as a map file."""
     from attncli.capture.saved_maps.map_files import MapFile
-    from attncli.capture.saved_maps.third_party_maps import ForeignMaps
+    from attncli.capture.saved_maps.third_party_maps import ExternalMaps
     from attncli.io.in_memory_arrays import InMemoryArrays, iter_named_arrays, to_numpy
 
     named = iter_named_arrays(materialize(maps))
     arrays = {name: to_numpy(each, f"{MAPS}: {name}") for name, each in named}
-    return MapFile(HERE, ForeignMaps(InMemoryArrays(MAPS, arrays, {}), batch), labels)
+    return MapFile(HERE, ExternalMaps(InMemoryArrays(MAPS, arrays, {}), batch), labels)
 
 
 def materialize(maps: Any) -> Any:

@@ -21,14 +21,14 @@ OTHERS = (".mtx", ".csv")
 def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
     """Open a file of maps and find them by name and shape."""
     from attncli.capture.saved_maps.map_files import MapFile
-    from attncli.capture.saved_maps.third_party_maps import ForeignMaps
+    from attncli.capture.saved_maps.third_party_maps import ExternalMaps
 
     path = source.path
     arrays = open_arrays(source)
     ours = source.kind == "maps" and isinstance(arrays, StoredArrays) and not has_text_axis(arrays)
     if ours and batch is None:
         return MapFile(path, labels=labels)
-    own = ForeignMaps(
+    own = ExternalMaps(
         arrays, batch, advise_reader(source) if source.kind in ("weights", "pickle") else ""
     )
     return MapFile(path, own, labels)

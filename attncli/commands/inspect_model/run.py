@@ -22,7 +22,7 @@ from attncli.analysis.heads.prepare import (
     refuse_nonexistent_layers,
 )
 from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
-from attncli.capture.linear.linear_layers import LinearLayer
+from attncli.capture.linear.linear_layers import LinearAttentionLayer
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.commands.inspect_model.request import InspectionRequest
 from attncli.declare.dry_run import before_the_work
@@ -126,7 +126,7 @@ def report_estimated_duration(
     linear = select_linear_heads(subject, plan)
     if tokens < LONG_TEXT or not linear.layers:
         return
-    kinds: dict[str, list[LinearLayer]] = {}
+    kinds: dict[str, list[LinearAttentionLayer]] = {}
     for layer in linear.layers:
         kinds.setdefault(layer.function, []).append(layer)
     seconds = 0.0

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.capture.model_structure.probe_forward import probe_forward
-from attncli.capture.reruns.float64 import native_precision
+from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.capture.verification import output_tensors
 from attncli.errors import InputError, UsageError, join_parameters
 from attncli.forward_types import Inputs
@@ -87,7 +87,7 @@ def can_run_on_ids_alone(body: PreTrainedModel, alone: Mapping[str, Any], short:
 
 def find_attention_module_paths(body: PreTrainedModel, inputs: Inputs) -> set[tuple[str, ...]]:
     """Find where attention happens, by the modules around it."""
-    with native_precision(body):
+    with run_in_native_precision(body):
         return {
             tuple(call.name for call in around) for around in probe_forward(body, inputs).attention
         }
@@ -96,7 +96,7 @@ def find_attention_module_paths(body: PreTrainedModel, inputs: Inputs) -> set[tu
 def refuse_ids_not_read(body: PreTrainedModel, short: Inputs) -> None:
     """Refuse a model whose output ignores ids: other inputs may replace them."""
     moved = {**short, WORDS: short[WORDS].roll(1, dims=1)}
-    with torch.no_grad(), native_precision(body):
+    with torch.no_grad(), run_in_native_precision(body):
         one, other = (output_tensors(body(**each)) for each in (short, moved))
     if all(map(torch.equal, one, other)):
         others = [name for name in short if name not in OF_WORDS]

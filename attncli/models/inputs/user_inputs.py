@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.input_token_counts import count_positions
-from attncli.capture.model_errors import run_or_refuse
+from attncli.capture.model_errors import run_model_or_refuse
 from attncli.capture.model_structure.custom_modules import ForeignModule
-from attncli.capture.undetected_attention import explain_unseen_attention
+from attncli.capture.undetected_attention import explain_uncaptured_attention
 from attncli.errors import InputError, UsageError, join_parameters, quote_parameter, with_article
 from attncli.forward_types import Args, Inputs
 from attncli.models.forward_signatures import forward_signature
@@ -118,7 +118,7 @@ def find_signature(module: nn.Module, args: Args) -> inspect.Signature:
 def require_inputs_run(model: nn.Module, inputs: Inputs) -> None:
     """Run the module, and refuse inputs that its own code rejects."""
     with torch.no_grad():
-        run_or_refuse(model, inputs, wrong="on its `inputs`", advice="")
+        run_model_or_refuse(model, inputs, wrong="on its `inputs`", advice="")
 
 
 def count_keys(model: nn.Module, inputs: Inputs) -> int:
@@ -137,7 +137,7 @@ def count_keys(model: nn.Module, inputs: Inputs) -> int:
                 f"`inputs` holds {texts} texts at once: give a list, with a batch of one for each text."
             ) from None
         return reached.strip.keys
-    raise InputError(explain_unseen_attention(model, inputs))
+    raise InputError(explain_uncaptured_attention(model, inputs))
 
 
 def find_first_tensor(inputs: Inputs) -> Any:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from attncli.capture.reruns.float64 import native_precision
+from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.errors import UsageError, quote_parameter
 from attncli.models.files.hashing import FLOATS
 from attncli.models.quiet_libraries import silence_libraries
@@ -106,5 +106,5 @@ def require_accelerate(option: str) -> None:
 @contextmanager
 def run_in_model_precision(body: nn.Module) -> Iterator[None]:
     """Keep a float64 model in float64, whatever its code casts to; suppress its warnings while it runs."""
-    with silence_libraries(), native_precision(body):
+    with silence_libraries(), run_in_native_precision(body):
         yield

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attncli.capture.reruns.float64 import native_precision
+from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature, select_named_parameters
@@ -114,7 +114,7 @@ def encoder_state_inputs(model: PreTrainedModel, names: Sequence[str]) -> list[s
 def accepts_inputs(model: nn.Module, inputs: Inputs) -> bool:
     """Whether the model's forward runs on these inputs; it may reject them by many kinds of exceptions."""
     try:
-        with torch.no_grad(), native_precision(model):
+        with torch.no_grad(), run_in_native_precision(model):
             model(**inputs)
     except Exception:
         return False

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_output,
     replace_argument,
@@ -25,7 +25,7 @@ from attncli.tensor_subclasses.path_streams.path_run import (
     refuse_several_attentions,
     run_path_tensors,
 )
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, begin_streams
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_streams
 from attncli.tensor_subclasses.path_streams.streams import (
     FullStreamOnly,
     RecordedAttention,
@@ -51,7 +51,7 @@ class RecordedBlock(NamedTuple):
 class RecordedRun(PathTensorRun):
     """Records what is needed to run the blocks again."""
 
-    def __init__(self, stack: Stack, streams: Streams) -> None:
+    def __init__(self, stack: BlockStack, streams: Streams) -> None:
         super().__init__(stack, streams)
         self.blocks: list[RecordedBlock] = []
 
@@ -69,7 +69,7 @@ class RecordedRun(PathTensorRun):
 
 
 def contributions_by_head(
-    model: nn.Module, stack: Stack, inputs: Inputs
+    model: nn.Module, stack: BlockStack, inputs: Inputs
 ) -> tuple[Tensor, list[Tensor]]:
     """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head."""
     shares: list[Tensor] = []
@@ -78,13 +78,13 @@ def contributions_by_head(
         shares.append((attention.outputs.detach() * back).sum(dim=(0, 2, 3)))
 
     with accept_path_tensors(model):
-        found, blocks = run_forwards(model, RecordedRun(stack, Streams()), inputs)
-        run_backwards(blocks, found.output[None], add_contribution)
+        found, blocks = run_recorded_forward(model, RecordedRun(stack, Streams()), inputs)
+        run_backward_over_blocks(blocks, found.output[None], add_contribution)
     whole = found.output.square().sum()
     return found.output, [share / whole for share in reversed(shares)]
 
 
-def run_forwards(
+def run_recorded_forward(
     model: nn.Module, passage: RecordedRun, inputs: Inputs
 ) -> tuple[PathDecomposition, list[RecordedBlock]]:
     """Run forward to the last block's output; blocks that form no chain are refused."""
@@ -99,14 +99,14 @@ def run_forwards(
     return found, passage.blocks
 
 
-def run_backwards(blocks: list[RecordedBlock], target: Tensor, visit: Visit) -> Tensor:
+def run_backward_over_blocks(blocks: list[RecordedBlock], target: Tensor, visit: Visit) -> Tensor:
     """Run backward from the last block's output to the first one's input [1, token, feature]."""
     back = target
     for block in reversed(blocks):
         streams = FullStreamOnly()
         with torch.enable_grad():
             state = block.state.requires_grad_()
-            stream = begin_streams(state, streams)
+            stream = make_initial_streams(state, streams)
             args, kwargs = replace_argument(block.args, block.kwargs, block.stream, stream)
             output = find_stream_output(block.forward(*args, **kwargs))
         assert isinstance(output, PathTensor)  # it was one on the forward pass

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
-from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, no_rule_error
+from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, make_no_rule_error
 
 
 @rule(F.linear)
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> PathTensor:
     if not isinstance(x, PathTensor) or isinstance(weight, PathTensor):
-        raise no_rule_error("a product with a stream as its weights")
+        raise make_no_rule_error("a product with a stream as its weights")
     return add_bias(x.wrap_like(F.linear(x.numbers, weight)), bias)
 
 
@@ -22,7 +22,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> PathTensor:
 def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
     """addmm, as GPT-2's Conv1D calls it."""
     if isinstance(bias, PathTensor) or isinstance(weight, PathTensor):
-        raise no_rule_error("addmm with a stream as its bias or weights")
+        raise make_no_rule_error("addmm with a stream as its bias or weights")
     return add_bias(x.wrap_like(x.numbers @ weight), bias)
 
 
@@ -30,26 +30,28 @@ def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
 def matmul(x: Any, y: Any) -> Tensor:
     """Products with weights; in handwritten attention, of queries with keys and of maps with values."""
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        return full_stream_scores(x, y)
+        return select_full_stream_scores(x, y)
     if isinstance(y, PathTensor):
         return mix_values(x, y)
     if y.dim() != 2:
-        raise no_rule_error("a product of the stream with something that is no weight matrix")
+        raise make_no_rule_error("a product of the stream with something that is no weight matrix")
     stream: PathTensor = x
     return stream.wrap_like(stream.numbers @ y)
 
 
-def full_stream_scores(query: PathTensor, key: PathTensor) -> Tensor:
+def select_full_stream_scores(query: PathTensor, key: PathTensor) -> Tensor:
     """Scores of the full stream alone, which sets the maps; the result is plain, in a batch of one."""
     if query.dim() != 4 or key.dim() != 4:
-        raise no_rule_error("a product of two streams that are not [batch, head, token, feature]")
+        raise make_no_rule_error(
+            "a product of two streams that are not [batch, head, token, feature]"
+        )
     return query.full_stream().detach() @ key.full_stream().detach()
 
 
 def mix_values(maps: Tensor, values: PathTensor) -> PathTensor:
     """P V for every stream, with maps [1, head, query, key]."""
     if maps.dim() != 4 or values.dim() != 4 or maps.shape[:2] != (1, values.shape[1]):
-        raise no_rule_error("a product with a stream on its right")
+        raise make_no_rule_error("a product with a stream on its right")
     visible = (maps > 0.0).any(dim=1, keepdim=True)
     outputs = values.streams.attended(RecordedAttention(maps, visible, maps @ values.numbers))
     return values.wrap_like(outputs).after_attention()
@@ -78,10 +80,10 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
 def add_in_place(x: Operand, y: Operand, *, alpha: float = 1.0) -> PathTensor:
     """Add in place: the same memory is written to, so that every view changes as in the model."""
     if not isinstance(x, PathTensor):
-        raise no_rule_error("writing a stream into something else")
+        raise make_no_rule_error("writing a stream into something else")
     result = add(x, y, alpha=alpha)
     if result.attended != x.attended and x.streams.tells_apart:
-        raise no_rule_error("writing what comes from an attention into the stream")
+        raise make_no_rule_error("writing what comes from an attention into the stream")
     x.numbers.copy_(result.numbers)
     return x
 
@@ -107,14 +109,14 @@ def multiply(x: Any, y: Any) -> PathTensor:
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
         require_same_shape(x, y)
         if x.activated == y.activated:
-            raise no_rule_error("a product of two streams of which not just one is a gate")
+            raise make_no_rule_error("a product of two streams of which not just one is a gate")
         stream, gate = (y, x) if x.activated else (x, y)
         through = stream.times_frozen(gate.by_stream()[0].detach())
         return through.apply_transition(through.streams.after_mlp)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     result = stream.numbers * other
     if result.shape != stream.shape:
-        raise no_rule_error("a product that repeats the stream")
+        raise make_no_rule_error("a product that repeats the stream")
     return stream.wrap_like(result)
 
 
@@ -122,7 +124,7 @@ def multiply(x: Any, y: Any) -> PathTensor:
 def multiply_in_place(x: Operand, y: Operand) -> PathTensor:
     """Multiply in place: the same memory is written to."""
     if not isinstance(x, PathTensor) or isinstance(y, PathTensor):
-        raise no_rule_error("a product with a stream that is written into something")
+        raise make_no_rule_error("a product with a stream that is written into something")
     x.numbers.copy_(multiply(x, y).numbers)
     return x
 
@@ -130,12 +132,14 @@ def multiply_in_place(x: Operand, y: Operand) -> PathTensor:
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide)
 def divide(x: Any, y: Any) -> PathTensor:
     if isinstance(y, PathTensor):
-        raise no_rule_error("a division by a stream")
+        raise make_no_rule_error("a division by a stream")
     stream: PathTensor = x
     return stream.wrap_like(stream.numbers / y)
 
 
 def require_same_shape(x: PathTensor, y: PathTensor) -> PathTensor:
     if x.shape != y.shape:
-        raise no_rule_error(f"streams of shapes {tuple(x.shape)} and {tuple(y.shape)} together")
+        raise make_no_rule_error(
+            f"streams of shapes {tuple(x.shape)} and {tuple(y.shape)} together"
+        )
     return x

@@ -11,11 +11,11 @@ from attncli.capture.strips.masks import materialise_mask, visible_keys
 from attncli.errors import InputError
 from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
-from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, no_rule_error
+from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, make_no_rule_error
 from attncli.tolerances import PATH_ATTENTION
 
 
-def attend(
+def compute_attention_of_streams(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -27,7 +27,7 @@ def attend(
     """Replace a model's eager attention; [batch, head, token, width] in, [batch, token, head, width] out."""
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     mask = materialise_mask(attention_mask)
-    full = full_stream_qkv(query, key, value)
+    full = select_full_stream_qkv(query, key, value)
     with torch.no_grad():
         output, weights = find_unpatched_eager(module)(
             module, *full, mask, scaling=scaling, **keywords
@@ -41,12 +41,12 @@ def attend(
     visible = visible_keys(mask, maps.shape[-1])
     outputs = value.streams.attended(RecordedAttention(maps, visible, torch.matmul(maps, values)))
     mixed = outputs.transpose(1, 2).contiguous()
-    compare_attention(module, mixed[: len(output)].detach(), output)
+    verify_attention_output(module, mixed[: len(output)].detach(), output)
     return value.wrap_like(mixed).after_attention(), None
 
 
 @rule(F.scaled_dot_product_attention)
-def attend_directly(
+def compute_direct_sdpa_of_streams(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -60,7 +60,7 @@ def attend_directly(
         mask = mask[:1]
     if isinstance(value, PathTensor):
         return evaluate_sdpa(query, key, value, mask, *args, **kwargs)
-    full = full_stream_qkv(query, key, value)
+    full = select_full_stream_qkv(query, key, value)
     own: Any = F.scaled_dot_product_attention
     return attend_to_other_stack(query, key, own(*full, mask, *args, **kwargs))
 
@@ -68,20 +68,20 @@ def attend_directly(
 def attend_to_other_stack(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
     """Cross-attention with a fixed map: its output does not depend on the stream's parts, so it is a constant."""
     if isinstance(key, PathTensor):
-        raise no_rule_error("an attention with the stream's keys and another stack's values")
+        raise make_no_rule_error("an attention with the stream's keys and another stack's values")
     if not isinstance(query, PathTensor):
         return output
     shape = (query.streams.number, *output.shape[1:])
     return query.wrap_like(query.numbers.new_zeros(shape)).plus_constant(output)
 
 
-def full_stream_qkv(*sides: Any) -> list[Tensor]:
+def select_full_stream_qkv(*sides: Any) -> list[Tensor]:
     """Queries, keys and values of the full stream; states of another stack are repeated along the batch."""
     full = [side.full_stream() if isinstance(side, PathTensor) else side for side in sides]
     return [side[: len(full[0])] for side in full]
 
 
-def compare_attention(module: nn.Module, ours: Tensor, own: Tensor) -> None:
+def verify_attention_output(module: nn.Module, ours: Tensor, own: Tensor) -> None:
     """Check that P V equals what the model's attention returns."""
     error = float((ours - own).abs().max() / own.abs().max().clamp_min(1e-30))
     if not error < PATH_ATTENTION.of(own.dtype):

@@ -12,7 +12,7 @@ from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.forward_types import Args, Function, Kwargs
 from attncli.tensor_subclasses.path_streams.path_arithmetic import add_bias
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
-from attncli.tensor_subclasses.path_streams.streams import no_rule_error
+from attncli.tensor_subclasses.path_streams.streams import make_no_rule_error
 from attncli.tensor_subclasses.residual_split.handwritten_norms import (
     RecognisedNorm,
     is_handwritten_norm,
@@ -98,7 +98,7 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
             norms[module] = recognise_norm(module, forward, x.shape[-1])
         found = norms[module]
         if found is None or len(args) > 1 or kwargs:
-            raise no_rule_error(f"the norm {type(module).__name__}")
+            raise make_no_rule_error(f"the norm {type(module).__name__}")
         gain = None if found.gain is None else found.gain.to(x.dtype)
         bias = None if found.bias is None else found.bias.to(x.dtype)
         return norm(x, found.epsilon, found.centre, gain, bias)
@@ -108,7 +108,7 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)
         if bool(forward(torch.zeros(1, dtype=x.dtype, device=x.device)).any()):
-            raise no_rule_error(f"the activation {type(module).__name__}, which is not 0 at 0")
+            raise make_no_rule_error(f"the activation {type(module).__name__}, which is not 0 at 0")
         return apply_activation(x, forward)
 
     activations = (module for module in model.modules() if is_activation(module))

@@ -12,7 +12,7 @@ from attncli.capture.attention_capture import replace_eager_interface
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
-from attncli.capture.model_structure.blocks import Stack, find_stacks
+from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
@@ -23,9 +23,9 @@ from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.models.loading.base_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
-from attncli.tensor_subclasses.path_streams.path_attention import attend
+from attncli.tensor_subclasses.path_streams.path_attention import compute_attention_of_streams
 from attncli.tensor_subclasses.path_streams.path_functions import freeze_modules
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, begin_streams
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_streams
 from attncli.tensor_subclasses.path_streams.streams import LengthStreams, PathStreams, Streams
 from attncli.tensor_subclasses.residual_split.split_run import StopAfterLastBlock
 
@@ -46,7 +46,7 @@ class PathDecomposition(NamedTuple):
 
 def decompose_by_length(
     model: nn.Module,
-    stack: Stack,
+    stack: BlockStack,
     inputs: Inputs,
     count_attention: bool,
     go_on: GoOn | None = None,
@@ -66,11 +66,13 @@ def decompose_by_length(
         random_init = run_with_random_weights(model, stack, inputs, build_streams())
         return found.terms[-1] if random_init is None else random_init.terms[-1]
 
-    check_steps(found, stack, steps, count_attention, longest_with_random_weights)
+    check_path_steps(found, stack, steps, count_attention, longest_with_random_weights)
     return found, output
 
 
-def decompose_by_both_lengths(model: nn.Module, stack: Stack, inputs: Inputs) -> PathDecomposition:
+def decompose_by_attention_and_mlp_length(
+    model: nn.Module, stack: BlockStack, inputs: Inputs
+) -> PathDecomposition:
     """Decompose into terms [attentions, MLPs, token, feature], by how many of each a path went through."""
     attentions = sum(call.attention for call in stack.calls)
     steps = (attentions, len(stack.calls))
@@ -89,12 +91,12 @@ def decompose_by_both_lengths(model: nn.Module, stack: Stack, inputs: Inputs) ->
             return arrange_by_length(random_init or found).sum(dim=other)[-1]
 
         one_kind = found._replace(terms=arrange_by_length(found).sum(dim=other))
-        check_steps(one_kind, stack, steps[counted], counted == 0, longest_with_random_weights)
+        check_path_steps(one_kind, stack, steps[counted], counted == 0, longest_with_random_weights)
     return found._replace(terms=arrange_by_length(found))
 
 
 def run_single_paths(
-    model: nn.Module, stack: Stack, inputs: Inputs, paths: Sequence[Sequence[int]]
+    model: nn.Module, stack: BlockStack, inputs: Inputs, paths: Sequence[Sequence[int]]
 ) -> PathDecomposition:
     """Contributions of single paths to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
     with torch.no_grad(), accept_path_tensors(model):
@@ -106,7 +108,11 @@ def run_single_paths(
 @contextmanager
 def accept_path_tensors(model: nn.Module) -> Iterator[None]:
     """Within, the model's attention, norms and activations accept path tensors."""
-    with force_eager_attention(model), replace_eager_interface(attend), freeze_modules(model):
+    with (
+        force_eager_attention(model),
+        replace_eager_interface(compute_attention_of_streams),
+        freeze_modules(model),
+    ):
         yield
 
 
@@ -134,7 +140,7 @@ def run_path_tensors(
 
 
 def run_with_random_weights(
-    model: nn.Module, stack: Stack, inputs: Inputs, streams: Streams
+    model: nn.Module, stack: BlockStack, inputs: Inputs, streams: Streams
 ) -> PathDecomposition | None:
     """Run the same paths with random weights: terms that are zero there too are zero by structure, not by a weight of zero.
 
@@ -143,7 +149,7 @@ def run_with_random_weights(
     if not isinstance(model, PreTrainedModel):
         return None
     random_init = remove_model_head(make_random_init_model(model, seed=0))
-    alike = [each for each in find_stacks(random_init, inputs) if each.name == stack.name]
+    alike = [each for each in find_block_stacks(random_init, inputs) if each.name == stack.name]
     if not alike or len(alike[0].calls) != len(stack.calls):
         return None
     own = alike[0]
@@ -152,9 +158,9 @@ def run_with_random_weights(
     return found
 
 
-def check_steps(
+def check_path_steps(
     decomposition: PathDecomposition,
-    stack: Stack,
+    stack: BlockStack,
     steps: int,
     count_attention: bool,
     longest_with_random_weights: Callable[[], Tensor],
@@ -173,13 +179,13 @@ def check_steps(
         )
 
 
-def repeat_for_streams(value: Any, stream: PathTensor) -> Any:
+def repeat_states_for_streams(value: Any, stream: PathTensor) -> Any:
     """Repeat another stack's states [1, token, feature] once per stream: blocks read the batch size off them."""
     states = type(value) is Tensor and value.dim() == 3 and value.is_floating_point()
     return value.expand(stream.streams.number, -1, -1) if states and len(value) == 1 else value
 
 
-def refuse_several_attentions(decomposition: PathDecomposition, stack: Stack) -> None:
+def refuse_several_attentions(decomposition: PathDecomposition, stack: BlockStack) -> None:
     if len(decomposition.heads) != sum(call.attention for call in stack.calls):
         raise InputError(f"stack {stack.name}: a block attends more than once, or not as expected.")
 
@@ -187,7 +193,7 @@ def refuse_several_attentions(decomposition: PathDecomposition, stack: Stack) ->
 class PathTensorRun:
     """Makes the stream a path tensor from the first block's input to the last one's output."""
 
-    def __init__(self, stack: Stack, streams: Streams, go_on: GoOn | None = None) -> None:
+    def __init__(self, stack: BlockStack, streams: Streams, go_on: GoOn | None = None) -> None:
         self.stack = stack
         self.streams = streams
         self.go_on = go_on
@@ -223,8 +229,8 @@ class PathTensorRun:
 
     def run(self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor) -> Any:
         """Run the block itself."""
-        args = tuple(repeat_for_streams(value, stream) for value in args)
-        kwargs = {name: repeat_for_streams(value, stream) for name, value in kwargs.items()}
+        args = tuple(repeat_states_for_streams(value, stream) for value in args)
+        kwargs = {name: repeat_states_for_streams(value, stream) for name, value in kwargs.items()}
         return forward(*args, **kwargs)
 
     def begin(self, stream: Tensor, module: nn.Module) -> PathTensor:
@@ -233,4 +239,4 @@ class PathTensorRun:
                 f"one text's states [1, token, feature] must go through all blocks, which "
                 f"{type(module).__name__} does not take."
             )
-        return begin_streams(stream, self.streams)
+        return make_initial_streams(stream, self.streams)

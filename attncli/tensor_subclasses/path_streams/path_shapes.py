@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
-from attncli.tensor_subclasses.path_streams.streams import no_rule_error
+from attncli.tensor_subclasses.path_streams.streams import make_no_rule_error
 
 
 def apply_within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -46,7 +46,7 @@ def dropout(x: PathTensor, *_: object, **__: object) -> PathTensor:
 
 
 @rule(Tensor.type_as, Tensor.view_as, Tensor.reshape_as)
-def return_like(x: Any, y: Any) -> Any:
+def return_same_streams(x: Any, y: Any) -> Any:
     """Return the same streams: these functions use only the second argument's shape and dtype."""
     other = y.numbers if isinstance(y, PathTensor) else y
     if not isinstance(x, PathTensor):
@@ -57,7 +57,7 @@ def return_like(x: Any, y: Any) -> Any:
 @rule(Tensor.transpose, torch.transpose, Tensor.swapaxes, torch.swapaxes)
 def transpose(x: PathTensor, first: int, second: int) -> PathTensor:
     if 0 in (first % x.dim(), second % x.dim()):
-        raise no_rule_error("a transposition of the batch")
+        raise make_no_rule_error("a transposition of the batch")
     return x.wrap_like(x.numbers.transpose(first, second))
 
 
@@ -65,7 +65,7 @@ def transpose(x: PathTensor, first: int, second: int) -> PathTensor:
 def permute(x: PathTensor, *dims: Any) -> PathTensor:
     order = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     if order[0] % x.dim() != 0:
-        raise no_rule_error("a transposition of the batch")
+        raise make_no_rule_error("a transposition of the batch")
     return x.wrap_like(x.numbers.permute(order))
 
 
@@ -78,7 +78,7 @@ def unflatten(x: PathTensor, dim: int, sizes: Sequence[int]) -> PathTensor:
 def repeat_interleave(x: PathTensor, repeats: int, dim: int | None = None) -> PathTensor:
     """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None:
-        raise no_rule_error("a repetition by numbers of their own")
+        raise make_no_rule_error("a repetition by numbers of their own")
     return x.wrap_like(x.numbers.repeat_interleave(repeats, require_not_batch_axis(x.dim(), dim)))
 
 
@@ -94,7 +94,7 @@ def squeeze(x: PathTensor, dim: int) -> PathTensor:
 
 def require_not_batch_axis(axes: int, dim: int) -> int:
     if dim % axes == 0:
-        raise no_rule_error("a change of the batch axis")
+        raise make_no_rule_error("a change of the batch axis")
     return dim
 
 
@@ -105,7 +105,7 @@ def getitem(x: PathTensor, index: Any) -> PathTensor:
     simple = all(isinstance(part, int | slice) or part in (None, Ellipsis) for part in indices)
     whole = indices[0] is Ellipsis or (isinstance(indices[0], slice) and indices[0] == slice(None))
     if not simple or not whole or (indices[0] is Ellipsis and len(indices) > x.dim()):
-        raise no_rule_error("an index into the batch or by a tensor")
+        raise make_no_rule_error("an index into the batch or by a tensor")
     return x.wrap_like(x.numbers[index])
 
 
@@ -142,5 +142,5 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
 
 def require_streams(tensors: Sequence[Any]) -> list[PathTensor]:
     if not all(isinstance(x, PathTensor) for x in tensors):
-        raise no_rule_error("joining a stream with something else")
+        raise make_no_rule_error("joining a stream with something else")
     return align_streams(tensors)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.tensor_subclasses.dispatch import StreamTensor, Table, register_rules_in
-from attncli.tensor_subclasses.path_streams.streams import Streams, no_rule_error
+from attncli.tensor_subclasses.path_streams.streams import Streams, make_no_rule_error
 
 RULES: Table = {}
 rule = register_rules_in(RULES)
@@ -42,7 +42,7 @@ class PathTensor(StreamTensor):
 
     @classmethod
     def refusal(cls, what: str) -> InputError:
-        return no_rule_error(what)
+        return make_no_rule_error(what)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"PathTensor({tuple(self.shape)}, {self.streams.number} streams)"
@@ -59,7 +59,7 @@ class PathTensor(StreamTensor):
     def wrap_like(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
         """Wrap other numbers of the same streams; axis 0 must still begin with them."""
         if numbers.dim() == 0 or numbers.shape[0] % self.streams.number:
-            raise no_rule_error("a result whose first axis is not the batch")
+            raise make_no_rule_error("a result whose first axis is not the batch")
         return PathTensor(numbers, self.streams, activated, self.attended)
 
     def times_frozen(self, factor: Tensor, activated: bool = False) -> "PathTensor":
@@ -69,7 +69,7 @@ class PathTensor(StreamTensor):
     def plus_constant(self, constant: Tensor) -> "PathTensor":
         """Add a constant to the full stream, and to the partial stream of constants."""
         if np.broadcast_shapes(self.shape, constant.shape) != tuple(self.shape):
-            raise no_rule_error("an addition that repeats the stream")
+            raise make_no_rule_error("an addition that repeats the stream")
         result, everywhere = self.numbers.clone(), constant.expand(self.shape)
         rows = self.shape[0] // self.streams.number
         for stream in self.streams.constants:
@@ -102,6 +102,6 @@ def align_streams(tensors: Sequence[PathTensor]) -> list[PathTensor]:
     ]
 
 
-def begin_streams(stream: Tensor, streams: Streams) -> PathTensor:
+def make_initial_streams(stream: Tensor, streams: Streams) -> PathTensor:
     """Begin the streams from the first block's input."""
     return PathTensor(streams.begin(stream), streams)

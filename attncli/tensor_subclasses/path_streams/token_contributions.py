@@ -5,12 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.forward_types import Inputs
 from attncli.tensor_subclasses.path_streams.backward_pass import (
     RecordedRun,
-    run_backwards,
-    run_forwards,
+    run_backward_over_blocks,
+    run_recorded_forward,
 )
 from attncli.tensor_subclasses.path_streams.path_run import accept_path_tensors
 from attncli.tensor_subclasses.path_streams.streams import OriginStreams, RecordedAttention
@@ -40,16 +40,16 @@ class TokenContributions(NamedTuple):
 
 
 def find_contributions(
-    model: nn.Module, stack: Stack, inputs: Inputs, token: int
+    model: nn.Module, stack: BlockStack, inputs: Inputs, token: int
 ) -> TokenContributions:
     """Compute both attributions in one backward pass through the blocks; rollout needs a single row."""
     with accept_path_tensors(model):
-        found, blocks = run_forwards(model, RecordedRun(stack, OriginStreams()), inputs)
+        found, blocks = run_recorded_forward(model, RecordedRun(stack, OriginStreams()), inputs)
         state = found.output[token]
         target = torch.zeros_like(found.output)
         target[token] = state / state.square().sum()
         rolling = RolloutVisitor(token, len(target))
-        back = run_backwards(blocks, target[None], rolling.visit)
+        back = run_backward_over_blocks(blocks, target[None], rolling.visit)
     shares = (back * blocks[0].state.detach()).sum(dim=(0, 2))
     return TokenContributions(
         state, found.terms[0, token], found.terms[1, token], shares, rolling.rolled
@@ -67,17 +67,17 @@ class RolloutVisitor:
     def visit(self, attention: RecordedAttention, _: Tensor) -> None:
         mean = attention.maps[0].mean(dim=0)
         self.rolled = RolloutRow(
-            rollout_step(self.rolled.attention, mean),
-            rollout_step(self.rolled.even, uniform_map(attention)),
+            multiply_rollout_by_block(self.rolled.attention, mean),
+            multiply_rollout_by_block(self.rolled.even, make_uniform_map(attention)),
         )
 
 
-def rollout_step(row: Tensor, weights: Tensor) -> Tensor:
+def multiply_rollout_by_block(row: Tensor, weights: Tensor) -> Tensor:
     """row (½A + ½I)"""
     return (row + row @ weights.to("cpu", torch.float64)) / 2.0
 
 
-def uniform_map(attention: RecordedAttention) -> Tensor:
+def make_uniform_map(attention: RecordedAttention) -> Tensor:
     """[query, key]: uniform attention over each query's visible keys."""
     queries, keys = attention.maps.shape[-2:]
     if attention.visible is None:

@@ -9,7 +9,11 @@ from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.dispatch import StreamTensor
 from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
 from attncli.tensor_subclasses.residual_split.split_scores import SCORE_RULES, WEIGHT_RULES
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, no_rule_error, rule
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    SplitTensor,
+    make_no_rule_error,
+    rule,
+)
 
 
 @rule(torch.einsum, torch.functional.einsum)
@@ -20,7 +24,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     sides, arrow, result = equation.replace(" ", "").partition("->")
     letters = sides.split(",")
     if not arrow or len(letters) != 2 or "." in equation:
-        raise no_rule_error(f"einsum {equation} of the stream")
+        raise make_no_rule_error(f"einsum {equation} of the stream")
     one, other = letters
     x, y = operands
     if is_linear(x, y, one, other, result):
@@ -62,12 +66,12 @@ def einsum_as_matmul(
     rows = [letter for letter in one if letter not in other]
     columns = [letter for letter in other if letter not in one]
     if [len(summed), len(rows), len(columns)] != [1, 1, 1] or len({*result}) != len(result):
-        raise no_rule_error(f"einsum {equation} of the stream")
-    x = permute_letters(operands[0], one, [*batch, *rows, *summed])
-    y = permute_letters(operands[1], other, [*batch, *summed, *columns])
-    return permute_letters(torch.matmul(x, y), "".join([*batch, *rows, *columns]), list(result))
+        raise make_no_rule_error(f"einsum {equation} of the stream")
+    x = permute_einsum_axes(operands[0], one, [*batch, *rows, *summed])
+    y = permute_einsum_axes(operands[1], other, [*batch, *summed, *columns])
+    return permute_einsum_axes(torch.matmul(x, y), "".join([*batch, *rows, *columns]), list(result))
 
 
-def permute_letters(x: Any, letters: str, target: list[str]) -> Any:
+def permute_einsum_axes(x: Any, letters: str, target: list[str]) -> Any:
     order = [letters.index(letter) for letter in target]
     return x if order == sorted(order) else torch.permute(x, order)

@@ -8,7 +8,7 @@ of the result: two runs that differ in them alone show which digits are known.
 import numpy as np
 
 from attncli.maths.residuals.scaled_arrays import ScaledArray, multiply_scaled_by_plain
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centre_split
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centre_varying_part
 
 
 class LastBitPerturbation:
@@ -18,7 +18,9 @@ class LastBitPerturbation:
         self.generator = np.random.default_rng(0)
 
     def __call__(self, stream: SplitTensor) -> SplitTensor:
-        return centre_split(self.moved(stream.common), self.moved(stream.varying), stream.axis)
+        return centre_varying_part(
+            self.moved(stream.common), self.moved(stream.varying), stream.axis
+        )
 
     def moved(self, numbers: ScaledArray) -> ScaledArray:
         """Leave each number, or move it one step nearer to 0."""

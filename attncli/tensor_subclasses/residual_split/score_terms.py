@@ -76,6 +76,6 @@ def broadcast_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
     )
 
 
-def terms_of_scores(scores: Tensor) -> ScoreTerms:
+def make_terms_of_scores(scores: Tensor) -> ScoreTerms:
     """Terms of scores that are already computed: products of themselves with one key for each column."""
     return ScoreTerms(scores, torch.eye(scores.shape[-1], dtype=torch.float64))

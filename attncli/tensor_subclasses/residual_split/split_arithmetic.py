@@ -18,16 +18,20 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_by_plain,
 )
 from attncli.tensor_subclasses.dispatch import Operand
-from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms, terms_of_scores
+from attncli.tensor_subclasses.residual_split.score_terms import (
+    HIDDEN,
+    ScoreTerms,
+    make_terms_of_scores,
+)
 from attncli.tensor_subclasses.residual_split.split_attention import mix_values_by_weights
 from attncli.tensor_subclasses.residual_split.split_scores import make_scores
 from attncli.tensor_subclasses.residual_split.split_shapes import copy_split
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_parts,
-    centre_split,
+    centre_varying_part,
     defer,
-    no_rule_error,
+    make_no_rule_error,
     rule,
 )
 
@@ -51,7 +55,7 @@ def matmul(x: Tensor, y: Any) -> Tensor:
             return apply_affine(x, to_float64_array(y), None)
         if x.axis == x.dim() - 2:
             return make_scores(
-                ScoreTerms(snapshot_terms(x), snapshot_terms(torch.transpose(y, -1, -2)))
+                ScoreTerms(copy_score_terms(x), copy_score_terms(torch.transpose(y, -1, -2)))
             )
     elif y.axis == y.dim() - 2:
         return mix_values_by_weights(x, y)
@@ -69,7 +73,7 @@ def baddbmm(bias: Tensor, batch1: Any, batch2: Any, *, beta: float = 1, alpha: f
     return torch.add(torch.mul(torch.bmm(batch1, batch2), alpha), torch.mul(bias, beta))
 
 
-def snapshot_terms(x: Tensor) -> Tensor:
+def copy_score_terms(x: Tensor) -> Tensor:
     """A copy of the terms: lazy tensors must not see later changes in place."""
     return copy_split(x) if isinstance(x, SplitTensor) else x
 
@@ -77,7 +81,7 @@ def snapshot_terms(x: Tensor) -> Tensor:
 def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
     """c W + b and V W: neither c nor b enters V."""
     if not isinstance(x, SplitTensor):
-        raise no_rule_error("a linear layer whose weights descend from the stream")
+        raise make_no_rule_error("a linear layer whose weights descend from the stream")
     if x.axis == x.dim() - 1:
         return mix_tokens_by_weights(x, weight, bias)
 
@@ -118,12 +122,12 @@ def conv1d(
     """
     if weight.shape[-1] > 1 or x.axis != x.dim() - 1:
         return F.conv1d(x.plain(), weight, bias, stride, padding, dilation, groups)
-    common, varying = (convolve_part(part, weight, groups) for part in (x.common, x.varying))
+    common, varying = (convolve_split_part(part, weight, groups) for part in (x.common, x.varying))
     mixed = SplitTensor(common, varying, x.axis)
     return mixed if bias is None else add(mixed, bias[:, None])
 
 
-def convolve_part(part: ScaledArray, weight: Tensor, groups: int) -> ScaledArray:
+def convolve_split_part(part: ScaledArray, weight: Tensor, groups: int) -> ScaledArray:
     mantissa = torch.from_numpy(part.mantissa.copy())
     return make_scaled_array(
         F.conv1d(mantissa, weight.double(), groups=groups).numpy(), part.exponent
@@ -139,13 +143,13 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
         return combine(add_parts, x, y)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     if is_score_mask(other) and split.axis == split.dim() - 2:
-        return torch.add(make_scores(terms_of_scores(split)), other)
-    constant = align_plain(other, split)
+        return torch.add(make_scores(make_terms_of_scores(split)), other)
+    constant = align_plain_tensor(other, split)
     if constant.shape[split.axis] == 1:
         return SplitTensor(
             add_scaled_arrays(split.common, make_scaled_array(constant)), split.varying, split.axis
         )
-    return centre_split(
+    return centre_varying_part(
         split.common, add_scaled_arrays(split.varying, make_scaled_array(constant)), split.axis
     )
 
@@ -200,9 +204,9 @@ def multiply(x: Any, y: Any) -> SplitTensor:
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
         return combine(multiply_parts, x, y)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
-    factor = align_plain(other, split)
+    factor = align_plain_tensor(other, split)
     if factor.shape[split.axis] != 1:
-        return multiply_by_token(split, factor)
+        return multiply_by_token_factors(split, factor)
     factor = factor.copy()  # the code may go on to change it in place
 
     def multiply_both(parts: SplitParts) -> SplitParts:
@@ -211,10 +215,10 @@ def multiply(x: Any, y: Any) -> SplitTensor:
     return defer(multiply_both, np.broadcast_shapes(split.shape, factor.shape), split.axis, split)
 
 
-def multiply_by_token(x: SplitTensor, factor: Array) -> SplitTensor:
+def multiply_by_token_factors(x: SplitTensor, factor: Array) -> SplitTensor:
     """Multiply every token by its own numbers g, such as its angle: c (g - ḡ) + V g is then the varying part."""
     nothing = multiply_scaled_by_plain(x.common, 0.0)
-    return centre_split(
+    return centre_varying_part(
         nothing,
         add_scaled_arrays(
             multiply_scaled_by_plain(x.common, factor), multiply_scaled_by_plain(x.varying, factor)
@@ -240,8 +244,8 @@ def divide_by(x: SplitTensor, y: Operand) -> Tensor:
 def reciprocal(x: SplitTensor) -> SplitTensor:
     """1/(a + r) - 1/a = -r/(a (a + r))."""
     whole = add_scaled_arrays(x.common, x.varying)
-    common, other = invert_part(x.common), invert_part(whole)
-    return centre_split(
+    common, other = invert_split_part(x.common), invert_split_part(whole)
+    return centre_varying_part(
         common,
         multiply_scaled_by_plain(
             multiply_scaled_arrays(multiply_scaled_arrays(x.varying, common), other), -1.0
@@ -250,7 +254,7 @@ def reciprocal(x: SplitTensor) -> SplitTensor:
     )
 
 
-def invert_part(part: ScaledArray) -> ScaledArray:
+def invert_split_part(part: ScaledArray) -> ScaledArray:
     """1 over every entry, none of which may be zero."""
     if not np.all(part.mantissa):
         raise SplitTensor.refusal("a division by zero")
@@ -273,7 +277,7 @@ def square(x: SplitTensor) -> Tensor:
     return multiply(x, x)
 
 
-def align_plain(other: Operand, split: SplitTensor) -> Array:
+def align_plain_tensor(other: Operand, split: SplitTensor) -> Array:
     """A number or a plain tensor with as many axes as the split one."""
     array = to_float64_array(other) if isinstance(other, Tensor) else np.asarray(float(other))
     return array.reshape((1,) * (split.dim() - array.ndim) + array.shape)

@@ -31,8 +31,8 @@ from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
-    centre_split,
-    no_rule_error,
+    centre_varying_part,
+    make_no_rule_error,
     rule,
     split_states,
 )
@@ -58,12 +58,12 @@ def is_content_only(terms: ScoreTerms) -> bool:
     return alike and bool((terms.bias == row).all())
 
 
-def content_attention(terms: ScoreTerms, values: Tensor) -> SplitTensor:
+def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     """π^T V and (P - 1π^T) V, the reference row π that of the last token's query."""
     lead = np.broadcast_shapes(terms.lead_shape, tuple(values.shape[:-2]))
     seen, bias = find_visible_keys(terms, lead)
     (q_common, q), (_, k), (v_common, v) = (
-        split_by_maps(side, lead) for side in (terms.query, terms.key, values)
+        split_batch_by_map(side, lead) for side in (terms.query, terms.key, values)
     )
     k, v = (make_scaled_array(part.mantissa[:, seen], part.exponent) for part in (k, v))
     last = make_scaled_array(q.mantissa[:, -1:], q.exponent)
@@ -91,7 +91,7 @@ def content_attention(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     varying = ScaledArray(
         np.broadcast_to(varying.mantissa, rows), varying.exponent
     )  # with a single key it has one row
-    return merge_maps(add_scaled_arrays(v_common, shared), varying, lead)
+    return unflatten_maps(add_scaled_arrays(v_common, shared), varying, lead)
 
 
 def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
@@ -104,7 +104,7 @@ def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Ar
     return seen, bias
 
 
-def split_by_maps(side: Tensor, lead: tuple[int, ...]) -> tuple[ScaledArray, ScaledArray]:
+def split_batch_by_map(side: Tensor, lead: tuple[int, ...]) -> tuple[ScaledArray, ScaledArray]:
     """c [map, 1, width] and V [map, token, width], every leading axis flattened; of plain numbers c is the mean."""
     if isinstance(side, SplitTensor):
         common, varying = side.common, side.varying
@@ -112,22 +112,22 @@ def split_by_maps(side: Tensor, lead: tuple[int, ...]) -> tuple[ScaledArray, Sca
         array = side.detach().to(torch.float64).numpy()
         mean = array.mean(axis=-2, keepdims=True)
         common, varying = make_scaled_array(mean), make_scaled_array(array - mean)
-    return flatten_lead(common, lead), flatten_lead(varying, lead)
+    return flatten_leading_axes(common, lead), flatten_leading_axes(varying, lead)
 
 
-def flatten_lead(part: ScaledArray, lead: tuple[int, ...]) -> ScaledArray:
+def flatten_leading_axes(part: ScaledArray, lead: tuple[int, ...]) -> ScaledArray:
     tail = part.mantissa.shape[-2:]
     return ScaledArray(
         np.broadcast_to(part.mantissa, (*lead, *tail)).reshape(-1, *tail), part.exponent
     )
 
 
-def merge_maps(common: ScaledArray, varying: ScaledArray, lead: tuple[int, ...]) -> SplitTensor:
+def unflatten_maps(common: ScaledArray, varying: ScaledArray, lead: tuple[int, ...]) -> SplitTensor:
     inner, outer = (
         ScaledArray(part.mantissa.reshape(*lead, *part.mantissa.shape[-2:]), part.exponent)
         for part in (common, varying)
     )
-    return centre_split(inner, outer, axis=len(lead))
+    return centre_varying_part(inner, outer, axis=len(lead))
 
 
 def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
@@ -135,7 +135,7 @@ def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
     if not isinstance(values, SplitTensor):
         return split_states(torch.matmul(weights, values), axis=-2)
     if values.axis != values.dim() - 2:
-        raise no_rule_error("weights that mix other axes than tokens")
+        raise make_no_rule_error("weights that mix other axes than tokens")
     mantissa = torch.from_numpy(np.ascontiguousarray(values.varying.mantissa))
     varying = make_scaled_array(torch.matmul(weights, mantissa).numpy(), values.varying.exponent)
     common = values.common
@@ -148,7 +148,7 @@ def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
         varying = add_scaled_arrays(varying, lacks)
     shape = (*varying.mantissa.shape[:-2], 1, varying.mantissa.shape[-1])
     common = ScaledArray(np.broadcast_to(common.mantissa, shape), common.exponent)
-    result = centre_split(common, varying, varying.mantissa.ndim - 2)
+    result = centre_varying_part(common, varying, varying.mantissa.ndim - 2)
     resolved = result.varying.exponent >= largest.exponent - RESOLVED_BITS
     if not largest.is_zero() and (result.varying.is_zero() or not resolved):
         raise Unresolved("the rows of the attention coincide to the last bit.")

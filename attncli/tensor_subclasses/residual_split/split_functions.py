@@ -27,10 +27,10 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_by_plain,
 )
 from attncli.tensor_subclasses.residual_split import error_function
-from attncli.tensor_subclasses.residual_split.score_terms import terms_of_scores
+from attncli.tensor_subclasses.residual_split.score_terms import make_terms_of_scores
 from attncli.tensor_subclasses.residual_split.split_arithmetic import (
     add,
-    invert_part,
+    invert_split_part,
     multiply,
     negative,
     reciprocal,
@@ -42,7 +42,7 @@ from attncli.tensor_subclasses.residual_split.split_scores import LazyWeights
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_parts,
-    centre_split,
+    centre_varying_part,
     defer,
     rule,
     to_plain,
@@ -87,7 +87,9 @@ def sigmoid(x: SplitTensor) -> SplitTensor:
 def exponential(x: SplitTensor) -> SplitTensor:
     """e^(a + r) - e^a = e^a (e^r - 1)."""
     common = make_scaled_array(np.exp(x.common.value()))
-    return centre_split(common, multiply_scaled_arrays(common, expm1_scaled(x.varying)), x.axis)
+    return centre_varying_part(
+        common, multiply_scaled_arrays(common, expm1_scaled(x.varying)), x.axis
+    )
 
 
 @rule(torch.sqrt, Tensor.sqrt)
@@ -96,9 +98,9 @@ def square_root(x: SplitTensor) -> SplitTensor:
     common, whole = (
         square_root_of_part(part) for part in (x.common, add_scaled_arrays(x.common, x.varying))
     )
-    return centre_split(
+    return centre_varying_part(
         common,
-        multiply_scaled_arrays(x.varying, invert_part(add_scaled_arrays(common, whole))),
+        multiply_scaled_arrays(x.varying, invert_split_part(add_scaled_arrays(common, whole))),
         x.axis,
     )
 
@@ -127,7 +129,7 @@ def softplus(x: SplitTensor, beta: float = 1.0, threshold: float = 20.0) -> Spli
         expm1_scaled(multiply_scaled_by_plain(x.varying, beta)),
     )
     change = log1p_scaled(growth)
-    return centre_split(
+    return centre_varying_part(
         make_scaled_array(np.logaddexp(0.0, a) / beta),
         multiply_scaled_by_plain(change, 1.0 / beta),
         x.axis,
@@ -246,7 +248,7 @@ def softmax(x: SplitTensor, dim: int | None = None, *_: object, **__: object) ->
     """Softmax over features: of a router's logits, or of attention scores that became a split tensor."""
     if dim is None or dim % x.dim() != x.dim() - 1 or x.axis != x.dim() - 2:
         return torch.softmax(x.plain(), dim if dim is not None else -1)
-    terms = terms_of_scores(x)
+    terms = make_terms_of_scores(x)
     made: Tensor = LazyWeights.of(terms, terms.shape)
     return made
 

@@ -13,7 +13,7 @@ from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
-from attncli.capture.model_structure.blocks import BlockFollower, Stack, unique_blocks
+from attncli.capture.model_structure.blocks import BlockFollower, BlockStack, unique_blocks
 from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
@@ -35,11 +35,11 @@ from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they ente
 from attncli.tensor_subclasses.residual_split.handwritten_norms import replace_handwritten_norms
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
-    no_rule_error,
+    make_no_rule_error,
     split_states,
 )
 
-Observe = Callable[[Stack, int, SplitState], None]
+Observe = Callable[[BlockStack, int, SplitState], None]
 """observe(stack, state 0 … L, X)"""
 Move = Callable[[SplitTensor], SplitTensor]
 """Changes a stream as it enters a block."""
@@ -59,9 +59,9 @@ def accept_split_tensors(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def run_split(
+def run_with_split_tensors(
     model: nn.Module,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     inputs: Inputs,
     observe: Observe,
     move: Move | None = None,
@@ -83,12 +83,12 @@ def run_split(
     for stack in [each for each in stacks if why or each not in passage.begun]:
         try:
             run_one_forward(model, inputs, SplitTensorRun((stack,), stacks, observe, move))
-        except DependsOnOtherStack:
+        except OtherStackDependency:
             if why:
                 raise why from None
 
 
-class DependsOnOtherStack(Exception):
+class OtherStackDependency(Exception):
     """Raised when a stack receives what another made."""
 
 
@@ -103,7 +103,7 @@ def run_one_forward(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun")
         if is_memory_error(error):
             raise
         why = f"code that fails on it with {type(error).__name__}, {first_line_of_error(error)},"
-        raise no_rule_error(why, find_raising_model_line(error)) from error
+        raise make_no_rule_error(why, find_raising_model_line(error)) from error
     raise InputError(f"stack {passage.wanted[-1].name} was not run to its end.")
 
 
@@ -122,8 +122,8 @@ class SplitTensorRun:
 
     def __init__(
         self,
-        wanted: tuple[Stack, ...],
-        stacks: tuple[Stack, ...],
+        wanted: tuple[BlockStack, ...],
+        stacks: tuple[BlockStack, ...],
         observe: Observe,
         move: Move | None = None,
     ) -> None:
@@ -132,17 +132,17 @@ class SplitTensorRun:
         self.following = BlockFollower(stacks)
         self.observe = observe
         self.move = move
-        self.begun: set[Stack] = set()
-        self.ended: set[Stack] = set()
+        self.begun: set[BlockStack] = set()
+        self.ended: set[BlockStack] = set()
 
     def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stack, call = self.following.take(module)
         if stack not in self.wanted:
-            return mark_unknown(forward(*args, **kwargs))
+            return mark_output_unknown(forward(*args, **kwargs))
         if call.layer == 0:
             args, kwargs = self.begin_stack(stack, args, kwargs)
         if self.takes_of_others(args, kwargs):
-            raise DependsOnOtherStack
+            raise OtherStackDependency
         if self.move is not None:
             stream = find_stream_input(args, kwargs)
             assert isinstance(stream, SplitTensor)
@@ -150,16 +150,16 @@ class SplitTensorRun:
         output = forward(*args, **kwargs)
         state = find_stream_output(output)
         if not isinstance(state, SplitTensor):
-            raise no_rule_error(f"what {type(module).__name__} does to lose the tokens")
+            raise make_no_rule_error(f"what {type(module).__name__} does to lose the tokens")
         self.observe(stack, call.layer + 1, state.state())
         return self.end_stack(stack, output, state) if call is stack.calls[-1] else output
 
-    def begin_stack(self, stack: Stack, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+    def begin_stack(self, stack: BlockStack, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
         """The input of a stack's first block, its stream as a split tensor; known even where other arguments are not."""
         stream = find_stream_input(args, kwargs)
         assert stream is not None  # the probe recorded which
         if self.takes_of_others((stream,), {}):
-            raise DependsOnOtherStack
+            raise OtherStackDependency
         self.begun.add(stack)
         first = stream if isinstance(stream, SplitTensor) else split_first_input(stream)
         self.observe(stack, 0, first.state())
@@ -168,9 +168,9 @@ class SplitTensorRun:
     def takes_of_others(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether an argument depends on a stack that does not run in this pass."""
         partial = len(self.wanted) < len(self.stacks)
-        return partial and any(map(is_unknown, iter_tensors((args, kwargs))))
+        return partial and any(map(is_marked_unknown, iter_tensors((args, kwargs))))
 
-    def end_stack(self, stack: Stack, output: Any, state: SplitTensor) -> Any:
+    def end_stack(self, stack: BlockStack, output: Any, state: SplitTensor) -> Any:
         """Take the output of a stack's last block; the last stack ends the forward pass."""
         self.ended.add(stack)
         if len(self.ended) == len(self.wanted):
@@ -179,7 +179,7 @@ class SplitTensorRun:
         return replace_output(output, state, state.plain()) if resolved else output
 
 
-def mark_unknown(output: Any) -> Any:
+def mark_output_unknown(output: Any) -> Any:
     """A block's output with NaN for its state, which marks all that depends on it."""
     state = find_stream_output(output)
     return (
@@ -189,7 +189,7 @@ def mark_unknown(output: Any) -> Any:
     )
 
 
-def is_unknown(tensor: torch.Tensor) -> bool:
+def is_marked_unknown(tensor: torch.Tensor) -> bool:
     return (
         tensor.is_floating_point()
         and not isinstance(tensor, SplitTensor)
@@ -205,6 +205,6 @@ def split_first_input(stream: torch.Tensor) -> SplitTensor:
             return split_states(stream, axis=1)
         if stream.dim() == 2 or (stream.dim() == 3 and shape[1] == 1):
             return split_states(stream, axis=0)
-    raise no_rule_error(
+    raise make_no_rule_error(
         f"states of shape {shape} on {stream.device} instead of one text's on the CPU"
     )

@@ -29,13 +29,13 @@ from attncli.tensor_subclasses.dispatch import (
 )
 from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms, broadcast_terms
 from attncli.tensor_subclasses.residual_split.split_attention import (
-    content_attention,
+    attend_by_content_only,
     is_content_only,
     mix_values,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
-    no_rule_error,
+    make_no_rule_error,
     to_plain,
 )
 
@@ -62,7 +62,7 @@ class DeferredTensor(StreamTensor):
 
     @classmethod
     def refusal(cls, what: str) -> NoRule:
-        return no_rule_error(f"{what} of attention scores")
+        return make_no_rule_error(f"{what} of attention scores")
 
     @classmethod
     def __torch_function__(
@@ -75,13 +75,13 @@ class DeferredTensor(StreamTensor):
         name = getattr(func, "__name__", str(func))
         if func in cls.rules or (name in KNOWN_WITHOUT_NUMBERS and name != "requires_grad_"):
             return super().__torch_function__(func, types, args, kwargs)
-        if changes_in_place(name):
+        if is_in_place_function(name):
             raise cls.refusal(name)
         args, kwargs = tree_map(materialise, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
 
 
-def changes_in_place(name: str) -> bool:
+def is_in_place_function(name: str) -> bool:
     """Whether a function of this name writes to its argument."""
     inner = name.strip("_")
     return (
@@ -103,7 +103,7 @@ class LazyScores(DeferredTensor):
     def compute(self) -> Tensor:
         """Compute the scores: split where the keys do not depend on the stream, as in attention to other states."""
         return (
-            scores_as_stream(self.terms)
+            convert_scores_to_stream(self.terms)
             if is_linear_in_queries(self.terms)
             else self.terms.plain_scores()
         )
@@ -123,7 +123,7 @@ def is_linear_in_queries(terms: ScoreTerms) -> bool:
     return bare and is_content_only(terms) and not isinstance(terms.key, SplitTensor)
 
 
-def scores_as_stream(terms: ScoreTerms) -> SplitTensor:
+def convert_scores_to_stream(terms: ScoreTerms) -> SplitTensor:
     """c K^T and V K^T."""
     query: Any = terms.query
     key = np.swapaxes(terms.key.to(torch.float64).numpy(), -1, -2) * terms.scale
@@ -179,16 +179,16 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
     if not isinstance(y, Tensor) or y.dim() == 0 or y.shape[-1] == 1:
         moved = torch.as_tensor(y, dtype=torch.float64)
         moved = moved.reshape(1, 1) if moved.dim() < 2 else moved
-        return replace_terms(
+        return replace_score_terms(
             terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x
         )
     if terms.beside is not None:
         return torch.add(x.compute(), y)
     y = y[None] if y.dim() == 1 else y
-    return replace_terms(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
+    return replace_score_terms(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
 
 
-def replace_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
+def replace_score_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
     """Make scores with other terms; refuse a bias that would swamp them."""
     added = [tuple(part.shape[:-1]) for part in (terms.bias, terms.shift) if part is not None]
     rows = tuple(scores.shape[:-1])
@@ -276,7 +276,7 @@ class LazyWeights(DeferredTensor):
         terms = self.terms
         if is_content_only(terms):
             columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
-            return content_attention(terms, columns.expand(*terms.lead_shape, *columns.shape))
+            return attend_by_content_only(terms, columns.expand(*terms.lead_shape, *columns.shape))
         return torch.softmax(terms.plain_scores(), dim=-1)[..., : self.shape[-1]]
 
 
@@ -313,7 +313,7 @@ def weigh_values(weights: Any, values: Any) -> Tensor:
         return torch.matmul(materialise(weights), materialise(values))
     terms = weights.terms
     if terms.beside is None and is_content_only(terms):
-        return content_attention(terms, values)
+        return attend_by_content_only(terms, values)
     shares = torch.softmax(terms.plain_scores(), dim=-1)
     if terms.beside is None:
         return mix_values(shares, values, torch.zeros((), dtype=torch.float64))

@@ -26,7 +26,7 @@ from attncli.maths.residuals.scaled_arrays import (
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitNumbers,
     SplitTensor,
-    centre_split,
+    centre_varying_part,
     defer,
     rule,
     to_plain,
@@ -34,7 +34,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 
 
 @rule(Tensor.view_as, Tensor.detach, torch.detach)
-def alias(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
+def alias_split_tensor(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
     """A separate tensor of the same numbers: a property of one need not hold for the other."""
     return SplitTensor.of(x.numbers, x.axis, x.shape)
 
@@ -108,12 +108,12 @@ def reshape(x: SplitTensor, *shape: Any) -> Tensor:
         return x
     sizes_tuple = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     sizes = list(np.empty(x.shape, dtype=np.bool_).reshape(sizes_tuple).shape)
-    if is_shift(x, sizes):
+    if is_relative_position_shift(x, sizes):
         return x.plain().reshape(sizes)
     return reshape_split(x, sizes)
 
 
-def is_shift(x: SplitTensor, sizes: Sequence[int]) -> bool:
+def is_relative_position_shift(x: SplitTensor, sizes: Sequence[int]) -> bool:
     """Whether a reshape exchanges queries and keys without a transpose, as relative positions shift scores."""
     *lead, rows, columns = x.shape
     return x.axis == len(lead) and list(sizes) == [*lead, columns, rows] and rows != columns
@@ -302,7 +302,7 @@ def concatenate_tokens(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
                     multiply_scaled_by_plain(first, -1.0),
                 )
             )
-    return centre_split(first, join_parts(pieces, axis), axis)
+    return centre_varying_part(first, join_parts(pieces, axis), axis)
 
 
 @rule(torch.stack)

@@ -31,7 +31,7 @@ WHAT_TO_DO = (
 )
 
 
-def no_rule_error(what: str, where: str = "") -> NoRule:
+def make_no_rule_error(what: str, where: str = "") -> NoRule:
     """The error of this package for a function without a rule: its name, the line of the model, and what to do instead."""
     return NoRule(
         f"exact residuals have no rule for {what} ({where or find_calling_line()}): {WHAT_TO_DO}."
@@ -117,7 +117,7 @@ class SplitTensor(StreamTensor):
 
     @classmethod
     def refusal(cls, what: str) -> NoRule:
-        return no_rule_error(f"{what} of the stream")
+        return make_no_rule_error(f"{what} of the stream")
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"SplitTensor({tuple(self.shape)}, token axis {self.axis})"
@@ -142,9 +142,11 @@ class SplitTensor(StreamTensor):
             or result.shape != self.shape
             or result.axis != self.axis
         ):
-            raise no_rule_error(f"{name}, which changes the stream in place to another layout,")
+            raise make_no_rule_error(
+                f"{name}, which changes the stream in place to another layout,"
+            )
         if self.numbers.memory.is_shared(self.numbers):
-            raise no_rule_error(
+            raise make_no_rule_error(
                 f"{name}, which changes in place what other views of the stream look at,"
             )
         self.numbers.parts = result.numbers.parts
@@ -169,7 +171,7 @@ def defer(
     return SplitTensor.of(SplitNumbers(deferred, memory), axis, shape)
 
 
-def centre_split(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitTensor:
+def centre_varying_part(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitTensor:
     return SplitTensor(*centre_parts(common, varying, axis), axis)
 
 
@@ -192,7 +194,7 @@ def split_states(states: torch.Tensor, axis: int) -> SplitTensor:
     array = states.detach().to(torch.float64).numpy()
     axis %= array.ndim
     shape = [1 if index == axis else size for index, size in enumerate(array.shape)]
-    return centre_split(make_scaled_array(np.zeros(shape)), make_scaled_array(array), axis)
+    return centre_varying_part(make_scaled_array(np.zeros(shape)), make_scaled_array(array), axis)
 
 
 def to_plain(value: Any) -> Any:

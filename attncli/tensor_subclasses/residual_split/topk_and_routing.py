@@ -32,7 +32,7 @@ def topk(
 
 
 @rule(torch.max, Tensor.max)
-def largest(x: SplitTensor, dim: Any = None, keepdim: bool = False) -> Any:
+def select_largest(x: SplitTensor, dim: Any = None, keepdim: bool = False) -> Any:
     if not isinstance(dim, int):
         return torch.max(x.plain()) if dim is None else torch.max(x.plain(), to_plain(dim))
     indices = torch.max(x.plain(), dim, keepdim=True).indices
@@ -72,14 +72,14 @@ LOOKS = (
 """Functions whose results are no stream: comparisons, choices, and rotations, which differ between tokens."""
 
 
-def apply_to_plain(function: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_to_plain_numbers(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Apply the function to plain numbers."""
     plain_kwargs = {name: to_plain(value) for name, value in kwargs.items()}
     return function(*map(to_plain, args), **plain_kwargs)
 
 
 for look in LOOKS:
-    RULES[look] = partial(apply_to_plain, look)
+    RULES[look] = partial(apply_to_plain_numbers, look)
 
 
 @rule(torch.index_select, Tensor.index_select)
@@ -98,7 +98,7 @@ def zeros_like(x: SplitTensor, *_: object, dtype: Any = None, **__: object) -> T
     )
 
 
-def new_plain(function: Any, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
+def make_plain_tensor(function: Any, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
     """Plain numbers to write to, of the stream's dtype."""
     made: Tensor = function(torch.zeros((), dtype=torch.float64), *args, **kwargs)
     return made
@@ -107,7 +107,7 @@ def new_plain(function: Any, _: SplitTensor, *args: Any, **kwargs: Any) -> Tenso
 MAKERS: tuple[Any, ...] = (Tensor.new_empty, Tensor.new_zeros, Tensor.new_ones, Tensor.new_full)
 
 for maker in MAKERS:
-    RULES[maker] = partial(new_plain, maker)
+    RULES[maker] = partial(make_plain_tensor, maker)
 
 
 @rule(Tensor.index_add_)

@@ -25,7 +25,7 @@ from attncli.capture import (
     observe_in_rounds,
     verify_capture,
 )
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.errors import InputError
 from attncli.metrics.attention._map_spectrum import STILL
@@ -60,7 +60,7 @@ def measured(model: Any, tokens: int, names: tuple[str, ...]) -> tuple[PassResul
     short, long = make_example_inputs(model, 12), make_example_inputs(model, tokens)
     with run_in_model_precision(model):
         shapes = verify_capture(model, short).shapes
-        stacks = find_stacks(model, short)
+        stacks = find_block_stacks(model, short)
     seen = measure_forward_pass(model, stacks, long, PassRequest(names), UniformAttentionControl(), "", lambda _: None, proved=shapes)  # fmt: skip
     assert list(seen.heads) == list(shapes)
     return seen, long

@@ -18,7 +18,7 @@ from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan, observe_repeated_tokens
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import verify_capture
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.models.inputs.repeated_tokens import DRAWS, make_repeated_tokens
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.records import Row
@@ -77,7 +77,9 @@ def test_sure_roles_are_the_same_whatever_the_draws() -> None:
 def test_a_batch_of_draws_is_the_draws_one_by_one(name: str) -> None:
     model = TINY[name]()[0]
     short = make_example_inputs(model, 8)
-    subject = PreparedModel(model, find_stacks(model, short), verify_capture(model, short).shapes)
+    subject = PreparedModel(
+        model, find_block_stacks(model, short), verify_capture(model, short).shapes
+    )
     plan = HeadPlan(choose_metrics(["roles"]))
     together = observe_repeated_tokens(subject, plan, UniformAttentionControl())
     drawn = make_repeated_tokens(model, 0)

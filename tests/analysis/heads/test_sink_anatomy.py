@@ -13,7 +13,7 @@ from torch import Tensor
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import list_metrics_by_group
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, measure_maps
 
@@ -23,7 +23,7 @@ SIDES = ("query_key_cosine", "sink_key_ratio", "sink_query_cosine", "sink_value_
 
 
 def seen_of(model: Any, inputs: Any, memory: int = 2**25) -> list[Any]:
-    stacks = find_stacks(model, inputs)
+    stacks = find_block_stacks(model, inputs)
     wanted = PassRequest(SIDES)
     found = measure_forward_pass(model, stacks, inputs, wanted, UniformAttentionControl(), "", lambda share: None, strip_memory=memory)  # fmt: skip
     return list(found.heads.values())

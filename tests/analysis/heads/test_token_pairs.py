@@ -21,7 +21,7 @@ from attncli.analysis.heads.rows.head_rows import HeadObservations
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_strongest_pair
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import decoder_labels
 from attncli.records import Row
@@ -81,7 +81,7 @@ def test_strips_show_what_a_slow_search_over_the_whole_map_finds(mask: str, rows
 def test_a_models_pairs_are_those_of_the_librarys_own_maps() -> None:
     model, inputs = TINY["gpt2"]()
     wanted = PassRequest(pairs=4)
-    stacks = find_stacks(model, inputs)
+    stacks = find_block_stacks(model, inputs)
     seen = measure_forward_pass(
         model,
         stacks,

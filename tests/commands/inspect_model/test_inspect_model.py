@@ -26,7 +26,7 @@ from attncli.analysis.heads.metric_selection import DEFAULT_HEADS, choose_metric
 from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import AttentionSite, verify_capture
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._metric_accumulator import measure_maps
@@ -49,7 +49,7 @@ ONE_ROW, EVERYTHING = 1, 2**25
 
 
 def seen_of(model: Any, inputs: Any, names: tuple[str, ...] = ON_MAPS, **how: Any) -> PassResult:
-    stacks = find_stacks(model, inputs)
+    stacks = find_block_stacks(model, inputs)
     memory = how.pop("memory", EVERYTHING)
     wanted = PassRequest(names, **how)
     return measure_forward_pass(
@@ -211,7 +211,9 @@ def subject_of(model: Any) -> PreparedModel:
     from attncli.models.random.dummy_inputs import make_example_inputs
 
     short = make_example_inputs(model, 8)
-    return PreparedModel(model, find_stacks(model, short), verify_capture(model, short).shapes)
+    return PreparedModel(
+        model, find_block_stacks(model, short), verify_capture(model, short).shapes
+    )
 
 
 def report_of(

@@ -13,7 +13,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.analysis.paths import decomposed_model
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.tensor_subclasses.path_streams.path_run import run_single_paths
 from attncli.tolerances import COMPLETENESS
@@ -180,7 +180,7 @@ def test_the_norm_of_a_single_path_is_that_of_its_term_beside_the_output(gpt2: s
     (_, row) = rows(gpt2, *told)
     model = hf.GPT2Model.from_pretrained(gpt2, dtype=torch.float64, use_cache=False)
     inputs = {"input_ids": torch.tensor([[5, 9, 11, 3, 40, 22]])}
-    found = run_single_paths(model, find_stacks(model, inputs)[0], inputs, [(0, 3, 0)])
+    found = run_single_paths(model, find_block_stacks(model, inputs)[0], inputs, [(0, 3, 0)])
     expected = float((found.terms[0].norm() / found.output.norm()).log10())
     assert (row["metric"], row["path"]) == ("log10_path_norm", "0,3,0")
     assert row["value"] == pytest.approx(expected, abs=1e-12)

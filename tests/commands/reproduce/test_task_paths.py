@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.capture.model_structure.blocks import find_stacks
+from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.commands.reproduce.path_subnetworks import (
     FrozenLayers,
     normalize_states,
@@ -83,7 +83,7 @@ def test_frozen_sums_are_sums_of_states(case: Any) -> None:
     """Added before the classifier, path by path, one path in a pass."""
     network, inputs, labels, draws = case
     found = measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
-    stack = find_stacks(network, {"inputs": inputs[:1]})[0]
+    stack = find_block_stacks(network, {"inputs": inputs[:1]})[0]
     for wanted, counts in draws.sums.items():
         right = []
         for draw in counts:
@@ -103,7 +103,7 @@ def test_terms_of_single_paths_are_those_of_the_networks_own_code(
     network, inputs, labels, draws = case
     with torch.no_grad():
         ours = run_frozen_paths(network, inputs, draws.paths)
-    stack = find_stacks(network, {"inputs": inputs[:1]})[0]
+    stack = find_block_stacks(network, {"inputs": inputs[:1]})[0]
     for place, sequence in enumerate(inputs):
         own = run_single_paths(network, stack, {"inputs": sequence[None]}, draws.paths).terms
         found = torch.stack([term[place] for term in ours])

@@ -10,7 +10,7 @@ from attncli.analysis.heads.rows.extra_metric_definitions import COMPLETENESS, D
 from attncli.analysis.heads.rows.head_rows import HeadObservations
 from attncli.analysis.statistics import summarize_values
 from attncli.capture import AttentionSite
-from attncli.capture.linear.linear_layers import LinearHeads, LinearLayers
+from attncli.capture.linear.linear_layers import LinearAttentionHeads, LinearAttentionLayers
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number
@@ -20,7 +20,7 @@ OUTSIDE = "what makes its values (projections, convolutions, gates) and what fol
 """What a map of a linear layer does not include; all other inputs of its function are included."""
 
 
-def warn_about_sampled_channels(chosen: LinearHeads) -> Iterator[str]:
+def warn_about_sampled_channels(chosen: LinearAttentionHeads) -> Iterator[str]:
     """Warn where only some channels represent a layer."""
     few = [layer for layer in chosen.layers if len(chosen.heads[layer.site]) < layer.heads]
     sampled = [layer for layer in few if layer.is_channels]
@@ -52,7 +52,7 @@ def linear_metric_definitions(rows: Sequence[Row]) -> dict[str, Definition]:
     )
 
 
-def describe_linear_layers(layers: LinearLayers) -> dict[str, Any]:
+def describe_linear_layers(layers: LinearAttentionLayers) -> dict[str, Any]:
     """JSON description of the linear layers: their kinds, and what their maps exclude; empty where
     there are none."""
     kinds: dict[tuple[str, str], dict[str, Any]] = {}
@@ -78,7 +78,7 @@ def is_linear(head: ClassifiedHead) -> bool:
 
 
 def build_linear_findings(
-    heads: Sequence[ClassifiedHead], layers: LinearLayers
+    heads: Sequence[ClassifiedHead], layers: LinearAttentionLayers
 ) -> Iterator[Finding]:
     """Describe the linear heads of each kind, compared with softmax heads."""
     alone = layers.found[0].site.kind if layers.found else ""

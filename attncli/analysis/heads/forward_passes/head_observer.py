@@ -23,9 +23,13 @@ from attncli.capture import (
     observe_gates,
     observe_projections,
 )
-from attncli.capture.linear.linear_layers import NO_LINEAR, LinearHeads, capture_linear_layers
+from attncli.capture.linear.linear_layers import (
+    NO_LINEAR,
+    LinearAttentionHeads,
+    capture_linear_attention,
+)
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.model_structure.blocks import Stack, observe_states
+from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.capture.strips.map_statistics import request_statistics
 from attncli.errors import InputError, NotFinite
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
@@ -285,7 +289,7 @@ def measure_hidden_state(state: ActivationState, names: Collection[str]) -> dict
 
 def measure_forward_pass(
     body: nn.Module,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     kwargs: Mapping[str, Tensor],
     request: PassRequest,
     null: UniformAttentionControl,
@@ -294,7 +298,7 @@ def measure_forward_pass(
     also: Look | None = None,
     strip_memory: int = STRIP_MEMORY,
     proved: Mapping[AttentionSite, MapShape] | None = None,
-    linear: LinearHeads = NO_LINEAR,
+    linear: LinearAttentionHeads = NO_LINEAR,
     apart: Collection[str] = (),
 ) -> PassResult:
     """Run the model once; `also` receives every strip too. Only attention layers in `proved` may
@@ -319,12 +323,12 @@ def measure_forward_pass(
 def observe_forward_pass(
     observer: HeadObserver,
     body: nn.Module,
-    stacks: tuple[Stack, ...],
+    stacks: tuple[BlockStack, ...],
     kwargs: Mapping[str, Tensor],
     also: Look | None = None,
     strip_memory: int = STRIP_MEMORY,
     proved: Mapping[AttentionSite, MapShape] | None = None,
-    linear: LinearHeads = NO_LINEAR,
+    linear: LinearAttentionHeads = NO_LINEAR,
     apart: Collection[str] = (),
 ) -> PassResult:
     """Run the model once for an observer."""
@@ -347,7 +351,7 @@ def observe_forward_pass(
         capture_projections(body, observer, extra_names) as take,
         capture_states(body, stacks, observer, bool(request.states)),
         capture_attention(body, observe_strip, strip_memory, proved, apart, statistics) as stream,
-        capture_linear_layers(
+        capture_linear_attention(
             body, linear.layers, linear.heads, observer.strip, strip_memory
         ) as run,
     ):
@@ -364,7 +368,7 @@ def refuse_unmeasured_heads(
     seen: PassResult,
     request: PassRequest,
     proved: Mapping[AttentionSite, MapShape],
-    linear: LinearHeads = NO_LINEAR,
+    linear: LinearAttentionHeads = NO_LINEAR,
 ) -> None:
     """Check that exactly the verified heads of the requested layers were measured."""
     due = {
@@ -407,7 +411,7 @@ def capture_projections(
 
 @contextmanager
 def capture_states(
-    body: nn.Module, stacks: tuple[Stack, ...], observer: HeadObserver, requested: bool
+    body: nn.Module, stacks: tuple[BlockStack, ...], observer: HeadObserver, requested: bool
 ) -> Iterator[None]:
     if not requested:
         yield

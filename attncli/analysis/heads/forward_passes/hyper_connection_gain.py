@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.hyper_connections import StreamMixing
 from attncli.maths.matrices.mixing_matrix_gain import StreamGain, compute_gains_over_depth
 from attncli.maths.number_format import format_number
@@ -63,7 +63,7 @@ class StreamGains:
 
 
 def compute_stream_gains(
-    mixings: Sequence[Sequence[StreamMixing]], stacks: Sequence[Stack]
+    mixings: Sequence[Sequence[StreamMixing]], stacks: Sequence[BlockStack]
 ) -> StreamGains | None:
     """Compute the gains. `mixings`: mixings of each text; None where no streams are mixed."""
     if not any(mixings):
@@ -84,7 +84,7 @@ def compute_stream_gains(
     return StreamGains(matrices[0].shape[-1], len(first), stack, of_layers)
 
 
-def locate_mixers(paths: Sequence[str], stacks: Sequence[Stack]) -> tuple[str, list[int]]:
+def locate_mixers(paths: Sequence[str], stacks: Sequence[BlockStack]) -> tuple[str, list[int]]:
     """The stack of the modules, and the layer of each; those outside of all blocks are counted."""
     for stack in stacks:
         of = {

@@ -13,7 +13,7 @@ from torch import Tensor
 from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.statistics import UNRESOLVED, summarize_values
 from attncli.capture import AttentionSite
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import format_count
 from attncli.metrics.activations._state import ActivationPeak
@@ -85,7 +85,7 @@ class HeadObservations:
 
 
 def site_keys(
-    sites: Sequence[AttentionSite], stacks: Sequence[Stack]
+    sites: Sequence[AttentionSite], stacks: Sequence[BlockStack]
 ) -> dict[AttentionSite, dict[str, Scalar]]:
     """Row keys that distinguish attention layers of the same number; empty where they are
     unambiguous."""
@@ -111,7 +111,7 @@ def site_keys(
 
 
 def name_stacks(
-    sites: Sequence[AttentionSite], stacks: Sequence[Stack]
+    sites: Sequence[AttentionSite], stacks: Sequence[BlockStack]
 ) -> dict[AttentionSite, str]:
     """The name of the stack of blocks that attentions belong to, where both count all of their layers alike."""
     found: dict[str, set[str]] = defaultdict(set)

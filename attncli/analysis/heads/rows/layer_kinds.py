@@ -6,7 +6,7 @@ from typing import Any
 
 from attncli.analysis.heads.rows.head_rows import name_stacks
 from attncli.capture import AttentionSite
-from attncli.capture.model_structure.blocks import Stack
+from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 
@@ -35,7 +35,10 @@ class LayerCounts:
 
     @classmethod
     def of(
-        cls, stacks: tuple[Stack, ...], sites: Iterable[AttentionSite], mixers: Sequence[TokenMixer]
+        cls,
+        stacks: tuple[BlockStack, ...],
+        sites: Iterable[AttentionSite],
+        mixers: Sequence[TokenMixer],
     ) -> "LayerCounts":
         sites = list(sites)
         names = name_stacks(sites, stacks)

@@ -16,7 +16,7 @@ from attncli.errors import Imprecise
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
-from attncli.tensor_subclasses.path_streams.path_run import decompose_by_both_lengths
+from attncli.tensor_subclasses.path_streams.path_run import decompose_by_attention_and_mlp_length
 
 STEP = "attention and MLP"
 """The variant of the rows."""
@@ -86,7 +86,9 @@ def compute_step_shares(subject: DecomposableModel, text: ModelInput) -> StepSha
     """Compute the shares on one text and check their sum against the model's own output."""
     with run_in_model_precision(subject.body):
         plain, _ = run_unmodified_model(subject.body, subject, text)
-        terms = decompose_by_both_lengths(subject.body, subject.stack, text.kwargs).terms
+        terms = decompose_by_attention_and_mlp_length(
+            subject.body, subject.stack, text.kwargs
+        ).terms
     whole = torch.linalg.norm(plain.double())
     total = terms.flatten(0, 1).double().sum(dim=0)
     error = float(torch.linalg.norm(total - plain.double()) / whole)

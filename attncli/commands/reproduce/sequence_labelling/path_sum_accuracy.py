@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.paths.path_selection import Path, sample_path
-from attncli.capture.model_structure.blocks import Stack, find_stacks
+from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
 from attncli.commands.reproduce.path_subnetworks import (
     normalize_states,
     run_frozen_paths,
@@ -81,7 +81,7 @@ def measure_frozen_accuracies(
 
     The classifier is linear: logits are added in place of states.
     """
-    (stack, *_) = find_stacks(network, {"inputs": inputs[:1]})
+    (stack, *_) = find_block_stacks(network, {"inputs": inputs[:1]})
     verify_terms(network, stack, {"inputs": inputs[:1]}, draws.paths)
     of_lengths, errors = [], []
     right: dict[Sum, list[Tensor]] = {path_sum: [] for path_sum in draws.sums}
@@ -109,7 +109,7 @@ FEW = 3
 
 
 def verify_terms(
-    network: Labeller, stack: Stack, inputs: Mapping[str, Tensor], paths: Sequence[Path]
+    network: Labeller, stack: BlockStack, inputs: Mapping[str, Tensor], paths: Sequence[Path]
 ) -> None:
     """Verify that single paths' terms equal those of `attn paths MODEL --path`, on the first
     sequence."""
@@ -124,7 +124,7 @@ def verify_terms(
 
 
 def terms_by_length(
-    network: Labeller, stack: Stack, inputs: Mapping[str, Tensor]
+    network: Labeller, stack: BlockStack, inputs: Mapping[str, Tensor]
 ) -> tuple[Tensor, float]:
     """The terms [length, token, feature], checked against the output of a plain pass."""
     terms = decompose_by_length(network, stack, inputs, count_attention=True)[0].terms

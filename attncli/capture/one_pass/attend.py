@@ -215,6 +215,8 @@ def compute_in_one_pass(
             results.take_off_hidden(visible, request, start, stop)
     require_small(call, formula, results.sizes)
     seen = counted.visible() if spans is None else spans.visible()
+    if request.spans and seen.spans is None:
+        raise NotCovered("keys of a query that are no span")
     statistics = MapStatistics(request, results.rows, results.columns, results.diagonals, seen)
     hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.keys)
     where = (0, 0, call.queries, call.keys)

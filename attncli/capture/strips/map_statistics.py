@@ -6,11 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.capture.strips.visible_keys import VisibleKeys
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import WITHOUT_WEIGHTS
-from attncli.metrics.attention._row_statistics import MapSums, RowStatistics
+from attncli.metrics.attention._row_statistics import MapSums, RowStatistics, VisibleKeys
 
 ROWS = ("best", "sums", "entropy", "largest", "squares", "distances", "on_first", "small")
 """The numbers of each row, by their names in MapStripRows, in the order of one_pass.c; listed offsets follow."""
@@ -30,6 +29,8 @@ class StatisticsRequest(NamedTuple):
     """Offsets r whose weights A_{i, i - r} are wanted one by one."""
     rows: tuple[str, ...] = ROWS
     """The statistics of rows that are needed; the library finds all of them."""
+    spans: bool = False
+    """The first and the last key that each query sees, all between them being visible."""
 
     @property
     def bits(self) -> int:
@@ -46,9 +47,12 @@ def request_statistics(names: Collection[str], period: int | None) -> Statistics
         if ATTENTION.spec(name).of == "summaries" and rows.can_give(name):
             ATTENTION[name](rows)
     known = {"sums", *rows.__dict__, *(["squares"] if "offsets" in kinds else [])}
+    known |= {"on_first"} if "gates" in kinds else set()
     columns = "columns" in kinds or "small" in known
     read = tuple(name for name in ROWS if name in known)
-    return StatisticsRequest(columns, "offsets" in kinds, tuple(rows.listed), read)
+    return StatisticsRequest(
+        columns, "offsets" in kinds, tuple(rows.listed), read, "sides" in kinds
+    )
 
 
 class RecordedRows(MapStripRows):
@@ -84,18 +88,19 @@ class MapStatistics(NamedTuple):
         return self.rows[ROWS.index(name)]
 
     def as_rows(
-        self, keys: int, scored: bool, period: int | None, ids: Tensor | None
+        self,
+        scored: bool,
+        period: int | None,
+        ids: Tensor | None,
+        sides: tuple[Tensor, Tensor, Tensor] | None = None,
     ) -> RowStatistics:
-        visible = self.visible
         return RowStatistics(
             dict(zip(ROWS, self.rows, strict=False)),
             dict(zip(self.request.listed, self.rows[len(ROWS) :], strict=True)),
-            visible.seen,
-            MapSums(
-                self.columns, visible.queries_per_key, self.diagonals, visible.pairs_per_offset
-            ),
-            keys,
-            scored=scored,
-            period=period,
-            ids=ids,
+            self.visible,
+            MapSums(self.columns, self.diagonals),
+            scored,
+            period,
+            ids,
+            sides,
         )

@@ -7,22 +7,10 @@ from torch import Tensor
 
 from attncli.capture.strips.masks import RowwiseMask, visible_keys
 from attncli.metrics.attention._map_strip_rows import sum_diagonals
+from attncli.metrics.attention._row_statistics import VisibleKeys
 
 ELEMENTS = 2**18
 """Numbers of a mask that are read at a time."""
-
-
-class VisibleKeys(NamedTuple):
-    """How many keys a mask shows, of each item of a batch or of all alike."""
-
-    seen: Tensor
-    """[batch or 1, 1, query]: how many keys each query sees."""
-    queries_per_key: Tensor
-    """[batch or 1, 1, key]: how many queries see each key."""
-    pairs_per_offset: Tensor
-    """[batch or 1, 1, offset]: visible pairs, from offset -(keys - 1) on."""
-    spans: Tensor | None
-    """[query, 2]: the first visible key and the one after the last; None where these differ or have gaps."""
 
 
 class KeySpans(NamedTuple):
@@ -40,6 +28,7 @@ class KeySpans(NamedTuple):
         alike = bool((first == first[:1]).all()) and bool((stop == stop[:1]).all())
         return VisibleKeys(
             (stop - first)[:, None].float(),
+            (first == 0)[:, None],
             count_covering(first, stop, self.keys),
             count_covering(place - stop, place - first, offsets),
             torch.stack([first[0], stop[0]], dim=-1) if alike else None,
@@ -128,6 +117,7 @@ class CountedKeys:
         self.queries, self.keys = queries, keys
         self.seen: list[Tensor] = []
         self.spans = RowSpans(queries, keys)
+        self.sees_first: list[Tensor] = []
         self.per_key = self.per_offset = torch.zeros((), dtype=torch.float64)
 
     def add(self, mask: Tensor, start: int, stop: int) -> Tensor:
@@ -142,11 +132,13 @@ class CountedKeys:
         self.per_key = self.per_key + visible.sum(dim=-2).double()
         self.seen.append(visible.sum(dim=-1))
         self.spans.add(visible, start)
+        self.sees_first.append(visible[..., 0])
         return visible
 
     def visible(self) -> VisibleKeys:
         seen = torch.cat(self.seen, dim=-1).float()
-        return VisibleKeys(seen, self.per_key, self.per_offset, self.spans.contiguous())
+        sees_first = torch.cat(self.sees_first, dim=-1)
+        return VisibleKeys(seen, sees_first, self.per_key, self.per_offset, self.spans.contiguous())
 
 
 def span_ends(shown: Tensor) -> tuple[Tensor, Tensor]:

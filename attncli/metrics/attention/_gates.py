@@ -40,15 +40,8 @@ class SinkColumn:
         self.parts: list[Array] = []
 
     def add(self, rows: MapStripRows) -> None:
-        weights = rows.weights
-        unseen = rows.seen <= 1
-        if rows.first_key == 0:
-            column = weights[..., 0].double()
-            if rows.visible is not None:
-                unseen = unseen | ~rows.visible[..., 0]
-            column = column.masked_fill(unseen, nan)
-        else:
-            column = weights.new_full(weights.shape[:-1], nan).double()
+        unseen = (rows.seen <= 1) | ~rows.sees_first
+        column = rows.on_first.expand(rows.weights.shape[:-1]).double().masked_fill(unseen, nan)
         self.parts.append(column.cpu().numpy())
 
     def of_items(

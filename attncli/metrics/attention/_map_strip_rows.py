@@ -84,6 +84,30 @@ class MapStripRows:
             return self.weights.new_full((1, 1, self.size), self.keys)
         return self.visible.sum(dim=-1).to(self.weights.dtype)
 
+    @property
+    def sees_first(self) -> "Tensor":
+        """[batch or 1, 1, query] bool: whether a query sees token 0."""
+        if self.first_key > 0:
+            return self.seen < 0
+        return self.seen > 0 if self.visible is None else self.visible[..., 0]
+
+    def sum_over_seen(self, vectors: "Tensor") -> "Tensor":
+        """[batch, head, query, feature]: Σ_j v_j of vectors [batch, head, key, feature] over the keys that a query sees."""
+        here = vectors[..., self.first_key : self.first_key + self.weights.shape[-1], :]
+        if self.visible is None:
+            return here.sum(dim=-2, keepdim=True)
+        return self.visible.to(here.dtype) @ here
+
+    @cached_property
+    def sizes(self) -> "Tensor":
+        """[batch, head, query]: Σ_j |A_ij|, of the signed map where there is one."""
+        return self.as_applied.weights.abs().sum(dim=-1)
+
+    @cached_property
+    def negative(self) -> "Tensor":
+        """[batch, head, query]: Σ_j max(-A_ij, 0), of the signed map where there is one."""
+        return -self.as_applied.weights.clamp_max(0.0).sum(dim=-1)
+
     @cached_property
     def sums(self) -> "Tensor":
         """[batch, head, query]: sums of rows; one, or less with a learned sink."""

@@ -42,7 +42,7 @@ COLLECTED = {
 ROW_KINDS = ("rows", "summaries")
 """Kinds of metrics with one number for each row."""
 
-WITHOUT_WEIGHTS = frozenset({"summaries", "columns", "offsets", "outputs"})
+WITHOUT_WEIGHTS = frozenset({"summaries", "columns", "offsets", "outputs", "sides", "gates"})
 """Kinds that `_row_statistics.RowStatistics` has everything for."""
 
 AS_APPLIED = frozenset({"spectrum", "gram", "energy", "block"})

@@ -46,17 +46,11 @@ class OperandStatistics:
     def add(self, rows: MapStripRows) -> None:
         assert rows.sides is not None
         query = unit_vectors(rows.sides[0]).double()
-        part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
-        units = self.units[..., part, :]
-        if rows.visible is None:
-            seen = query.new_ones((1, 1, rows.size, units.shape[-2]))
-        else:
-            seen = rows.visible.to(query.dtype)
-        around = ((seen @ units) * query).sum(dim=-1) / seen.sum(dim=-1).clamp_min(1.0)
-        self.every = add_cosines(self.every, around, seen.new_ones(seen.shape[:-1]))
-        if rows.first_key == 0:
-            here = (query * units[..., :1, :]).sum(dim=-1)
-            self.first = add_cosines(self.first, here, seen[..., 0])
+        around = (rows.sum_over_seen(self.units) * query).sum(dim=-1)
+        around /= rows.seen.double().clamp_min(1.0)
+        self.every = add_cosines(self.every, around, query.new_ones(rows.seen.shape))
+        on_first = (query * self.units[..., :1, :]).sum(dim=-1)
+        self.first = add_cosines(self.first, on_first, rows.sees_first.double())
 
 
 def add_cosines(sums: CosineSums, cosines: "Tensor", counted: "Tensor") -> CosineSums:

@@ -10,17 +10,28 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+class VisibleKeys(NamedTuple):
+    """How many keys a mask shows, of each item of a batch or of all alike."""
+
+    seen: "Tensor"
+    """[batch or 1, 1, query]: how many keys each query sees."""
+    sees_first: "Tensor"
+    """[batch or 1, 1, query] bool: whether it sees token 0."""
+    queries_per_key: "Tensor"
+    """[batch or 1, 1, key]: how many queries see each key."""
+    pairs_per_offset: "Tensor"
+    """[batch or 1, 1, offset]: visible pairs, from offset -(keys - 1) on."""
+    spans: "Tensor | None"
+    """[query, 2]: the first visible key and the one after the last; None where these differ or have gaps."""
+
+
 class MapSums(NamedTuple):
     """Sums over the columns and diagonals of whole maps, in float64."""
 
     received: "Tensor"
     """[batch, head, key]"""
-    queries_per_key: "Tensor"
-    """[batch or 1, 1, key]: how many queries see each key."""
     diagonals: "Tensor"
     """[batch, head, offset], from offset -(keys - 1) on."""
-    pairs_per_offset: "Tensor"
-    """[batch or 1, 1, offset]: how many pairs are visible."""
 
 
 class RowStatistics(MapStripRows):
@@ -30,24 +41,39 @@ class RowStatistics(MapStripRows):
         self,
         rows: "Mapping[str, Tensor]",
         cells: "Mapping[int, Tensor]",
-        seen: "Tensor",
+        visible: VisibleKeys,
         sums: MapSums,
-        keys: int,
         scored: bool,
         period: int | None,
         ids: "Tensor | None",
+        sides: "tuple[Tensor, Tensor, Tensor] | None" = None,
     ) -> None:
-        """`rows`: by the names of MapStripRows' properties. `cells`: A_{i, i - offset} by offset. `seen`: as MapStripRows has it."""
+        """`rows`: by the names of MapStripRows' properties. `cells`: A_{i, i - offset} by offset."""
+        keys = visible.queries_per_key.shape[-1]
         unknown = rows["sums"].new_full((), nan).expand(*rows["sums"].shape, keys)
-        super().__init__(unknown, period=period, scores=unknown if scored else None, ids=ids)
-        self.__dict__.update(rows, seen=seen)
-        self.cells, self.whole = cells, sums
+        scores = unknown if scored else None
+        super().__init__(unknown, period=period, scores=scores, ids=ids, sides=sides)
+        negative = rows["sums"].new_zeros(rows["sums"].shape)
+        self.__dict__.update(rows, seen=visible.seen, sizes=rows["sums"], negative=negative)
+        self.cells, self.keys_seen, self.whole = cells, visible, sums
+
+    @property
+    def sees_first(self) -> "Tensor":
+        return self.keys_seen.sees_first
+
+    def sum_over_seen(self, vectors: "Tensor") -> "Tensor":
+        assert self.keys_seen.spans is not None
+        first, stop = self.keys_seen.spans.unbind(dim=-1)
+        *lead, keys, width = vectors.shape
+        sums = vectors.new_zeros((*lead, keys + 1, width))
+        sums[..., 1:, :] = vectors.cumsum(dim=-2)
+        return sums[..., stop, :] - sums[..., first, :]
 
     def received(self) -> tuple["Tensor", "Tensor"]:
-        return self.whole.received, self.whole.queries_per_key
+        return self.whole.received, self.keys_seen.queries_per_key
 
     def diagonals(self) -> tuple["Tensor", "Tensor", int]:
-        return self.whole.diagonals, self.whole.pairs_per_offset, 1 - self.keys
+        return self.whole.diagonals, self.keys_seen.pairs_per_offset, 1 - self.keys
 
     def behind(self, offset: int) -> "Tensor":
         return self.cells[offset]

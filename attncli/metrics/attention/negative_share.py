@@ -8,11 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("1", group="memory", signed=True)
-def negative_share(rows: MapStripRows) -> "Tensor":
+def negative_share(summaries: MapStripRows) -> "Tensor":
     """Mean over queries of Σ_j max(-A_ij, 0) / Σ_j |A_ij|: how much a head takes away rather than adds.
 
     0: any softmax; 1/2: as much away as it adds.
     """
-    weights = rows.as_applied.weights
-    sizes = weights.abs().sum(dim=-1)
-    return (weights.clamp_max(0.0).sum(dim=-1) / -sizes).abs()
+    return (summaries.negative / summaries.sizes).abs()

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 @metric("1", group="memory", signed=True)
-def row_size(rows: MapStripRows) -> "Tensor":
+def row_size(summaries: MapStripRows) -> "Tensor":
     """Mean over queries of Σ_j |A_ij|: how much of its values a head takes in all.
 
     1: any softmax without a learned sink.
     """
-    return rows.as_applied.weights.abs().sum(dim=-1)
+    return summaries.sizes

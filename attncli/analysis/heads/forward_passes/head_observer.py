@@ -258,7 +258,7 @@ def strip_to_metric_rows(
     strip: Strip, period: int | None, ids: Tensor | None = None
 ) -> MapStripRows:
     if strip.statistics is not None:
-        return strip.statistics.as_rows(strip.keys, strip.scores is not None, period, ids)
+        return strip.statistics.as_rows(strip.scores is not None, period, ids, strip.sides)
     return MapStripRows(
         strip.weights,
         strip.first_query,

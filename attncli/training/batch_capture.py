@@ -28,7 +28,7 @@ from attncli.capture.strips.differential import is_differential
 from attncli.errors import InputError, NotFinite, UsageError
 from attncli.forward_types import Args, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
-from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
+from attncli.metrics.attention._metric_accumulator import MetricTotals, Values, split_items
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap import UnwrappedModel
@@ -175,7 +175,7 @@ class TextGroup(HeadObserver):
         return check_and_keep
 
     def numbers_of(self, site: AttentionSite, totals: MetricTotals) -> Values:
-        for seen, values in zip(self.each, totals.values_by_item(), strict=True):
+        for seen, values in zip(self.each, split_items(totals.values_of_items()), strict=True):
             seen.heads[site] = values
         return totals.values()
 

@@ -28,11 +28,17 @@ from attncli.analysis.heads.classification.linear_heads import (
     format_linear_headline as linear_headline,
 )
 from attncli.analysis.heads.classification.role_rules import MIXED, ROLE
+from attncli.analysis.heads.forward_passes.batches import (
+    BatchObserver,
+    TextBatches,
+    join_inputs,
+)
 from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     Look,
     PassRequest,
     PassResult,
+    Tick,
     describe_paths,
     ignore_progress_share,
     measure_forward_pass,
@@ -40,7 +46,6 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.head_observer import (
     observe_forward_pass as observe_heads,
 )
-from attncli.analysis.heads.forward_passes.random_token_draws import RandomTokenBatchObserver
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.head_selection import HeadSelection
@@ -118,7 +123,7 @@ class ProgressMeter:
     done: float = 0.0
 
     def advance(self, share: float) -> None:
-        self.done += share
+        self.done = min(self.total, self.done + share)  # a batch that fails is measured once more
         self.report(int(self.done / self.total * PERCENT), PERCENT, "% of all attention")
 
 
@@ -258,26 +263,37 @@ def observe_model(
     pairs = metrics.pairs if what == OWN else 0
     request = PassRequest(on_text, metrics.states, plan.layers, pairs=pairs)
 
+    run = partial(
+        observe_heads,
+        body=subject.body,
+        stacks=subject.stacks,
+        strip_memory=plan.strip_memory,
+        proved=subject.shapes,
+        linear=linear,
+        apart=subject.apart,
+    )
+
+    def measure_alone(text: ModelInput, tick: Tick, look: Look | None = None) -> PassResult:
+        return run(HeadObserver(request, null, text.name, tick), kwargs=text.kwargs, also=look)
+
+    def measure_batch(batch: Sequence[ModelInput]) -> list[PassResult]:
+        observer = BatchObserver(request, null, batch[0].name, len(batch), meter.advance)
+        run(observer, kwargs=join_inputs(batch))
+        return observer.results()
+
+    judge = partial(measure_alone, tick=ignore_progress_share)
+    batches = TextBatches(subject, request, texts, measure_batch, judge)
+
     def measure_text(place: int, text: ModelInput) -> PassResult:
-        return measure_forward_pass(
-            subject.body,
-            subject.stacks,
-            text.kwargs,
-            request,
-            null,
-            where=text.name,
-            tick=meter.advance,
-            also=also if place == 0 else None,
-            strip_memory=plan.strip_memory,
-            proved=subject.shapes,
-            linear=linear,
-            apart=subject.apart,
-        )
+        look = also if place == 0 else None
+        found = None if look else batches.take(place)
+        return found or measure_alone(text, meter.advance, look)
 
     made_of = (
         (PassResult, AttentionSite, ActivationPeak, HeadPairs) if also is None else None
     )  # what is shown is not kept
     found.texts += apply_to_texts(subject.body, texts, measure_text, identity, what, made_of)
+    found.batches_differ = batches.differs
     return found
 
 
@@ -301,12 +317,12 @@ def observe_repeated_tokens(
         observer = HeadObserver(request, null, where, ignore_progress_share)
         return run(observer, kwargs=repeated.select_draw(draw), linear=linear, apart=subject.apart)
 
-    together = RandomTokenBatchObserver(request, null, where, DRAWS)
+    together = BatchObserver(request, null, where, DRAWS, ignore_progress_share)
     with suppress(
         AttnError
     ):  # what does not run, or is not understood, in a batch: each alone says why
         run(together, kwargs=repeated.kwargs, apart=subject.apart)
-    draws = together.draws()
+    draws = together.results()
     if draws and not linear.layers:
         return draws
     each = [
@@ -543,5 +559,7 @@ def describe_source(
 def collect_warnings(runs: ModelAndControls, plan: HeadPlan) -> Iterator[str]:
     if plan.shuffle and SHUFFLED not in runs.nulls:
         yield "the model reads no tokens, so there is no shuffled text to compare with."
+    if runs.own.batches_differ:
+        yield "in a batch the model gives a text other numbers than alone: each text was run by itself."
     yield from warn_unconverged_spectra(runs.own.texts)
     yield from warn_silent_heads(runs.own.texts)

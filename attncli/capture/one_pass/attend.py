@@ -45,7 +45,7 @@ from attncli.metrics.attention._map_strip_rows import SMALL, MapStripRows
 from attncli.tolerances import ONE_PASS_ROW
 
 FEWEST_CELLS = 2**16
-"""Maps with fewer cost next to nothing, and are computed by the model's own function."""
+"""Batches whose maps have fewer cost next to nothing, and are computed by the model's own function."""
 
 JUDGED_ROWS = 8
 """Rows, at either end of a map, that the model's own function computes too."""
@@ -114,7 +114,7 @@ class OnePass:
             raise NotCovered(self.library.why)
         if self.request is None:
             raise NotCovered("weights are read one by one")
-        if call.queries * call.keys < FEWEST_CELLS:
+        if len(call.query) * call.queries * call.keys < FEWEST_CELLS:
             raise NotCovered("short inputs")
         if call.module in self.uncovered:
             raise NotCovered(self.uncovered[call.module])

@@ -64,10 +64,10 @@ def prepare_inspection(
     refuse_nonexistent_heads(available_heads(subject), plan)
     if subject.linear.found and not request.metric:
         plan = replace(plan, metrics=plan.metrics.with_linear())
-    report_estimated_duration(subject, plan, max(text.tokens for text in texts), say)
+    longest = max(text.tokens for text in texts)
+    report_estimated_duration(subject, plan, longest, say)
     advice = "cut it with `tokens`, or lower `strip_memory`"
-    for text in texts:
-        require_memory_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
+    require_memory_to_run(subject.body, longest, plan.strip_memory, advice=advice)
     random_init = load_random_init(checkpoint, texts[0], request)
     study: Inspection = partial(inspect_model, checkpoint, subject, random_init, texts, plan)
     if request.for_page or request.save_maps is not None or request.draws_maps:

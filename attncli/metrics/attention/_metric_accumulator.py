@@ -30,6 +30,8 @@ CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are be
 
 NO_SCORES = "the scores that its softmax was given were not seen"
 
+NO_KEY = f"{NOT_APPLICABLE}no query sees such a key"
+
 COLLECTED = {
     "gram": GramMatrix,
     "energy": ColumnEnergy,
@@ -71,7 +73,7 @@ class MetricTotals:
         """Whether weights are shares of |A| in a linear layer's map."""
         self.sums: dict[str, Any] = {}
         self.row_sums: tuple[Tensor, Tensor] | None = None
-        """[head]: the least sum of a row, and the largest."""
+        """[batch, head]: the least sum of a row, and the largest."""
         self.full_row = FULL_ROW.of()
         """How far below 1 a row may sum without a learned sink."""
         self.cut_off = False
@@ -119,7 +121,7 @@ class MetricTotals:
 
     def add_row_sums(self, sums: "Tensor") -> None:
         """Add the sums of rows [batch, head, query]."""
-        least, largest = sums.amin(dim=-1).amin(dim=0), sums.amax(dim=-1).amax(dim=0)
+        least, largest = sums.amin(dim=-1), sums.amax(dim=-1)
         if self.row_sums is not None:
             least, largest = least.minimum(self.row_sums[0]), largest.maximum(self.row_sums[1])
         self.row_sums = least, largest
@@ -203,20 +205,23 @@ class MetricTotals:
 
     def values(self) -> dict[str, "Tensor | str"]:
         """Every requested metric, with batch items weighted equally, after all strips."""
-        found = {name: self.item_values(name) for name in self.functions}
-        return {name: reduce_batch(name, value) for name, value in found.items()}
+        return {name: reduce_batch(name, value) for name, value in self.values_of_items().items()}
 
-    def values_by_item(self) -> list[dict[str, "Tensor | str"]]:
-        """The metrics of each batch item by itself."""
-        found = {name: self.item_values(name) for name in self.functions}
-        several = [value for value in found.values() if not isinstance(value, str)]
-        return [
-            {
-                name: value if isinstance(value, str) else value[item]
-                for name, value in found.items()
-            }
-            for item in range(max((len(value) for value in several), default=1))
-        ]
+    def values_of_items(self) -> dict[str, "Tensor | str"]:
+        """Every requested metric as [item, head, …], after all strips."""
+        return {name: self.item_values(name) for name in self.functions}
+
+    def is_alike(self, found: Values) -> bool:
+        """Whether each batch item by itself lacks the same numbers as all together."""
+        if not {CUT_OFF, NO_KEY}.isdisjoint(
+            each for each in found.values() if isinstance(each, str)
+        ):
+            return False
+        if self.row_sums is None or isinstance(found["virtual_sink"], str):
+            return True
+        least, largest = self.row_sums
+        rows = least.masked_fill(largest == 0.0, 1.0).amin(dim=1)
+        return bool((rows <= 1.0 - self.full_row).all())
 
     def short(self) -> "Tensor | None":
         """[head]: by what share singular values may be too small; None where none was requested."""
@@ -248,7 +253,7 @@ class MetricTotals:
             return self.find_extremes(name)
         total, count = self.sums[name]
         if not bool((count > 0).all()):
-            return NOT_APPLICABLE + "no query sees such a key"
+            return NO_KEY
         result: Tensor = total / count
         return result
 
@@ -266,7 +271,7 @@ class MetricTotals:
             here = values.amax(dim=-1) if largest else values.amin(dim=-1)
             best = here if best is None else best.maximum(here) if largest else best.minimum(here)
         assert best is not None
-        return best if bool(best.isfinite().all()) else NOT_APPLICABLE + "no query sees such a key"
+        return best if bool(best.isfinite().all()) else NO_KEY
 
     def is_possible(self, name: str) -> bool:
         """Whether the strips so far have what the metric needs."""
@@ -316,6 +321,18 @@ def explain_linear_map_without_metric(spec: MetricSpec) -> str:
     if spec.of in AS_APPLIED and not spec.signed:
         return "the rows of a linear layer's map do not sum to 1"
     return ""
+
+
+def split_items(found: Values) -> list[dict[str, "Tensor | str"]]:
+    """The metrics [item, head, …] of each batch item by itself; what is the same for all may be there once."""
+    sizes = [len(value) for value in found.values() if not isinstance(value, str)]
+    return [
+        {
+            name: value if isinstance(value, str) else value[item if len(value) > 1 else 0]
+            for name, value in found.items()
+        }
+        for item in range(max(sizes, default=1))
+    ]
 
 
 def reduce_batch(name: str, items: "Tensor | str") -> "Tensor | str":

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from attncli.forward_types import Inputs
 
+Shapes = tuple[tuple[object, ...], ...]
+"""What inputs of one batch have in common."""
+
 
 def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Any]:
     """Cast floating tensors to the model's dtype, which may differ from the user's, and copy inference tensors."""
@@ -21,6 +24,16 @@ def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Any]:
         return plain.to(dtype) if plain.is_floating_point() else plain
 
     return {name: cast_value(value) for name, value in inputs.items()}
+
+
+def input_shapes(inputs: Inputs) -> Shapes:
+    """Name, dtype and shape of each tensor, and what is no tensor as it is."""
+    return tuple(
+        (name, value.dtype, tuple(value.shape))
+        if isinstance(value, Tensor)
+        else (name, repr(value))
+        for name, value in inputs.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Inputs of Python callers, as keyword arguments of the model's forward: one text at a time."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from attncli.forward_types import Args, Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.input_options import RequestedInput
-from attncli.models.inputs.model_input import ModelInput, cast_inputs
+from attncli.models.inputs.model_input import ModelInput, Shapes, cast_inputs, input_shapes
 from attncli.models.inputs.split_batch import split_batch
 from attncli.models.inputs.vocabulary_and_positions import refuse_too_long_text
 from attncli.models.loading.loaded_model import LoadedModel
@@ -172,15 +172,28 @@ def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[M
     found = [
         cast_inputs(each, body.dtype) for each in iter_forward_arguments(body, checkpoint.given)
     ]
+    tokens = count_tokens_by_shapes(body, found)
     return [
-        ModelInput(f"inputs {number}", "given inputs", each, count_user_tokens(body, each))
+        ModelInput(f"inputs {number}", "given inputs", each, tokens[input_shapes(each)])
         for number, each in enumerate(found, 1)
     ]
 
 
+def count_tokens_by_shapes(body: Any, texts: Sequence[Inputs]) -> dict[Shapes, int]:
+    """Count the tokens of texts, once for all of the same shapes; run the first with each set of arguments."""
+    ran: set[frozenset[str]] = set()
+    counts: dict[Shapes, int] = {}
+    for each in texts:
+        if (names := frozenset(each)) not in ran:
+            require_inputs_run(body, each)
+            ran.add(names)
+        if (shapes := input_shapes(each)) not in counts:
+            counts[shapes] = count_user_tokens(body, each)
+    return counts
+
+
 def count_user_tokens(body: Any, inputs: Inputs) -> int:
     """Count tokens: words of a text; for other inputs of a module, the tokens that its attention sees."""
-    require_inputs_run(body, inputs)
     if isinstance(body, ForeignModule):
         if not body.attending:  # of the first, on which the capture is verified
             body.look(inputs)

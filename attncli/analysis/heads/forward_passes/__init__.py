@@ -3,6 +3,6 @@
 strongest_token_pairs      the strongest pairs of tokens, collected strip by strip
 uniform_attention_control  the metrics of uniform attention
 head_observer              one forward pass, every head and state of it
-random_token_draws         a batch of random tokens, each draw measured separately
+batches                    texts of equal shapes in one pass, each measured separately
 hyper_connection_gain      gain of layers that mix several residual streams
 """

@@ -151,7 +151,8 @@ class HeadObserver:
             self.wanted.heads, same_tokens, site.is_difference, site.is_linear
         )
         self.empty = False
-        self.weighed = torch.zeros(strip.weights.shape[1], dtype=torch.bool)
+        self.weighed = torch.zeros(strip.weights.shape[:2], dtype=torch.bool)
+        """[batch, head]: whether some weight is not zero."""
         self.totals.full_row = self.wanted.full_row
         self.total = strip.total
         self.spans = VisibleSpans(strip.queries, strip.keys)
@@ -161,7 +162,7 @@ class HeadObserver:
         """Mark heads with a nonzero weight, until all have one."""
         if not self.weighed.all():
             rows = strip.weights.any(dim=-1) if strip.statistics is None else strip.row_sums > 0.0
-            self.weighed |= rows.any(dim=-1).any(dim=0).cpu()
+            self.weighed |= rows.any(dim=-1).cpu()
 
     def finish(self) -> None:
         """The attention before is complete."""
@@ -195,17 +196,12 @@ class HeadObserver:
         """Of an attention that has been seen whole."""
         if self.empty:
             return dict.fromkeys(self.wanted.heads, NOTHING_TAKEN)
-        if not self.weighed.all():
-            self.seen.silent[site] = ~self.weighed
-        return self.but_silent(totals.values())
-
-    def but_silent(self, values: Values) -> Values:
-        """The numbers of the heads that have a nonzero weight."""
-        if self.weighed.all():
+        silent, values = ~self.weighed.any(dim=0), totals.values()
+        if not silent.any():
             return values
+        self.seen.silent[site] = silent
         return {
-            name: mask_metrics_of_zero_maps(~self.weighed, name, value)
-            for name, value in values.items()
+            name: mask_metrics_of_zero_maps(silent, name, value) for name, value in values.items()
         }
 
     def outputs(self, site: AttentionSite, context: Tensor, projection: Tensor) -> None:
@@ -218,13 +214,15 @@ class HeadObserver:
 
     def state(self, stack: str, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature]."""
-        whole = ActivationState(state[0].detach())
+        self.add_state(self.seen, (stack, index), ActivationState(state[0].detach()))
+
+    def add_state(self, seen: PassResult, place: tuple[str, int], whole: ActivationState) -> None:
         if not whole.largest < float("inf"):
             raise NotFinite(
-                f"{self.where}: the state after layer {index} of {stack} is not finite."
+                f"{self.where}: the state after layer {place[1]} of {place[0]} is not finite."
             )
-        self.seen.states[stack, index] = measure_hidden_state(whole, self.wanted.states)
-        self.seen.peaks[stack, index] = whole.find_peak()
+        seen.states[place] = measure_hidden_state(whole, self.wanted.states)
+        seen.peaks[place] = whole.find_peak()
 
 
 def describe_paths(passes: Sequence[PassResult]) -> dict[str, str]:

@@ -43,6 +43,8 @@ class HeadObservations:
     """Results by the kind of generated text; empty where the model reads none."""
     numbers: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
     """The true numbers of the heads, where not all of an attention are there."""
+    batches_differ: bool = False
+    """Whether a text has other numbers in a batch than alone, so that each was run by itself."""
 
     def passes_of_metric(self, metric: str) -> list[PassResult]:
         """Where a metric is taken from."""
@@ -179,17 +181,20 @@ def build_site_rows(
     """Rows of the heads of one attention layer; a metric with an axis of its own has a row per
     index."""
     axis = ATTENTION.spec(metric).axis
+    places: Sequence[int | None] = range(tensors[0].shape[1]) if axis else (None,)
+    values = [tensor.tolist() for tensor in tensors]
+    controls = {name: value.tolist() for name, value in extra_rows.items() if value is not None}
     for head, true_number in enumerate(numbers):
         if not keeps(site.layer, true_number):
             continue
-        for place in range(tensors[0].shape[1]) if axis else (None,):
+        for place in places:
             nulls = {
-                name: select_head_value(value, head, place) for name, value in extra_rows.items()
+                name: select_head_value(value, head, place) for name, value in controls.items()
             }
             yield summarize_values(
                 metric,
                 ATTENTION.spec(metric).unit,
-                [to_float(select_head_value(value, head, place)) for value in tensors],
+                [to_float(select_head_value(value, head, place)) for value in values],
                 "",
                 keys={
                     **keys,
@@ -255,10 +260,8 @@ def reduce_over_texts(metric: str, tensors: "list[Tensor] | str") -> "Tensor | N
     return total / len(tensors)
 
 
-def select_head_value(value: "Tensor | None", head: int, place: int | None) -> float | None:
+def select_head_value(value: Sequence[Any], head: int, place: int | None) -> float | None:
     """One head's number; uniform attention has one head for all."""
-    if value is None:
-        return None
     own = value[head if len(value) > 1 else 0]
     picked = float(own if place is None else own[place])
     return picked if math.isfinite(picked) else None

@@ -1,5 +1,6 @@
 """Modules of width 1: keys on a line that separate all rows, one slope for each row, verified after rounding."""
 
+import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -55,8 +56,23 @@ class WidthOneResult(NamedTuple):
     evidence: FitEvidence | None
 
 
+ANSWERED: dict[tuple[bytes, FitRequest], WidthOneResult] = {}
+"""The last patterns' answers: several widths, and the search as well as the decision, ask for the same one."""
+KEPT = 8
+
+
 def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
     """Decide in exact arithmetic whether width 1 is enough; a yes requires a module that meets the request after rounding."""
+    parts = (target.indptr, target.indices, target.data)
+    question = hashlib.sha256(b"".join(part.tobytes() for part in parts)).digest(), request
+    if question not in ANSWERED:
+        for oldest in list(ANSWERED)[: 1 - KEPT]:
+            del ANSWERED[oldest]
+        ANSWERED[question] = decide_and_fit(target, request)
+    return ANSWERED[question]
+
+
+def decide_and_fit(target: csr_array, request: FitRequest) -> WidthOneResult:
     constraints = necessary_constraints(target, request.causal, read_tolerances(request))
     budget = min(request.logit_budget, LARGEST[request.dtype])
     answer = decide_width_one(constraints, budget)

@@ -127,7 +127,7 @@ def test_at_one_width_auto_serves_whatever_a_method_of_its_own_serves(
     """With logits no larger than the first module's that was learned."""
     if (text, causal) == ("permutation", True):
         pytest.skip("there is no such pattern")
-    target = pattern(text, 24, causal)
+    target = pattern(text, 16, causal)
     for d in (2, 5, 12):
         request = FitRequest(d=d, causal=causal, dtype="float32", effort=1)
         found = find_fit_with_smallest_logits(target, request, [0])

@@ -6,7 +6,7 @@ of every row. Those that a solution breaks are added until none is broken; what 
 that are held then is a proof where t = 0.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -161,10 +161,10 @@ class WidthOneProgramme:
         cost = np.zeros(places + count + 1)
         cost[-1] = -1.0
         bounds = [(None, None)] * places + [(0.0, 1.0)] * count + [(0.0, 1.0)]
-        sizes = [self.size(each) for each in self.held]
+        matrix, sizes = self.scaled_matrix()
         result = linprog(
             cost,
-            self.matrix(sizes),
+            matrix,
             np.zeros(len(self.held) + count),
             bounds=bounds,
             method="highs",
@@ -187,45 +187,48 @@ class WidthOneProgramme:
             return unknown, 0.0
         return self.units.sums[:, :-1] @ unknown[:-1], float(unknown[-1])
 
-    def difference(self, each: KeyOrderCondition) -> tuple[list[int], Array]:
-        """k_x - k_y: which unknowns, and how many units of each."""
+    def differences(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+        """k_x - k_y of every condition: which condition, which unknown, and how many units of it."""
         unknown, sums = self.units.unknown, self.units.sums
-        signed = [(key, way) for key, way in ((each.x, 1.0), (each.y, -1.0)) if key is not None]
+        x, y = (np.array([-1 if key is None else key for key in keys], dtype=np.intp)
+                for keys in ([each.x for each in self.held], [each.y for each in self.held]))  # fmt: skip
         if sums is None:
-            return [key for key, _ in signed], np.array([way * unknown[key] for key, way in signed])
-        total: Array = np.sum([way * sums[key] for key, way in signed], axis=0)
-        at = np.flatnonzero(total)
-        return at.tolist(), total[at] * unknown[at]
+            place, key = np.tile(np.arange(len(x)), 2), np.concatenate([x, y])
+            steps = np.repeat([1.0, -1.0], len(x)) * unknown[key]
+            return place[key >= 0], key[key >= 0], steps[key >= 0]
+        grounded = np.vstack([sums, np.zeros(len(unknown))])
+        total = grounded[x] - grounded[y]
+        place, at = np.nonzero(total)
+        return place, at, total[place, at] * unknown[at]
 
-    def size(self, each: KeyOrderCondition) -> float:
-        """The largest coefficient of a condition, in the solver's units, by which it is scaled."""
-        largest = np.abs(self.difference(each)[1]).max(initial=0.0)
-        return max(abs(each.bound), float(largest / self.units.reach[each.number]))
+    def scaled_matrix(self) -> tuple[csr_array, Array]:
+        """Rows: the conditions, each divided by its largest coefficient in the solver's units, then t ≤ g; and these
+        divisors."""
+        places, count, held = len(self.units.unknown), len(self.asked.rows), len(self.held)
+        number = np.array([each.number for each in self.held], dtype=np.intp)
+        bound = np.array([each.bound for each in self.held])
+        place, at, steps = self.differences()
+        largest = np.zeros(held)
+        np.maximum.at(largest, place, np.abs(steps))
+        sizes = np.maximum(np.abs(bound), largest / self.units.reach[number])
+        factor = self.sign[number] / sizes / self.units.reach[number]
+        relaxed = bound + RELAXED * np.abs(bound)
+        own = np.arange(count)
+        row = np.concatenate([place, np.arange(held), held + own, held + own])
+        column = np.concatenate([at, places + number, places + own, np.full(count, places + count)])
+        value = np.concatenate(
+            [steps * factor[place], -relaxed / sizes, np.full(count, -1.0), np.ones(count)]
+        )
+        shape = (held + count, places + count + 1)
+        return csr_array(coo_array((value, (row, column)), shape=shape)), sizes
 
-    def matrix(self, sizes: Sequence[float]) -> csr_array:
-        """Rows: the conditions, then t ≤ g."""
-        places, count = len(self.units.unknown), len(self.asked.rows)
-        entries: list[tuple[int, int, float]] = []
-        for place, (each, size) in enumerate(zip(self.held, sizes, strict=True)):
-            factor = float(self.sign[each.number]) / size / self.units.reach[each.number]
-            at, steps = self.difference(each)
-            entries += zip([place] * len(at), at, (steps * factor).tolist(), strict=True)
-            relaxed = each.bound + RELAXED * abs(each.bound)
-            entries.append((place, places + each.number, -relaxed / size))
-        for number in range(count):
-            place = len(self.held) + number
-            entries += [(place, places + number, -1.0), (place, places + count, 1.0)]
-        row, column, value = zip(*entries, strict=True)
-        shape = (len(self.held) + count, places + count + 1)
-        return csr_array(coo_array((value, (row, column)), shape=shape))
-
-    def build_contradiction(self, duals: Array, sizes: Sequence[float]) -> tuple[ProofStep, ...]:
+    def build_contradiction(self, duals: Array, sizes: Array) -> tuple[ProofStep, ...]:
         least = NOTHING * max(float(duals.max(initial=0.0)), 0.0)
         weights = dict.fromkeys(
             self.iter_loose_conditions() if self.units.sums is not None else (), 0.0
         )
         for each, weight, size in zip(self.held, duals, sizes, strict=True):
-            own = float(weight) / size / float(self.units.reach[each.number])
+            own = float(weight) / float(size) / float(self.units.reach[each.number])
             weights[each] = own if weight > least else 0.0
         weighed: list[Weighed] = [
             (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from documents import PACKAGE
+from source_trees import nodes_of, tree_of
 
 TESTS = Path(__file__).parent
 FILES = [path for path in sorted(TESTS.rglob("*.py")) if "attncli" in path.read_text()]
@@ -14,7 +15,7 @@ FILES = [path for path in sorted(TESTS.rglob("*.py")) if "attncli" in path.read_
 
 def programs(path: Path) -> Iterator[ast.Module]:
     """Strings that are Python and import something of the package."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         text = node.value if isinstance(node, ast.Constant) else None
         if isinstance(text, str) and "from attncli" in text and "import" in text:
             try:
@@ -32,7 +33,7 @@ def file_of(module: str) -> Path | None:
 @cache
 def names_in(file: Path) -> set[str]:
     """What a module defines or imports, at any depth: some only where a system has it."""
-    tree = ast.parse(file.read_text())
+    tree = tree_of(file)
     defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}  # fmt: skip
     imported = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}  # fmt: skip
     set_here = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}  # fmt: skip
@@ -41,7 +42,7 @@ def names_in(file: Path) -> set[str]:
 
 def defining_file(file: Path, name: str) -> Path:
     """The file that a module imports the name from, or the module's own."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes_of(file):
         if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
             return file_of(node.module or "") or file
     return file

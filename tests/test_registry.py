@@ -8,6 +8,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from source_trees import nodes_of
 
 import attncli
 from attncli.commands.about.list.catalogue import REGISTRIES
@@ -146,7 +147,7 @@ def test_each_registry_is_made_once() -> None:
     """By the package whose files are its entries; who only needs names asks `list_entries`."""
     made: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Registry", "MetricRegistry"):  # fmt: skip
                 (_, package) = map(ast.literal_eval, node.args)
                 made.setdefault(package, []).append(path.relative_to(PACKAGE.parent).as_posix())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from source_trees import nodes_of
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -14,10 +15,7 @@ from attncli.capture.eager_interface import swap_attention_functions
 from attncli.capture.forward_wrappers import hook_forwards
 
 PACKAGE = Path(attncli.__file__).parent
-TREES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
          "register_full_backward_pre_hook", "register_module_forward_hook", "register_module_forward_pre_hook")  # fmt: skip
@@ -34,7 +32,7 @@ def assigned(node: ast.AST) -> list[str]:
 
 
 def files_that(does: Any) -> set[str]:
-    return {name for name, tree in TREES.items() if any(map(does, ast.walk(tree)))}
+    return {name for name, path in FILES.items() if any(map(does, nodes_of(path)))}
 
 
 def test_one_file_installs_hooks_and_wrappers() -> None:

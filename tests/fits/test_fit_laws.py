@@ -12,7 +12,7 @@ from attncli.fits._fit_files import ModuleArrays, SavedFit, fit_metadata, fit_te
 from attncli.fits._width_search import run_method, try_fit_at_width
 from attncli.patterns import PATTERNS, build_pattern
 
-LENGTH = 24
+LENGTH = 16
 WIDTH = {"jl": 64, "certificate": 64, "convex": 20, "cyclic": 12, "learned": 12, "line": 2}
 """Generous: where most patterns meet the request, so that the check sees good fits and bad ones."""
 

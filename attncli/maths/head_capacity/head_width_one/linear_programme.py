@@ -190,8 +190,8 @@ class WidthOneProgramme:
     def differences(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
         """k_x - k_y of every condition: which condition, which unknown, and how many units of it."""
         unknown, sums = self.units.unknown, self.units.sums
-        x, y = (np.array([-1 if key is None else key for key in keys], dtype=np.intp)
-                for keys in ([each.x for each in self.held], [each.y for each in self.held]))  # fmt: skip
+        pairs = [[-1 if key is None else key for key in (each.x, each.y)] for each in self.held]
+        x, y = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
         if sums is None:
             place, key = np.tile(np.arange(len(x)), 2), np.concatenate([x, y])
             steps = np.repeat([1.0, -1.0], len(x)) * unknown[key]

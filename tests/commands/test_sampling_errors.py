@@ -42,7 +42,7 @@ QUESTIONS: dict[str, Callable[[int], Any]] = {
     "sensitivity of texts": lambda s: attn.sensitivity(TINY, token_ids=TEXTS[s % 2]),
     "approximate": lambda s: attn.approximate(length=6, seeds=3, seed=s, method=["certificate"]),
     "approximate, lengths": lambda s: attn.approximate(sweep="length=6:8", method=["certificate"], seeds=3, seed=s),
-    "approximate, widths": lambda s: attn.approximate(pattern=["permutation"], frontier="2", length=5, seeds=2, seed=s, method=["cyclic"]),
+    "approximate, widths": lambda s: attn.approximate(pattern=["permutation"], frontier="2:3", length=6, seeds=2, seed=s, method=["cyclic"]),
     "approximate, scales": lambda s: attn.approximate(pattern=["permutation"], sweep="length=4:32", frontier="2,3", seeds=3, seed=s, method=["certificate:keys=spread"], total_variation=0.999),
     "head-capacity": lambda s: attn.head_capacity(TINY, token_ids=TEXTS[s % 2]),
     "reproduce rank-heads": lambda s: attn.reproduce.rank_heads(dimension=4, ranks="1,4", train_steps=3, seeds=3, seed=s),

@@ -128,7 +128,7 @@ def test_at_one_width_auto_serves_whatever_a_method_of_its_own_serves(
     if (text, causal) == ("permutation", True):
         pytest.skip("there is no such pattern")
     target = pattern(text, 16, causal)
-    for d in (2, 5, 12):
+    for d in (2, 8):
         request = FitRequest(d=d, causal=causal, dtype="float32", effort=1)
         found = find_fit_with_smallest_logits(target, request, [0])
         own = [try_fit_at_width(name, target, request, [0]) for name in list_fixed_width_methods()]

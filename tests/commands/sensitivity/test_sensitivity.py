@@ -157,7 +157,7 @@ def test_the_headline_orders_only_what_the_intervals_separate(model: Any) -> Non
     """Over many draws: a token that it names first is the first of the exact numbers, or one of several."""
     true = jacobian_norms(model).argsort(descending=True).tolist()
     named = 0
-    for seed in range(12):
+    for seed in range(16, 28):
         report = attn.sensitivity(model, directions=6, token_ids=[TEXT], seed=seed)
         said = report.headline.partition("most sensitive to ")[2]
         assert "95 % intervals: 6 of 16 directions" in report.headline

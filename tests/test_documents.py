@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,22 @@ def with_models(folder: Path, commands: str) -> None:
                 build().float().save_pretrained(folder / name)
 
 
+OF_FILES = re.compile(r"\.\w|\|| -o ")
+"""In commands that read or write files of their section, or are not attn's alone."""
+
+
 def printed(command: str) -> str:
-    """What stands on the terminal: `attn` in this process, which has torch already, all else as a shell has it."""
+    """What stands on the terminal; what several sections show is run once."""
+    return run_command(command) if OF_FILES.search(command) else printed_everywhere(command)
+
+
+@cache
+def printed_everywhere(command: str) -> str:
+    return run_command(command)
+
+
+def run_command(command: str) -> str:
+    """`attn` in this process, which has torch already, all else as a shell has it."""
     words = shlex.split(command)
     if words[0] == "attn" and "|" not in words:
         outcome = attn(*words[1:])

@@ -62,10 +62,12 @@ def expected(model: Any, inputs: Any, switches: AblationSwitches) -> States:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TINY if name != "xlnet-two-streams"])
 def test_every_combination_equals_the_oracle(name: str) -> None:
+    """By turns: a third of them, and the paper's, in each architecture."""
     model, inputs = TINY[name]()
     with force_float64():
         anatomy = recognise_block_anatomy(model, inputs)
-    for switches in EVERY:
+    turn = [*TINY].index(name)
+    for switches in (*PAPER, *EVERY[turn % 3 :: 3]):
         found, _ = states(model, inputs, anatomy, switches)
         assert worst_difference(found, expected(model, inputs, switches)) < TOLERANCE, switches
 

@@ -69,7 +69,7 @@ def test_a_pure_sink_has_one_singular_value_of_root_n() -> None:
 
 @pytest.mark.slow
 def test_iid_maps_have_the_stable_rank_and_entropy_of_their_docstring() -> None:
-    sigma, tokens = 1.2, 2048
+    sigma, tokens = 1.2, 1024
     attention = made(f"iid:sigma={sigma}", tokens)
     s1 = np.linalg.norm(attention, 2)
     rank = np.linalg.norm(attention) ** 2 / s1**2

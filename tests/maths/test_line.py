@@ -279,7 +279,7 @@ def test_a_causal_window_is_beyond_float32(size: int) -> None:
 
 @pytest.mark.parametrize(
     ("n", "size"),
-    [(16, 2), (16, 3), pytest.param(64, 2, marks=pytest.mark.slow), pytest.param(64, 3, marks=pytest.mark.slow)],
+    [(16, 2), (16, 3), pytest.param(40, 2, marks=pytest.mark.slow), pytest.param(40, 3, marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_a_causal_window_has_places_in_float64(n: int, size: int) -> None:
     """Every pair of keys of every row, in fractions; and no less than the least that is proved."""

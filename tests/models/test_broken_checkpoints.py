@@ -142,7 +142,7 @@ def test_cut_off_files_are_refused(whole: Path, scratch: Path, data: st.DataObje
 
 
 @pytest.mark.slow
-@settings(ANY, max_examples=150)
+@settings(ANY, max_examples=75)
 @given(data=st.data())
 def test_flipped_bytes_of_the_header(whole: Path, scratch: Path, data: st.DataObject) -> None:
     folder = copied(whole, scratch / "flipped")
@@ -207,7 +207,7 @@ LOSSES: list[Callable[..., None]] = [
 
 
 @pytest.mark.slow
-@settings(ANY, max_examples=100)
+@settings(ANY, max_examples=50)
 @given(data=st.data())
 def test_changed_tensors(whole: Path, scratch: Path, data: st.DataObject) -> None:
     folder = copied(whole, scratch / "changed")
@@ -252,7 +252,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.slow
-@settings(ANY, max_examples=100)
+@settings(ANY, max_examples=50)
 @given(name=st.sampled_from(SIZES), value=VALUES)
 def test_changed_configs(whole: Path, scratch: Path, name: str, value: Any) -> None:
     folder = copied(whole, scratch / "config")

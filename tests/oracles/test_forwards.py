@@ -63,10 +63,10 @@ def combinations() -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_oracle_equals_the_model_with_parts_taken_out_by_surgery(name: str) -> None:
-    """All combinations; 1e-10, because surgery subtracts a skip that the model adds again."""
+    """All combinations by turns, a third in each architecture; 1e-10, because surgery subtracts a skip that the model adds again."""
     model, inputs = TINY[name]()
     oracle = ORACLES[model.config.model_type]
-    for switches in combinations():
+    for switches in combinations()[[*TINY].index(name) % 3 :: 3]:
         with Float64Kept(), operated(model, switches):
             expected = by_library(model, inputs)
         found = oracle.forward(model, inputs, switches)

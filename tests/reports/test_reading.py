@@ -63,7 +63,7 @@ MODEL = ("random:bert?layers=2&width=16&heads=2", "--random-tokens", "8")
         ("rank-collapse", "--layers", "1", "--heads", "2", "--width", "8", "--seeds", "1", "--sweep", "tokens=4:8"),
         FITS,
         (*FITS, "--pattern", "window:3", "--method", "learned"),
-        (*FITS, "--frontier", "2,3", "--method", "cyclic", "--total-variation", "0.999"),
+        (*FITS[:-1], "6", "--frontier", "2,3", "--method", "cyclic", "--total-variation", "0.999"),
         ("approximate", "--pattern", "permutation", "--sweep", "length=8:32", "--method", "cyclic", "--total-variation", "0.999"),
         pytest.param(("rank-collapse", *MODEL, "--with-random-init"), marks=pytest.mark.slow),
         pytest.param(("inspect-model", *MODEL), marks=pytest.mark.slow),

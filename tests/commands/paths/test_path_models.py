@@ -201,7 +201,7 @@ def test_sampled_paths_of_bert_fall_as_published_and_go_on_below_the_floor() -> 
         "--random-tokens",
         "128",
         "--sample",
-        "2",
+        "3",
         "--seed",
         "1",
         "--dtype",

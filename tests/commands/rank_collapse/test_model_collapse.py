@@ -69,11 +69,11 @@ def published(source: str, *options: str) -> list[float]:
 def test_bert_base_random_init() -> None:
     """log10 r = -0.26, -1.73, -6.10, -19.2, -58.4, -176: cubic, and far below what subtraction sees.
 
-    One draw of the published weights against four of ours: within three standard deviations at every layer.
+    One draw of the published weights against three of ours: within three standard deviations at every layer.
     """
     expected = np.array([-0.26, -1.73, -6.10, -19.2, -58.4, -176.0])
     curves = np.array(
-        [published("random:bert?layers=5", "--exact", "--seed", str(seed)) for seed in range(4)]
+        [published("random:bert?layers=5", "--exact", "--seed", str(seed)) for seed in range(3)]
     )
     spread = curves.std(axis=0, ddof=1)
     assert (spread < 0.05 * np.abs(expected) + 0.05).all()
@@ -251,7 +251,7 @@ def test_an_encoder_decoder_has_two_curves() -> None:
 
 @pytest.mark.slow
 def test_gates_and_spreads_over_texts() -> None:
-    arguments = ("rank-collapse", SMALL, "--random-tokens", "16", "--samples", "3")
+    arguments = ("rank-collapse", SMALL, "--random-tokens", "8", "--samples", "3", "--variants", "SAN,transformer")  # fmt: skip
     rows = report_of(*arguments[1:])["rows"]
     assert all(row["n"] == 3 for row in rows)
     assert attn(*arguments, "--fail-if", "log10_residual[SAN, layer=-1] < -3").code == 1

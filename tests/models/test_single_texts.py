@@ -18,13 +18,7 @@ REFUSED = ["qwen2_vl_vision", "musicgen", "musicgen_decoder", "xclip_vision_mode
 
 def two(kind: str) -> tuple[torch.nn.Module, dict[str, Tensor], dict[str, Tensor]]:
     with silence_libraries():
-<<<<<<< HEAD
-        body = remove_model_head(make_random_model(kind, {}, 0, torch.float32).model)
-||||||| parent of 4fa407d2 (Run what several documents show once; take switches, widths and memories by turns over the architectures)
-        body = body_of(make_random_model(kind, {}, 0, torch.float32).model)
-=======
-        body = body_of(make_random_model(kind, {"tiny": ""}, 0, torch.float32).model)
->>>>>>> 4fa407d2 (Run what several documents show once; take switches, widths and memories by turns over the architectures)
+        body = remove_model_head(make_random_model(kind, {"tiny": ""}, 0, torch.float32).model)
     return body, make_example_inputs(body, 12, 0), make_example_inputs(body, 12, 1)
 
 

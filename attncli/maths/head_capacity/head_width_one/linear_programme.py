@@ -204,22 +204,22 @@ class WidthOneProgramme:
     def scaled_matrix(self) -> tuple[csr_array, Array]:
         """Rows: the conditions, each divided by its largest coefficient in the solver's units, then t ≤ g; and these
         divisors."""
-        places, count, held = len(self.units.unknown), len(self.asked.rows), len(self.held)
+        places, count, total = len(self.units.unknown), len(self.asked.rows), len(self.held)
         number = np.array([each.number for each in self.held], dtype=np.intp)
         bound = np.array([each.bound for each in self.held])
         place, at, steps = self.differences()
-        largest = np.zeros(held)
+        largest = np.zeros(total)
         np.maximum.at(largest, place, np.abs(steps))
         sizes = np.maximum(np.abs(bound), largest / self.units.reach[number])
         factor = self.sign[number] / sizes / self.units.reach[number]
         relaxed = bound + RELAXED * np.abs(bound)
         own = np.arange(count)
-        row = np.concatenate([place, np.arange(held), held + own, held + own])
+        row = np.concatenate([place, np.arange(total), total + own, total + own])
         column = np.concatenate([at, places + number, places + own, np.full(count, places + count)])
         value = np.concatenate(
             [steps * factor[place], -relaxed / sizes, np.full(count, -1.0), np.ones(count)]
         )
-        shape = (held + count, places + count + 1)
+        shape = (total + count, places + count + 1)
         return csr_array(coo_array((value, (row, column)), shape=shape)), sizes
 
     def build_contradiction(self, duals: Array, sizes: Array) -> tuple[ProofStep, ...]:
